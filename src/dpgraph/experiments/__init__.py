@@ -1,0 +1,1 @@
+"""What to run: config, suites, experiment files, cells. Never imports torch."""

@@ -1,0 +1,198 @@
+"""A cell: one fully resolved configuration (data, method, hyper-parameters, privacy) with all its seeds.
+
+Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of everything but
+the seeds, so that adding a seed trains one more seed and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from dpgraph.experiments.frozen import Frozen, digest
+
+SETTINGS = ("transductive", "disjoint", "clustered")
+SPLIT = re.compile(r"public|train-rest|random-(\d+)-(\d+)-(\d+)|ratio-(\d+)-(\d+)-(\d+)")
+FEATURES = re.compile(r"raw|l2|project-[1-9]\d*")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+
+
+class Task(Frozen):
+    """What is learnt: a data set, its setting, its split and a public transformation of its features."""
+
+    dataset: TaskName = Field(description="Name in the data set registry")
+    setting: Literal["transductive", "disjoint", "clustered"] = Field(
+        default="transductive",
+        description="Which edges training and inference see: all; none between splits; none between clusters' splits",
+    )
+    split: str = Field(
+        default="public",
+        description="public (official), train-rest (public validation and test nodes, all others train: Igamberdiev), "
+        "random-A-B-C (percent, keyed by the data set's name), ratio-A-B-C (percent; only with setting clustered)",
+    )
+    features: str = Field(
+        default="raw",
+        description="raw, l2 (rows of norm 1) or project-D (rows of norm 1, then a public random projection to D "
+        "dimensions): record by record, so it costs no privacy",
+    )
+
+    @field_validator("split")
+    @classmethod
+    def _split(cls, value: str) -> str:
+        match = SPLIT.fullmatch(value)
+        if not match:
+            raise ValueError("expected public, train-rest, random-A-B-C or ratio-A-B-C")
+        parts = [int(part) for part in match.groups() if part is not None]
+        if parts and (sum(parts) != 100 or parts[0] == 0 or parts[2] == 0):
+            raise ValueError("expected three percentages with sum 100, train and test above 0")
+        return value
+
+    @field_validator("features")
+    @classmethod
+    def _features(cls, value: str) -> str:
+        if not FEATURES.fullmatch(value):
+            raise ValueError("expected raw, l2 or project-D with D >= 1")
+        return value
+
+    @model_validator(mode="after")
+    def _ratio_is_clustered(self) -> Task:
+        if self.split.startswith("ratio-") != (self.setting == "clustered"):
+            raise ValueError(f"setting={self.setting}, split={self.split}: expected ratio-A-B-C exactly when clustered")
+        return self
+
+    @property
+    def folder(self) -> str:
+        """Folder below data/graphs/, e.g. `cora/disjoint.train-rest` or `cora/disjoint.train-rest.project-200`."""
+        suffix = "" if self.features == "raw" else f".{self.features}"
+        return f"{self.dataset}/{self.setting}.{self.split}{suffix}"
+
+
+class Model(Frozen):
+    """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E)."""
+
+    architecture: Literal["mlp", "gcn"] = "gcn"
+    hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
+    encoder_layers: Annotated[int, Field(ge=1, description="n_enc")] = 1
+    decoder_layers: Annotated[int, Field(ge=1, description="n_dec, its last layer gives the logits")] = 1
+    width: Annotated[int, Field(ge=1, description="Latent size of encoder, message passing and decoder")] = 256
+    activation: Literal["relu", "tanh"] = "tanh"
+
+    @model_validator(mode="after")
+    def _hops(self) -> Model:
+        if (self.hops == 0) != (self.architecture == "mlp"):
+            raise ValueError(f"architecture={self.architecture}, hops={self.hops}: expected hops=0 exactly for mlp")
+        return self
+
+
+class Training(Frozen):
+    """Optimisation. Exactly one of `batch_size` and `sampling_rate` is given."""
+
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)]
+    momentum: Annotated[float, Field(ge=0, lt=1, description="SGD only")] = 0.0
+    batch_size: Annotated[int, Field(ge=1, description="m; its expectation under Poisson sampling")] | None = None
+    sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
+    steps: Annotated[int, Field(ge=1)] | Literal["max"] = Field(
+        description="T, or max: as many as the privacy target allows at the given noise multiplier"
+    )
+    evaluations: Annotated[int, Field(ge=1, description="Points of the learning curve, the last step included")] = 1
+
+    @model_validator(mode="after")
+    def _one_batch_size(self) -> Training:
+        if (self.batch_size is None) == (self.sampling_rate is None):
+            raise ValueError(
+                f"batch_size={self.batch_size}, sampling_rate={self.sampling_rate}: expected exactly one of them"
+            )
+        return self
+
+
+class Privacy(Frozen):
+    """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
+
+    variant: Literal["rigorous", "published"] = Field(
+        default="rigorous",
+        description="rigorous: stable sampler, Poisson batches, public joint clip norm, double-mixture accountant; "
+        "published: Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1",
+    )
+    epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
+    noise_multiplier: (
+        Annotated[
+            float,
+            Field(gt=0, description="rigorous: noise std / clip norm; published: lambda = std / (2 C N(K, r))"),
+        ]
+        | None
+    ) = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="None: 1 / (10 N), N = number of training nodes"
+    )
+    max_degree: Annotated[int, Field(ge=1, description="K: lists in which a node may occur")] = 4
+    list_cap: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="D of the stable sampler: a list's longest length; None: K"
+    )
+    clip_norm: Annotated[float, Field(gt=0, description="C, public (variant rigorous)")] = 1.0
+    clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
+        default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
+    )
+
+
+METHODS_PRIVATE = {"gnn": False, "mlp": False, "dp-gnn": True, "dp-mlp": True}
+
+
+class Cell(Frozen):
+    """One job of the workflow."""
+
+    task: Task
+    method: TaskName
+    model: Model
+    training: Training
+    privacy: Privacy | None = None
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _privacy(self) -> Cell:
+        if self.privacy is not None:
+            given = [
+                self.privacy.epsilon is not None,
+                self.privacy.noise_multiplier is not None,
+                self.training.steps != "max",
+            ]
+            if sum(given) != 2:
+                raise ValueError(
+                    f"epsilon={self.privacy.epsilon}, noise_multiplier={self.privacy.noise_multiplier}, "
+                    f"steps={self.training.steps}: expected exactly two of them (steps=max leaves steps open)"
+                )
+        elif self.training.steps == "max":
+            raise ValueError("steps=max: expected a number of steps when there is no privacy")
+        return self
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of everything but the seeds."""
+        return digest(self.model_dump(mode="json", exclude={"seeds"}))
+
+    @cached_property
+    def slug(self) -> str:
+        """Readable name of the cell's folder, e.g. `cora-disjoint.dp-gnn.eps8-3f2a91bc`."""
+        budget = ""
+        if self.privacy is not None:
+            target = self.privacy.epsilon
+            budget = f".{self.privacy.variant}" + (f".eps{target:g}" if target is not None else "")
+        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{self.model.hops}hop{budget}-{self.identity}"
+
+    @cached_property
+    def calibration_key(self) -> str | None:
+        """Hash of what the noise depends on; cells that differ elsewhere share one calibration. None: no privacy."""
+        if self.privacy is None:
+            return None
+        value = {
+            "task": self.task.model_dump(mode="json", exclude={"features"}),
+            "method": self.method,
+            "hops": self.model.hops,
+            "batch": [self.training.batch_size, self.training.sampling_rate, self.training.steps],
+            "privacy": self.privacy.model_dump(mode="json", exclude={"clip_norm", "clip_percentile"}),
+        }
+        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(value, 12)}"

@@ -1,0 +1,27 @@
+"""The base of every model that a user writes or that a file holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Frozen(BaseModel):
+    """Immutable; an unknown key is an error, never ignored; inf and nan survive JSON as strings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True)
+
+
+def canonical_json(value: Any) -> str:
+    """One text per value: sorted keys, no blanks. 4 and 4.0 are different texts: fields have types, so they agree."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any, length: int = 8) -> str:
+    """First `length` hex digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
