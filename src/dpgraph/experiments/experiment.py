@@ -1,0 +1,168 @@
+"""Experiment files: one per paper, data and no code. They name methods, artefacts and claims; suites name the data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from dpgraph.experiments.frozen import Frozen
+
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$")]
+
+
+class MethodRow(Frozen):
+    """A row of the paper's tables: a method of the package with what the paper fixes."""
+
+    label: str
+    method: str = Field(description="Name in methods/: gnn, mlp, dp-gnn, dp-mlp")
+    set: dict[str, Any] = Field(
+        default_factory=dict, description="Part of a cell: model, training and privacy, merged under the suite's rules"
+    )
+    published: dict[Id, dict[str, str]] = Field(
+        default_factory=dict,
+        description="Per table of the paper, the columns that identify this method's rows in published/*.csv",
+    )
+
+
+class Artefact(Frozen):
+    """A table or figure of the paper."""
+
+    kind: Literal["table", "figure"]
+    view: Literal["accuracy", "statistics", "privacy-utility"] = Field(
+        description="How it is made: accuracy (methods by data sets), statistics (of data sets), "
+        "privacy-utility (accuracy against epsilon)"
+    )
+    title: str
+    caption: str = ""
+    metric: str = "accuracy/test"
+    methods: tuple[Id, ...] = ()
+    published_table: Id | None = Field(default=None, description="Table in published/*.csv; null: the artefact's id")
+
+
+class Greater(Frozen):
+    """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit)."""
+
+    kind: Literal["greater"] = "greater"
+    artefact: Id
+    better: tuple[Id, ...] = Field(min_length=1)
+    worse: tuple[Id, ...] = Field(min_length=1)
+    margin: float = Field(default=0.0, description="In percentage points")
+    tasks: tuple[str, ...] | None = Field(
+        default=None, description="Only these tasks, by the paper's name of the data set; null: all of the artefact"
+    )
+    at: Literal["largest-epsilon", "every-epsilon"] = "largest-epsilon"
+
+
+class GrowingGap(Frozen):
+    """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
+
+    kind: Literal["growing-gap"] = "growing-gap"
+    artefact: Id
+    better: Id
+    worse: tuple[Id, ...] = Field(min_length=1)
+    tasks: tuple[str, ...] | None = None
+
+
+class Computed(Frozen):
+    """A statement that needs no training: decided by a named function of reporting/claims."""
+
+    kind: Literal["computed"] = "computed"
+    function: Literal["occurrence-bound", "tighter-than-group-privacy"]
+
+
+class NotTested(Frozen):
+    kind: Literal["not-run"] = "not-run"
+    why: str
+
+
+class Claim(Frozen):
+    statement: str
+    source: str = Field(description="Section, table or figure of the paper")
+    own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
+    test: Annotated[Greater | GrowingGap | Computed | NotTested, Field(discriminator="kind")]
+
+
+class Experiment(Frozen):
+    paper: Id
+    title: str
+    citation: str
+    published: str = Field(description="Stem of the paper's files in published/")
+    defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
+    methods: dict[Id, MethodRow]
+    artefacts: dict[Id, Artefact]
+    claims: dict[Id, Claim] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _references(self) -> Experiment:
+        for name, artefact in self.artefacts.items():
+            for method in artefact.methods:
+                if method not in self.methods:
+                    raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
+        for name, claim in self.claims.items():
+            test = claim.test
+            if isinstance(test, Greater | GrowingGap):
+                if test.artefact not in self.artefacts:
+                    raise ValueError(f"claims.{name}.test.artefact={test.artefact}: expected an artefact of this file")
+                better = test.better if isinstance(test, Greater) else (test.better,)
+                for method in (*better, *test.worse):
+                    if method not in self.artefacts[test.artefact].methods:
+                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {test.artefact}")
+        return self
+
+
+class SuiteTask(Frozen):
+    """A data set of the suite, as its tables show it."""
+
+    label: str
+    task: dict[str, Any] = Field(description="dataset, setting, split, features")
+    published: str | None = Field(default=None, description="The paper's name of it; null: not in the paper")
+
+
+class Rule(Frozen):
+    """Hyper-parameters for the cells that match; later rules win."""
+
+    methods: tuple[str, ...] = Field(default=("*",), description="Method ids; * matches any characters")
+    tasks: tuple[str, ...] = ("*",)
+    set: dict[str, Any] = Field(default_factory=dict)
+    hyperparameter_table: Id | None = Field(
+        default=None,
+        description="Take learning rate, batch size, activation, depths, noise multiplier and K from this table of "
+        "published/hyperparameters.csv, for method and data set as the paper names them",
+    )
+
+
+class Grid(Frozen):
+    """Methods crossed with tasks and, for private methods, with target epsilons."""
+
+    methods: tuple[str, ...] = Field(default=("*",), description="Method ids of the artefact; * matches any characters")
+    tasks: tuple[str, ...] = Field(min_length=1)
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
+
+
+class SuitePaper(Frozen):
+    rules: tuple[Rule, ...] = ()
+    artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
+        description="An artefact is the union of its grids"
+    )
+
+
+class Suite(Frozen):
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    title: str
+    note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
+    demonstration: bool = False
+    seeds: Annotated[int, Field(ge=1)]
+    tasks: dict[str, SuiteTask]
+    papers: dict[Id, SuitePaper]
+
+    @model_validator(mode="after")
+    def _references(self) -> Suite:
+        for paper, part in self.papers.items():
+            for name, artefact in part.artefacts.items():
+                for task in (task for grid in artefact for task in grid.tasks):
+                    if task not in self.tasks:
+                        raise ValueError(
+                            f"papers.{paper}.artefacts.{name}.tasks={task}: expected one of {', '.join(self.tasks)}"
+                        )
+        return self

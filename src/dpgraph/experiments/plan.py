@@ -1,0 +1,186 @@
+"""The plan: a suite crossed with experiment files gives the cells to run and where each stands in which artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments import published
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Suite, SuiteTask
+
+WORKFLOW = Path("workflow")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it."""
+
+    artefact: str  # "daigavane/table1"
+    method_id: str
+    method: MethodRow
+    task_id: str
+    suite_task: SuiteTask
+    epsilon: float | None
+    cell: Cell
+
+    @property
+    def paper(self) -> str:
+        return self.artefact.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    config: Config
+    suite: Suite
+    experiments: dict[str, Experiment]
+    entries: tuple[Entry, ...]
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """By slug, each once, in the order of first use."""
+        return {entry.cell.slug: entry.cell for entry in self.entries}
+
+    @cached_property
+    def artefacts(self) -> dict[str, Artefact]:
+        """The suite's artefacts by id ("daigavane/table1")."""
+        return {
+            f"{paper}/{name}": self.experiments[paper].artefacts[name]
+            for paper, part in self.suite.papers.items()
+            if paper in self.experiments
+            for name in part.artefacts
+            if self.config.artefacts is None or f"{paper}/{name}" in self.config.artefacts
+        }
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        return {
+            name: parse(Task, item.task, f"suite {self.suite.name}: tasks.{name}.task")
+            for name, item in self.suite.tasks.items()
+        }
+
+    def task(self, task_id: str) -> Task:
+        return self._tasks[task_id]
+
+    def tasks_of(self, artefact: str) -> dict[str, tuple[SuiteTask, Task]]:
+        paper, name = artefact.split("/")
+        names = dict.fromkeys(task for grid in self.suite.papers[paper].artefacts[name] for task in grid.tasks)
+        return {task: (self.suite.tasks[task], self.task(task)) for task in names}
+
+    def entries_of(self, artefact: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.artefact == artefact]
+
+    def claims(self) -> dict[str, tuple[str, Any]]:
+        """(paper, Claim) by claim id, for the papers of this plan."""
+        return {
+            name: (paper, claim)
+            for paper, experiment in self.experiments.items()
+            for name, claim in experiment.claims.items()
+        }
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win, mapping by mapping.
+
+    >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
+    {'a': {'x': 1, 'y': 3}}
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping):
+                below = result.get(key)
+                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
+            else:
+                result[key] = value
+    return result
+
+
+def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
+    suite_path = workflow / "suites" / f"{config.suite}.yaml"
+    if not suite_path.is_file():
+        known = ", ".join(sorted(path.stem for path in (workflow / "suites").glob("*.yaml")))
+        raise invalid("suite", config.suite, f"one of {known or 'the files in workflow/suites/'}")
+    suite = load(Suite, suite_path)
+    for paper in config.papers or ():
+        if paper not in suite.papers:
+            raise invalid("papers", paper, f"one of {', '.join(suite.papers)} (suite {suite.name})")
+    chosen = [paper for paper in suite.papers if config.papers is None or paper in config.papers]
+    experiments = {paper: load(Experiment, workflow / "experiments" / f"{paper}.yaml") for paper in chosen}
+    draft = Plan(config, suite, experiments, ())
+    for paper, experiment in experiments.items():
+        for name in suite.papers[paper].artefacts:
+            if name not in experiment.artefacts:
+                raise invalid(f"papers.{paper}.artefacts", name, f"one of {', '.join(experiment.artefacts)}")
+    for artefact in config.artefacts or ():
+        if artefact not in draft.artefacts:
+            raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
+    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact)]
+    return Plan(config, suite, experiments, tuple(entries))
+
+
+def _entries(plan: Plan, artefact: str) -> list[Entry]:
+    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, then by task."""
+    paper, name = artefact.split("/")
+    methods = plan.experiments[paper].artefacts[name].methods
+    places: dict[tuple[int, float, str], Entry] = {}
+    for grid in plan.suite.papers[paper].artefacts[name]:
+        for pattern in grid.methods:
+            if methods and not any(fnmatchcase(method, pattern) for method in methods):
+                raise invalid(f"papers.{paper}.artefacts.{name}.methods", pattern, f"one of {', '.join(methods)}")
+        for index, method in enumerate(methods):
+            if not any(fnmatchcase(method, pattern) for pattern in grid.methods):
+                continue
+            for task in grid.tasks:
+                for entry in _crossed(plan, artefact, method, task, grid.epsilons):
+                    places.setdefault((index, entry.epsilon or 0.0, task), entry)
+    order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
+    return [places[place] for place in sorted(places, key=lambda place: (place[0], place[1], order[place[2]]))]
+
+
+def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: tuple[float, ...]) -> list[Entry]:
+    """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
+    paper = artefact.split("/")[0]
+    experiment = plan.experiments[paper]
+    row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
+    where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
+    layers: list[Mapping[str, Any]] = [experiment.defaults, row.set]
+    for rule in plan.suite.papers[paper].rules:
+        if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
+            continue
+        if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
+            continue
+        if rule.hyperparameter_table is not None:
+            layers.append(_published_part(experiment, row, rule.hyperparameter_table, suite_task, where))
+        layers.append(rule.set)
+    base = merged(*layers)
+    private = "privacy" in row.set
+    if not private:
+        base.pop("privacy", None)
+    seeds = tuple(range(plan.config.seeds or plan.suite.seeds))
+    base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
+    entries = []
+    for epsilon in epsilons if private and epsilons else (None,):
+        value = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
+        cell = parse(Cell, value, where)
+        target = cell.privacy.epsilon if cell.privacy is not None else None
+        entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell))
+    return entries
+
+
+def _published_part(
+    experiment: Experiment, row: MethodRow, table: str, task: SuiteTask, where: str
+) -> dict[str, dict[str, object]]:
+    if task.published is None or table not in row.published:
+        raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
+    part = published.hyperparameters(experiment.published, table, row.published[table]["model"], task.published)
+    if "privacy" not in row.set:
+        # K of a non-private row caps its lists too; this baseline uses them whole, which can only help it
+        part.pop("privacy")
+    return part

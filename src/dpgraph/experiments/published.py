@@ -1,0 +1,62 @@
+"""The papers' printed numbers, read from CSV, never typed into code.
+
+The files lie in this room, not in reporting/, because experiment files take hyper-parameters from them too.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+
+from dpgraph.errors import UserError
+
+FOLDER = Path(__file__).parent / "published"
+
+
+@cache
+def rows(name: str) -> tuple[dict[str, str], ...]:
+    """Rows of published/<name>.csv as text, e.g. `rows("hyperparameters")`."""
+    path = FOLDER / f"{name}.csv"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.csv")))
+        raise UserError(f"published={name}: expected one of {known}")
+    with path.open(encoding="utf-8", newline="") as handle:
+        return tuple(csv.DictReader(handle))
+
+
+def match(name: str, **columns: str) -> list[dict[str, str]]:
+    """Rows whose named columns have exactly these texts."""
+    found = rows(name)
+    for column in columns:
+        if found and column not in found[0]:
+            raise UserError(f"{column}: not a column of published/{name}.csv (has {', '.join(found[0])})")
+    return [row for row in found if all(row[column] == text for column, text in columns.items())]
+
+
+def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[str, dict[str, object]]:
+    """Part of a cell (model, training, privacy) from one row of published/hyperparameters.csv.
+
+    Daigavane et al., Tables 9 to 12: lr, batch size, activation, n_enc, n_dec, lambda and K. A value that the paper
+    leaves empty is left out. K of an MLP has no meaning and is dropped.
+    """
+    found = match("hyperparameters", paper=paper, table=table, model=model, dataset=dataset)
+    if len(found) != 1:
+        raise UserError(f"{table}: {model} on {dataset}: expected one row in hyperparameters.csv, found {len(found)}")
+    row = found[0]
+    part: dict[str, dict[str, object]] = {"model": {}, "training": {}, "privacy": {}}
+    if row["lr"]:
+        part["training"]["learning_rate"] = float(row["lr"])
+    if row["batch_size"]:
+        part["training"]["batch_size"] = int(row["batch_size"])
+    if row["activation"]:
+        part["model"]["activation"] = row["activation"].lower()
+    if row["n_enc"]:
+        part["model"]["encoder_layers"] = int(row["n_enc"])
+    if row["n_dec"]:
+        part["model"]["decoder_layers"] = int(row["n_dec"])
+    if row["noise_multiplier"]:
+        part["privacy"]["noise_multiplier"] = float(row["noise_multiplier"])
+    if row["K"] and "MLP" not in model:
+        part["privacy"]["max_degree"] = int(row["K"])
+    return part
