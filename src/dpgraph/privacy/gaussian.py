@@ -1,0 +1,23 @@
+"""The Gaussian mechanism and Gaussian DP (Dong, Roth & Su 2022; Balle & Wang 2018)."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+
+def gaussian_delta(mu: float, epsilon: float | np.ndarray) -> float | np.ndarray:
+    """delta of mu-GDP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)."""
+    return ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
+
+    >>> round(gaussian_epsilon(2 * math.sqrt(2000) / 26, 1e-5), 3)
+    19.941
+    """
+    return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta)) if mu > 0 else 0.0
