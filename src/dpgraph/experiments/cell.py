@@ -70,6 +70,17 @@ class Task(Frozen):
         suffix = "" if self.features == "raw" else f".{self.features}"
         return f"{self.dataset}/{self.setting}.{self.split}{suffix}"
 
+    @classmethod
+    def from_folder(cls, folder: str) -> Task:
+        """The inverse of `folder`.
+
+        >>> Task.from_folder("cora/disjoint.train-rest.project-200").features
+        'project-200'
+        """
+        dataset, _, rest = folder.partition("/")
+        setting, split, *features = [*rest.split("."), ""][:3]
+        return cls(dataset=dataset, setting=setting, split=split, features="".join(features) or "raw")  # type: ignore[arg-type]
+
 
 class Model(Frozen):
     """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E)."""
@@ -139,9 +150,6 @@ class Privacy(Frozen):
     )
 
 
-METHODS_PRIVATE = {"gnn": False, "mlp": False, "dp-gnn": True, "dp-mlp": True}
-
-
 class Cell(Frozen):
     """One job of the workflow."""
 
@@ -184,15 +192,28 @@ class Cell(Frozen):
         return f"{self.task.dataset}-{self.task.setting}.{self.method}-{self.model.hops}hop{budget}-{self.identity}"
 
     @cached_property
-    def calibration_key(self) -> str | None:
-        """Hash of what the noise depends on; cells that differ elsewhere share one calibration. None: no privacy."""
+    def for_calibration(self) -> Cell | None:
+        """This cell with all that the noise does not depend on set to defaults. None: no privacy."""
         if self.privacy is None:
             return None
-        value = {
-            "task": self.task.model_dump(mode="json", exclude={"features"}),
-            "method": self.method,
-            "hops": self.model.hops,
-            "batch": [self.training.batch_size, self.training.sampling_rate, self.training.steps],
-            "privacy": self.privacy.model_dump(mode="json", exclude={"clip_norm", "clip_percentile"}),
-        }
-        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(value, 12)}"
+        defaults = Privacy.model_fields
+        return self.model_copy(
+            update={
+                "model": Model(architecture=self.model.architecture, hops=self.model.hops),
+                "training": self.training.model_copy(
+                    update={"optimizer": "adam", "learning_rate": 1.0, "momentum": 0.0, "evaluations": 1}
+                ),
+                "privacy": self.privacy.model_copy(
+                    update={name: defaults[name].default for name in ("clip_norm", "clip_percentile")}
+                ),
+                "seeds": (0,),
+            }
+        )
+
+    @cached_property
+    def calibration_key(self) -> str | None:
+        """Name of the calibration; cells that agree in `for_calibration` share it. None: no privacy."""
+        cell = self.for_calibration
+        if cell is None:
+            return None
+        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(cell, 12)}"
