@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -35,6 +37,17 @@ class Config(Frozen):
     when_data_is_missing: Literal["record", "fail"] = Field(
         default="record", description="record: tables show 'not run (data not available)'; fail: stop the workflow"
     )
+
+    def arguments(self) -> str:
+        """This config as command-line options of the stages that need the plan."""
+        return " ".join(f"--set {shlex.quote(item)}" for item in self._items())
+
+    def overrides(self) -> str:
+        """This config as values of Snakemake's `--config`."""
+        return " ".join(shlex.quote(item) for item in self._items())
+
+    def _items(self) -> list[str]:
+        return [f"{name}={json.dumps(value)}" for name, value in self.model_dump(mode="json").items()]
 
 
 def parse(model: type[M], value: Any, where: str) -> M:

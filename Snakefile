@@ -1,0 +1,112 @@
+# Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+# the package beside this file, whether or not it is installed
+sys.path.insert(0, str(Path(workflow.basedir) / "src"))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(workflow.basedir) / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.plan import load_plan
+from dpgraph.experiments.sources import sources
+
+
+configfile: "config.yaml"
+
+
+try:
+    CONFIG = parse(Config, config, "config")
+    PLAN = load_plan(CONFIG, Path(workflow.basedir) / "workflow")
+except UserError as error:
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
+    os._exit(2)
+
+PATHS = Paths(CONFIG)
+SUITE = PATHS.suite
+CONDA = "envs/cpu.yaml" if CONFIG.device == "cpu" else "envs/cuda.yaml"
+WITH_CONDA = any(
+    "conda" in str(method).lower()
+    for method in workflow.deployment_settings.deployment_method
+)
+# the interpreter of the environment: Snakemake's own one, unless conda provides it
+PYTHON = "python" if WITH_CONDA else sys.executable
+SUITE_FILES = [
+    f"workflow/suites/{CONFIG.suite}.yaml",
+    *(f"workflow/experiments/{paper}.yaml" for paper in PLAN.experiments),
+]
+
+
+wildcard_constraints:
+    dataset=r"[a-z0-9-]+",
+    task=r"[a-z]+\.[a-z0-9.-]+",
+    paper=r"[a-z0-9-]+",
+    artefact=r"[a-z]+[0-9.]+[a-z0-9.]*",
+    cell=r"[A-Za-z0-9.+-]+",
+    key=r"[A-Za-z0-9.+-]+",
+
+
+def artefact_files(kind, *suffixes):
+    """Files of the suite's tables or figures, one per suffix."""
+    place = PATHS.table if kind == "table" else PATHS.figure
+    return [
+        place(artefact, suffix)
+        for artefact, spec in PLAN.artefacts.items()
+        if spec.kind == kind
+        for suffix in suffixes
+    ]
+
+
+localrules:
+    all,
+    data,
+    cells,
+    tables,
+    figures,
+
+
+# what a plain `snakemake` makes
+rule all:
+    default_target: True
+    input:
+        PATHS.report,
+
+
+# all graphs of the suite, preprocessed
+rule data:
+    input:
+        [PATHS.graph_record(PLAN.task(task)) for task in PLAN.suite.tasks],
+
+
+# all training runs of the suite
+rule cells:
+    input:
+        [PATHS.result(cell) for cell in PLAN.cells.values()],
+
+
+rule tables:
+    input:
+        artefact_files("table", "csv", "md", "tex", "html"),
+
+
+rule figures:
+    input:
+        artefact_files("figure", "pdf", "svg", "png"),
+
+
+include: "rules/download.smk"
+include: "rules/preprocess.smk"
+include: "rules/privacy.smk"
+include: "rules/train.smk"
+include: "rules/aggregate.smk"
+include: "rules/report.smk"
+include: "rules/bench.smk"

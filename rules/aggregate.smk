@@ -1,0 +1,23 @@
+# All results of the suite in one table; tables, figures and claims are functions of it alone.
+PLAN_ARGUMENTS = CONFIG.arguments()
+
+
+rule aggregate:
+    input:
+        SUITE_FILES,
+        sources("aggregate"),
+        results=[PATHS.result(cell) for cell in PLAN.cells.values()],
+    output:
+        PATHS.results,
+    log:
+        f"logs/{CONFIG.suite}/aggregate.log",
+    benchmark:
+        f"benchmarks/{CONFIG.suite}/aggregate.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Aggregate {CONFIG.suite}"
+    shell:
+        "{PYTHON} -m dpgraph aggregate {params.plan} --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -1,0 +1,24 @@
+# Read, verify, split and store one graph: <dataset>/<setting>.<split>[.<features>]
+
+
+rule preprocess:
+    input:
+        sources("preprocess"),
+        manifest=PATHS.data / "raw/{dataset}/manifest.json",
+    output:
+        PATHS.data / "graphs/{dataset}/{task}/graph.json",
+    log:
+        "logs/preprocess/{dataset}.{task}.log",
+    benchmark:
+        "benchmarks/preprocess/{dataset}.{task}.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=lambda wildcards, attempt: 8000 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
+    message:
+        "Preprocess {wildcards.dataset}, {wildcards.task}"
+    shell:
+        "{PYTHON} -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
+        " --raw $(dirname {input.manifest}) --out $(dirname {output})"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

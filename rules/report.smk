@@ -1,0 +1,144 @@
+# Tables, figures, claims and the report.
+CAPTIONS = "../workflow/report"
+
+
+def artefact_inputs(wildcards):
+    """Results for what is computed from cells, graphs for what describes data sets."""
+    artefact = f"{wildcards.paper}/{wildcards.artefact}"
+    if PLAN.artefacts[artefact].view == "statistics":
+        return [
+            PATHS.graph_record(task) for _, task in PLAN.tasks_of(artefact).values()
+        ]
+    return [PATHS.results]
+
+
+rule table:
+    input:
+        SUITE_FILES,
+        sources("table"),
+        data=artefact_inputs,
+    output:
+        SUITE / "tables/{paper}/{artefact}.csv",
+        SUITE / "tables/{paper}/{artefact}.md",
+        SUITE / "tables/{paper}/{artefact}.tex",
+        report(
+            SUITE / "tables/{paper}/{artefact}.html",
+            category="{paper}",
+            labels={"artefact": "{artefact}", "kind": "table"},
+            caption=f"{CAPTIONS}/table.rst",
+        ),
+    log:
+        f"logs/{CONFIG.suite}/table/{{paper}}.{{artefact}}.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Table {wildcards.paper}/{wildcards.artefact}"
+    shell:
+        "{PYTHON} -m dpgraph table {wildcards.paper}/{wildcards.artefact} {params.plan}"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+rule figure:
+    input:
+        SUITE_FILES,
+        sources("figure"),
+        data=artefact_inputs,
+    output:
+        SUITE / "figures/{paper}/{artefact}.pdf",
+        SUITE / "figures/{paper}/{artefact}.svg",
+        SUITE / "figures/{paper}/{artefact}.csv",
+        report(
+            SUITE / "figures/{paper}/{artefact}.png",
+            category="{paper}",
+            labels={"artefact": "{artefact}", "kind": "figure"},
+            caption=f"{CAPTIONS}/figure.rst",
+        ),
+    log:
+        f"logs/{CONFIG.suite}/figure/{{paper}}.{{artefact}}.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Figure {wildcards.paper}/{wildcards.artefact}"
+    shell:
+        "{PYTHON} -m dpgraph figure {wildcards.paper}/{wildcards.artefact} {params.plan}"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+rule claims:
+    input:
+        SUITE_FILES,
+        sources("claims"),
+        results=PATHS.results,
+    output:
+        PATHS.claims,
+        report(
+            SUITE / "claims.html",
+            category="claims and runtimes",
+            labels={"artefact": "claims", "kind": "table"},
+            caption=f"{CAPTIONS}/claims.rst",
+        ),
+    log:
+        f"logs/{CONFIG.suite}/claims.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Claims of {CONFIG.suite}"
+    shell:
+        "{PYTHON} -m dpgraph claims {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+rule runtimes:
+    input:
+        sources("runtimes"),
+        results=PATHS.results,
+    output:
+        report(
+            SUITE / "runtimes.html",
+            category="claims and runtimes",
+            labels={"artefact": "runtimes", "kind": "table"},
+            caption=f"{CAPTIONS}/runtimes.rst",
+        ),
+    log:
+        f"logs/{CONFIG.suite}/runtimes.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Runtimes of {CONFIG.suite}"
+    shell:
+        "{PYTHON} -m dpgraph runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+localrules:
+    report,
+
+
+# Snakemake reports on finished work only: a second Snakemake reads what this one has recorded so far.
+rule report:
+    input:
+        rules.tables.input,
+        rules.figures.input,
+        rules.claims.output,
+        rules.runtimes.output,
+    output:
+        PATHS.report,
+    log:
+        f"logs/{CONFIG.suite}/report.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        overrides=CONFIG.overrides(),
+        snakefile=workflow.main_snakefile,
+    message:
+        "Report of {CONFIG.suite}"
+    shell:
+        "{PYTHON} -m snakemake --snakefile {params.snakefile:q} --report {output} --nolock --cores 1"
+        " --config {params.overrides} -- tables figures claims runtimes"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

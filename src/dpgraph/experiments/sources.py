@@ -1,0 +1,31 @@
+"""Source files whose change must rerun a stage: Snakemake does not see imported modules, so rules declare them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpgraph.errors import invalid
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+# per stage, what its result depends on; files that only describe, print or find paths are left out on purpose
+STAGES: dict[str, tuple[str, ...]] = {
+    "download": ("data/fetch.py", "data/registry.yaml"),
+    "preprocess": ("data/*.py", "data/readers/*.py", "data/registry.yaml"),
+    "calibrate": ("privacy/*.py",),
+    "train": ("data/graph.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py", "randomness.py"),
+    "aggregate": ("reporting/aggregate.py",),
+    "table": ("reporting/results.py", "reporting/tables*.py", "experiments/published/*.csv"),
+    "figure": ("reporting/results.py", "reporting/figures*.py", "reporting/*.mplstyle", "experiments/published/*.csv"),
+    "claims": ("reporting/results.py", "reporting/claims*.py"),
+    "runtimes": ("reporting/report.py",),
+}
+
+
+def sources(stage: str) -> list[str]:
+    """Files of the stage, relative to the working directory where they lie below it."""
+    if stage not in STAGES:
+        raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
+    found = sorted(path for pattern in STAGES[stage] for path in PACKAGE.glob(pattern))
+    here = Path.cwd()
+    return [str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in found]
