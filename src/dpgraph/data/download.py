@@ -1,0 +1,165 @@
+"""One file over HTTP: resumed, retried, checked against size and SHA-256, renamed when it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.progress import Progress, progress
+
+TRIES = 4
+TRIES_UNREACHABLE = 2
+CONNECT_SECONDS, READ_SECONDS = 5.0, 60.0
+CHUNK = 1 << 20
+RETRY_STATUS = {408, 425, 429, 500, 502, 503, 504}
+
+
+def sha256_of(path: Path) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(path: Path, name: str, size: int | None, sha256: str | None) -> str:
+    """SHA-256 of `path`; raises UserError, one line with both values, if size or hash differ. None: not known."""
+    found = path.stat().st_size
+    if size is not None and found < size:
+        raise UserError(f"{name}: truncated, {found} bytes: expected {size} bytes")
+    if size is not None and found > size:
+        raise UserError(f"{name}: {found} bytes: expected {size} bytes")
+    digest = sha256_of(path)
+    if sha256 is not None and digest != sha256:
+        raise UserError(f"{name}: sha256={digest}: expected sha256 {sha256}")
+    return digest
+
+
+def download(
+    url: str,
+    target: Path,
+    size: int | None = None,
+    sha256: str | None = None,
+    *,
+    pause: float = 1.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Brings `url` to `target` and returns its SHA-256.
+
+    A broken transfer leaves `<target>.part`, which the next call resumes if the server's file is still the same. Tries
+    are `pause`, 2 `pause`, 4 `pause` seconds apart. Raises DataUnavailable if the host cannot be reached or has no such
+    file, UserError for a truncated or corrupt one.
+    """
+    import requests
+
+    part = target.with_name(target.name + ".part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    problem: Exception = UserError(f"{url}: not downloaded")
+    for attempt in range(TRIES):
+        if attempt:
+            sleep(pause * 2 ** (attempt - 1))
+        try:
+            total = _transfer(url, part)
+        except (requests.exceptions.ConnectTimeout, requests.exceptions.ConnectionError) as error:
+            problem = DataUnavailable(f"{url}: {_reason(error)}")
+            if attempt + 1 >= TRIES_UNREACHABLE and not part.exists():
+                break
+        except requests.exceptions.HTTPError as error:
+            status = error.response.status_code
+            problem = DataUnavailable(f"{url}: HTTP status {status}")
+            if status not in RETRY_STATUS:
+                break
+        except requests.exceptions.RequestException as error:
+            problem = DataUnavailable(f"{url}: {_reason(error)}")
+        else:
+            found = part.stat().st_size
+            if total is None or found >= total:
+                return _finish(url, part, target, size, sha256)
+            problem = UserError(f"{url}: truncated download, {found} bytes: expected {total} bytes (run it again)")
+    if isinstance(problem, DataUnavailable) and part.exists() and part.stat().st_size:
+        raise UserError(f"{problem}, after {part.stat().st_size} bytes (run it again to resume)")
+    raise problem
+
+
+def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | None) -> str:
+    try:
+        digest = check(part, url, size, sha256)
+    except UserError:
+        _discard(part)
+        raise
+    os.replace(part, target)
+    _validator(part).unlink(missing_ok=True)
+    return digest
+
+
+def _transfer(url: str, part: Path) -> int | None:
+    """Appends what is missing to `part`; returns the file's full size as the server states it."""
+    import requests
+
+    offset = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity", "User-Agent": "dpgraph"}
+    if offset and _validator(part).exists():
+        headers |= {"Range": f"bytes={offset}-", "If-Range": _validator(part).read_text(encoding="utf-8")}
+    with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)) as response:
+        if response.status_code == 416:
+            _discard(part)
+            raise requests.exceptions.ChunkedEncodingError("the server refused to resume")
+        response.raise_for_status()
+        if response.headers.get("Content-Type", "").startswith("text/html"):
+            raise requests.exceptions.InvalidSchema("the server answered with a web page")
+        resumed = response.status_code == 206 and response.headers.get("Content-Range", "").startswith(
+            f"bytes {offset}-"
+        )
+        if not resumed:
+            offset = 0
+        length = response.headers.get("Content-Length")
+        total = offset + int(length) if length else None
+        _remember(part, response.headers)
+        with part.open("ab" if resumed else "wb") as file, progress(f"download {url}", total or 0, "B") as bar:
+            bar.update(offset)
+            _copy(response, file, bar)
+    return total
+
+
+def _copy(response: Any, file: Any, bar: Progress) -> None:
+    import requests
+    import urllib3
+
+    try:
+        for chunk in response.raw.stream(CHUNK, decode_content=False):
+            file.write(chunk)
+            bar.update(len(chunk))
+    except urllib3.exceptions.IncompleteRead:
+        return  # the caller compares sizes
+    except urllib3.exceptions.HTTPError as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from None
+
+
+def _remember(part: Path, headers: Any) -> None:
+    """Keeps the server's mark of this version of the file; without one, or with a weak one, nothing is resumed."""
+    mark = headers.get("ETag") or headers.get("Last-Modified")
+    if mark and not mark.startswith("W/"):
+        _validator(part).write_text(mark, encoding="utf-8")
+    else:
+        _validator(part).unlink(missing_ok=True)
+
+
+def _validator(part: Path) -> Path:
+    return part.with_name(part.name + ".version")
+
+
+def _discard(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _validator(part).unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return "the host cannot be reached"
+    return " ".join(str(error).split())[:120]

@@ -1,0 +1,225 @@
+"""The download stage: a data set's files from mirrors, else from their URLs, with licence and citation beside them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from dpgraph.data.download import check, download, sha256_of
+from dpgraph.data.manifest import FetchedFile, Manifest, read_manifest, write_manifest
+from dpgraph.data.registry import DatasetEntry, File, Source, entry
+from dpgraph.errors import DataUnavailable, UserError, invalid
+from dpgraph.files import atomic_path, write_text
+
+log = logging.getLogger("dpgraph")
+MIRROR_VARIABLE = "DPGRAPH_MIRROR"
+COPY_BYTES = 64 << 20
+
+
+def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Mirrors in the order in which they are asked: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
+    named = [*config_mirrors, *(part for part in environ.get(MIRROR_VARIABLE, "").split(":") if part)]
+    return tuple(dict.fromkeys(Path(mirror).expanduser() for mirror in named))
+
+
+def fetch(
+    name: str,
+    raw_dir: Path,
+    mirrors: Sequence[Path | str] = (),
+    *,
+    missing: Literal["record", "fail"] = "record",
+    network: bool = True,
+) -> Manifest:
+    """Fills `raw_dir` (data/raw/<name>) and writes manifest.json, LICENSE.txt and CITATION.bib there.
+
+    Files that are there already and whole are kept. Files that are nowhere: missing=record writes a manifest with
+    status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
+    never recorded as unavailable. `network=False` asks mirrors only.
+    """
+    if missing not in ("record", "fail"):
+        raise invalid("missing", missing, "record or fail")
+    known, raw_dir = entry(name), Path(raw_dir)
+    for mirror in mirrors:
+        if not Path(mirror).is_dir():
+            raise invalid("mirror", mirror, "a folder")
+    raw_dir.mkdir(parents=True, exist_ok=True)
+    collector = _Collector(known, raw_dir, [Path(mirror) for mirror in mirrors], network, _recorded(raw_dir))
+    (raw_dir / "manifest.json").unlink(missing_ok=True)
+    files = tuple(found for file in known.files if (found := collector.obtain(file)) is not None)
+    collector.close()
+    status: Literal["ok", "unavailable"] = "unavailable" if collector.missing else "ok"
+    reason = "data not available: " + "; ".join(collector.missing) if collector.missing else ""
+    manifest = Manifest(
+        dataset=name,
+        status=status,
+        reason=reason,
+        files=files,
+        licence=known.licence,
+        citation=known.citation,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    licence = known.licence
+    write_text(raw_dir / "LICENSE.txt", "\n".join(filter(None, (licence.name, licence.url, licence.notice))) + "\n")
+    write_text(raw_dir / "CITATION.bib", known.citation)
+    if collector.missing and missing == "fail":
+        raise DataUnavailable(reason)
+    write_manifest(manifest, raw_dir)
+    return manifest
+
+
+class _Collector:
+    """Obtains the files of one data set; remembers what is missing and which hosts do not answer."""
+
+    def __init__(
+        self,
+        known: DatasetEntry,
+        raw_dir: Path,
+        mirrors: Sequence[Path],
+        network: bool,
+        recorded: Mapping[str, FetchedFile],
+    ):
+        self.known, self.raw_dir, self.mirrors, self.network, self.recorded = known, raw_dir, mirrors, network, recorded
+        self.missing: list[str] = []
+        self.unreachable: dict[str, str] = {}
+        self.archive: tuple[Path, str] | DataUnavailable | None = None
+
+    def obtain(self, file: File) -> FetchedFile | None:
+        target = self.raw_dir / file.path
+        if (kept := self._kept(file, target)) is not None:
+            return kept
+        try:
+            source, origin, digest = self._bring(file, target)
+        except DataUnavailable as error:
+            self.missing.append(f"{file.path} ({error})")
+            return None
+        note = source.note if source else ""
+        return FetchedFile(path=file.path, bytes=target.stat().st_size, sha256=digest, source=origin, note=note)
+
+    def close(self) -> None:
+        if isinstance(self.archive, tuple) and self.archive[0].parent == self.raw_dir:
+            self.archive[0].unlink(missing_ok=True)
+
+    def _kept(self, file: File, target: Path) -> FetchedFile | None:
+        """The file as it lies in place, if nothing speaks against it: a known hash, the last manifest, or neither."""
+        if not target.is_file():
+            return None
+        digest, size = sha256_of(target), target.stat().st_size
+        record = self.recorded.get(file.path)
+        if record is not None and record.sha256 == digest:
+            return record
+        match = next((source for source in file.sources if source.sha256 == digest), None)
+        hashes_known = file.member is None and all(source.sha256 for source in file.sources)
+        if match is None and (record is not None or hashes_known):
+            log.warning("%s: differs from what was downloaded, brought again", target)
+            return None
+        note = match.note if match else ""
+        return FetchedFile(path=file.path, bytes=size, sha256=digest, source="already in place", note=note)
+
+    def _bring(self, file: File, target: Path) -> tuple[Source | None, str, str]:
+        for source in file.sources:
+            for place in self._in_mirrors(source):
+                digest = check(place, str(place), source.bytes, source.sha256)
+                _place(place, target)
+                return source, f"mirror:{source.mirror}", digest
+        reasons = [f"in none of {len(self.mirrors)} mirrors"]
+        for source in file.sources:
+            if source.url:
+                try:
+                    digest = self._download(source, target)
+                except DataUnavailable as error:
+                    reasons.append(str(error))
+                else:
+                    return source, source.url, digest
+        if file.member is not None:
+            try:
+                archive, origin = self._archive()
+            except DataUnavailable as error:
+                reasons.append(str(error))
+            else:
+                return None, f"{origin}!{file.member}", _extract(archive, file.member, target)
+        raise DataUnavailable(", ".join(dict.fromkeys(reasons)))
+
+    def _in_mirrors(self, source: Source) -> list[Path]:
+        if source.mirror is None:
+            return []
+        return [place for mirror in self.mirrors if (place := mirror / source.mirror).is_file()]
+
+    def _download(self, source: Source, target: Path) -> str:
+        url = source.url or ""
+        host = urlsplit(url).netloc
+        if not self.network:
+            raise DataUnavailable("downloads are switched off")
+        if host in self.unreachable:
+            raise DataUnavailable(self.unreachable[host])
+        try:
+            return download(url, target, source.bytes, source.sha256)
+        except DataUnavailable as error:
+            if "HTTP status" not in str(error):
+                self.unreachable[host] = f"{host}: the host cannot be reached"
+            raise
+
+    def _archive(self) -> tuple[Path, str]:
+        """The archive and where it is from: fetched once, when the first member is needed."""
+        if self.archive is None:
+            try:
+                self.archive = self._fetch_archive()
+            except DataUnavailable as error:
+                self.archive = error
+        if isinstance(self.archive, DataUnavailable):
+            raise self.archive
+        return self.archive
+
+    def _fetch_archive(self) -> tuple[Path, str]:
+        source = self.known.archive
+        if source is None:
+            raise DataUnavailable("there is no archive")
+        for place in self._in_mirrors(source):
+            check(place, str(place), source.bytes, source.sha256)
+            return place, f"mirror:{source.mirror}"
+        if source.url is None:
+            raise DataUnavailable(f"{source.mirror}: in none of {len(self.mirrors)} mirrors")
+        target = self.raw_dir / Path(urlsplit(source.url).path).name
+        self._download(source, target)
+        return target, source.url
+
+
+def _recorded(raw_dir: Path) -> dict[str, FetchedFile]:
+    try:
+        return {file.path: file for file in read_manifest(raw_dir).files}
+    except UserError:
+        return {}
+
+
+def _place(source: Path, target: Path) -> None:
+    """A copy; large files are linked, hard where the file system can."""
+    if source.stat().st_size <= COPY_BYTES:
+        with atomic_path(target) as path:
+            shutil.copyfile(source, path)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        target.symlink_to(source.resolve())
+
+
+def _extract(archive: Path, member: str, target: Path) -> str:
+    """Writes one member of a zip archive to `target`; its checksum is verified on the way."""
+    try:
+        with zipfile.ZipFile(archive) as content, content.open(member) as packed, atomic_path(target) as path:
+            with path.open("wb") as file:
+                shutil.copyfileobj(packed, file, 1 << 20)
+    except KeyError:
+        raise UserError(f"{archive}: no member {member}: expected it in the archive") from None
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{archive}: expected a whole zip archive with {member}, found damage ({reason})") from None
+    return sha256_of(target)

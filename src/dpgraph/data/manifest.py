@@ -1,0 +1,50 @@
+"""What a download brought: files with hashes and sources, licence, citation; or why there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from dpgraph.data.registry import Licence
+from dpgraph.errors import UserError
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.files import read_json, write_json
+
+MANIFEST = "manifest.json"
+
+
+class FetchedFile(Frozen):
+    path: str
+    bytes: int
+    sha256: str
+    source: str
+    note: str = ""
+
+
+class Manifest(Frozen):
+    """`reason` is empty when the status is ok; `time` is UTC."""
+
+    dataset: str
+    status: Literal["ok", "unavailable"]
+    reason: str = ""
+    files: tuple[FetchedFile, ...] = ()
+    licence: Licence
+    citation: str
+    time: str
+
+
+def write_manifest(manifest: Manifest, raw_dir: Path) -> None:
+    write_json(Path(raw_dir) / MANIFEST, manifest.model_dump(mode="json"))
+
+
+def read_manifest(raw_dir: Path) -> Manifest:
+    """Raises UserError if there is none or it cannot be read."""
+    path = Path(raw_dir) / MANIFEST
+    try:
+        return Manifest.model_validate(read_json(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; expected the manifest of a download (run the download first)") from None
+    except (ValueError, ValidationError):
+        raise UserError(f"{path}: expected the manifest of a download (run the download again)") from None

@@ -1,0 +1,56 @@
+"""What a reader returns: the content of the files, before split, setting and feature transform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgraph.data.adjacency import symmetric_csr
+from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
+from dpgraph.errors import UserError
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """`source[i] -> target[i]` as in the files; either direction may be missing or repeated."""
+
+    source: np.ndarray  # (E,) integers in [0, N)
+    target: np.ndarray  # (E,)
+    features: np.ndarray | sp.csr_matrix | None  # (N, F) float32; None: the files have none
+    labels: np.ndarray  # (N,) int64; -1: none
+    split: np.ndarray | None  # (N,) uint8, the official split; None: there is none
+    directed: bool  # whether the original graph is directed; the Graph made of it never is
+    texts: dict[str, list[str]] | None = None  # column -> N texts
+    meta: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nodes = self.num_nodes
+        for name, ids in (("source", self.source), ("target", self.target)):
+            if len(ids) and (ids.min() < 0 or ids.max() >= nodes):
+                raise UserError(f"edge {name} ids {ids.min()}..{ids.max()}: expected 0..{nodes - 1}, one per label")
+        if self.features is not None and self.features.shape[0] != nodes:
+            raise UserError(f"rows of features={self.features.shape[0]}: expected {nodes}, one per label")
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def symmetric(self) -> tuple[np.ndarray, np.ndarray]:
+        """CSR (ptr, idx) with both directions, no self-loops, no duplicates."""
+        return symmetric_csr(self.source, self.target, self.num_nodes)
+
+
+def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """(N,) uint8 from three lists of ids, which may not overlap."""
+    split = np.full(num_nodes, NO_SPLIT, dtype=np.uint8)
+    for ids, value in ((train, TRAIN), (validation, VALIDATION), (test, TEST)):
+        split[ids] = value
+    total = len(train) + len(validation) + len(test)
+    assigned = int((split != NO_SPLIT).sum())
+    if assigned != total:
+        raise UserError(f"official split: {total} ids for {assigned} nodes: expected each node at most once")
+    return split

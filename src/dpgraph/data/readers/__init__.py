@@ -1,0 +1,40 @@
+"""Readers, one module per file format; each has `read(raw_dir, **options) -> RawGraph`, chosen by the registry."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.registry import DatasetEntry
+from dpgraph.errors import UserError, invalid
+
+READERS = ("digits", "graphsaint", "npz", "ogb", "planetoid", "pokec", "reddit", "sbm")
+
+
+def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph:
+    """The content of the files under `raw_dir`.
+
+    Raises UserError in one line that names the file for a missing, truncated or malformed one.
+    """
+    if entry.reader not in READERS:
+        raise invalid("reader", entry.reader, "one of " + ", ".join(READERS))
+    function = importlib.import_module(f"dpgraph.data.readers.{entry.reader}").read
+    try:
+        inspect.signature(function).bind(raw_dir, **entry.options)
+    except TypeError as error:
+        raise UserError(f"options of reader {entry.reader}: {error}") from None
+    return function(Path(raw_dir), **entry.options)
+
+
+def existing(path: Path) -> Path:
+    """`path`; raises UserError if there is no such file."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; expected it among the data set's raw files (run the download again)")
+    return path
+
+
+def malformed(path: Path, error: Exception) -> UserError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return UserError(f"{path}: expected a readable file of this data set, found damage ({reason[:200]})")

@@ -1,0 +1,72 @@
+"""OGB's node-property data sets as gzipped CSV without header (Hu et al., 2020): ogbn-arxiv, -products, -mag.
+
+The ogb package is not used: its loader cannot read its own cache with a current torch and may ask on the terminal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from dpgraph.data.raw_graph import RawGraph, split_array
+from dpgraph.data.readers import existing, malformed
+
+
+def read(
+    raw_dir: Path,
+    split: str,
+    directed: bool,
+    relation: str | None = None,
+    node_type: str | None = None,
+    with_features: bool = True,
+) -> RawGraph:
+    """Graph, labels and split; `relation` and `node_type` choose a part of a heterogeneous data set.
+
+    `with_features=False` reads everything else, for statistics of the graph where the features are not at hand.
+    """
+    raw = raw_dir / "raw"
+    relation_dir = raw / "relations" / relation if relation else raw
+    kind = node_type or ""
+    edges = _csv(relation_dir / "edge.csv.gz", pa.int32())
+    if edges.shape[1] != 2:
+        raise malformed(relation_dir / "edge.csv.gz", ValueError(f"{edges.shape[1]} columns instead of 2"))
+    labels = _csv(raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", pa.float64())[:, 0]
+    features = None
+    if with_features:
+        features = _csv(raw / ("node-feat" if kind else "") / kind / "node-feat.csv.gz", pa.float32())
+    parts = [
+        _csv(raw_dir / "split" / split / kind / f"{part}.csv.gz", pa.int64())[:, 0]
+        for part in ("train", "valid", "test")
+    ]
+    return RawGraph(
+        edges[:, 0],
+        edges[:, 1],
+        features,
+        np.where(np.isnan(labels), -1, labels).astype(np.int64),
+        split_array(len(labels), *parts),
+        directed,
+    )
+
+
+def _csv(path: Path, kind: pa.DataType) -> np.ndarray:
+    """(rows, columns) of type `kind`; the number of columns comes from the first line."""
+    try:
+        with pa.csv.open_csv(
+            existing(path),
+            read_options=pa.csv.ReadOptions(autogenerate_column_names=True),
+        ) as reader:
+            columns = reader.schema.names
+        table = pa.csv.read_csv(
+            path,
+            read_options=pa.csv.ReadOptions(autogenerate_column_names=True, block_size=1 << 24),
+            convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, kind)),
+        )
+    except (pa.ArrowInvalid, OSError, EOFError) as error:
+        raise malformed(path, error) from None
+    array = np.empty((table.num_rows, len(columns)), dtype=kind.to_pandas_dtype())
+    for index, column in enumerate(table.columns):
+        array[:, index] = column.to_numpy()
+    return array

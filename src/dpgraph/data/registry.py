@@ -1,0 +1,122 @@
+"""The data sets that the project knows: what they are, where their files come from and what is expected in them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.frozen import Frozen
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _inside(path: str) -> str:
+    if not path or path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r}: expected a relative path without ..")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_inside)]
+Option = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
+
+
+class Source(Frozen):
+    """One place where a file may be had; `mirror` is relative to a mirror's root."""
+
+    mirror: RelativePath | None = None
+    url: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    bytes: Annotated[int, Field(ge=0)] | None = None
+    sha256: Sha256 | None = None
+    note: str = Field(default="", description="What makes these bytes differ from upstream's, if they do")
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Source:
+        if self.mirror is None and self.url is None:
+            raise ValueError("expected mirror, url or both")
+        return self
+
+
+class File(Frozen):
+    """A file in the raw folder: from the first of `sources` that has it, else from `member` of the entry's archive."""
+
+    path: RelativePath
+    sources: tuple[Source, ...] = ()
+    member: RelativePath | None = None
+
+
+class Licence(Frozen):
+    name: str
+    url: str = ""
+    notice: str = ""
+
+
+class Expected(Frozen):
+    """Statistics of the public graph, symmetrised, without self-loops and duplicates; None: not asserted."""
+
+    nodes: int | None = None
+    entries: int | None = Field(default=None, description="Directed: an undirected edge counts twice")
+    mean_degree: float | None = Field(default=None, description="entries / nodes, compared at the first decimal")
+    features: int | None = None
+    classes: int | None = None
+    split: tuple[int, int, int] | None = Field(default=None, description="Official train, validation and test nodes")
+
+
+class DatasetEntry(Frozen):
+    """One data set. `kind` keeps room for data sets that are no graphs."""
+
+    kind: Literal["graph"] = "graph"
+    title: str
+    home: str
+    licence: Licence
+    citation: str = Field(description="BibTeX")
+    reader: str = Field(description="Module of dpgraph.data.readers")
+    options: dict[str, Option] = Field(default_factory=dict, description="Keyword arguments of the reader")
+    archive: Source | None = None
+    files: tuple[File, ...] = ()
+    expected: Expected = Expected()
+    variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
+    notes: str = ""
+
+    @model_validator(mode="after")
+    def _files_have_a_source(self) -> DatasetEntry:
+        for file in self.files:
+            if not file.sources and file.member is None:
+                raise ValueError(f"files.{file.path}: expected sources, or a member of the archive")
+            if file.member is not None and self.archive is None:
+                raise ValueError(f"files.{file.path}: expected an archive for member {file.member}")
+        return self
+
+
+def parse(text: str) -> dict[str, DatasetEntry]:
+    """Entries of a registry file; raises UserError with the entry, the key and the reason."""
+    content = yaml.safe_load(text)
+    entries = {}
+    for name, value in (content or {}).items():
+        if name.startswith("."):  # anchors that entries share
+            continue
+        try:
+            entries[name] = DatasetEntry.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in (name, *first["loc"]))
+            raise UserError(f"data set registry, {place}: {first['msg']}") from None
+    return entries
+
+
+@cache
+def registry() -> dict[str, DatasetEntry]:
+    """All entries by name, in the order of `registry.yaml`."""
+    return parse(files("dpgraph.data").joinpath("registry.yaml").read_text(encoding="utf-8"))
+
+
+def entry(name: str) -> DatasetEntry:
+    """The entry `name`; raises UserError that names the known ones."""
+    entries = registry()
+    if name not in entries:
+        raise invalid("dataset", name, "one of " + ", ".join(sorted(entries)))
+    return entries[name]
