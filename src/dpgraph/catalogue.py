@@ -1,0 +1,100 @@
+"""What there is: papers, artefacts, claims, methods, data sets, cells; as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tabulate import tabulate
+
+from dpgraph.experiments.plan import Plan
+
+Row = dict[str, Any]
+
+
+def catalogue(what: str, plan: Plan, paper: str | None = None) -> list[Row]:
+    return {
+        "papers": _papers,
+        "artefacts": _artefacts,
+        "claims": _claims,
+        "methods": _methods,
+        "datasets": _datasets,
+        "cells": _cells,
+    }[what](plan)
+
+
+def print_rows(rows: list[Row], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        print(tabulate(rows, headers="keys", tablefmt="plain", maxcolwidths=90) if rows else "none")
+
+
+def _papers(plan: Plan) -> list[Row]:
+    return [
+        {
+            "paper": name,
+            "artefacts": len(experiment.artefacts),
+            "claims": len(experiment.claims),
+            "cells": len({entry.cell.slug for entry in plan.entries if entry.paper == name}),
+            "title": experiment.title,
+        }
+        for name, experiment in plan.experiments.items()
+    ]
+
+
+def _artefacts(plan: Plan) -> list[Row]:
+    return [
+        {
+            "artefact": name,
+            "kind": artefact.kind,
+            "cells": len({entry.cell.slug for entry in plan.entries_of(name)}),
+            "title": artefact.title,
+        }
+        for name, artefact in plan.artefacts.items()
+    ]
+
+
+def _claims(plan: Plan) -> list[Row]:
+    return [
+        {"claim": name, "paper": paper, "source": claim.source, "test": claim.test.kind, "statement": claim.statement}
+        for name, (paper, claim) in plan.claims().items()
+    ]
+
+
+def _methods(plan: Plan) -> list[Row]:
+    from dpgraph.methods.registry import methods
+
+    return [
+        {"method": name, "private": method.private, "description": (method.__doc__ or "").splitlines()[0]}
+        for name, method in methods().items()
+    ]
+
+
+def _datasets(plan: Plan) -> list[Row]:
+    from dpgraph.data.registry import registry
+
+    used = {task: plan.task(task).dataset for task in plan.suite.tasks}
+    return [
+        {
+            "dataset": name,
+            "nodes": entry.expected.nodes,
+            "features": entry.expected.features,
+            "classes": entry.expected.classes,
+            "in suite": ", ".join(task for task, dataset in used.items() if dataset == name),
+            "licence": entry.licence.name,
+        }
+        for name, entry in registry().items()
+    ]
+
+
+def _cells(plan: Plan) -> list[Row]:
+    artefacts: dict[str, list[str]] = {}
+    for entry in plan.entries:
+        names = artefacts.setdefault(entry.cell.slug, [])
+        if entry.artefact not in names:
+            names.append(entry.artefact)
+    return [
+        {"cell": slug, "seeds": len(cell.seeds), "artefacts": ", ".join(artefacts[slug])}
+        for slug, cell in plan.cells.items()
+    ]

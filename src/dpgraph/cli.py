@@ -1,0 +1,294 @@
+"""Command line: one subcommand per stage of the workflow. The rules call nothing else.
+
+A user's mistake prints one line and exits with 2. Heavy imports stand inside the subcommands, so that listing and
+planning stay fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from dpgraph import __version__
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.config import Config, first_line, parse, read_yaml
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.plan import Plan, load_plan
+from dpgraph.files import read_json
+
+log = logging.getLogger("dpgraph")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    try:
+        options.run(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ValidationError as error:
+        print(f"error: {error.title}: {first_line(error)}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of a listing (head, less) has left
+        sys.stderr.close()
+        return 1
+    return 0
+
+
+def read_cell(text: str) -> Cell:
+    """A cell from a JSON file or from JSON text."""
+    if text.lstrip().startswith("{"):
+        try:
+            return parse(Cell, yaml.safe_load(text), "cell")
+        except yaml.YAMLError:
+            raise UserError("cell: not valid JSON") from None
+    path = Path(text)
+    if not path.is_file():
+        raise UserError(f"cell={text}: no such file")
+    try:
+        return parse(Cell, read_json(path), str(path))
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+
+
+def read_config(options: argparse.Namespace) -> Config:
+    path = Path(options.config)
+    value = dict(read_yaml(path) or {}) if path.is_file() or options.config != "config.yaml" else {}
+    for item in options.set:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise invalid("--set", item, "NAME=VALUE")
+        value[name] = yaml.safe_load(text)
+    if getattr(options, "suite", None) is not None:
+        value["suite"] = options.suite
+    if getattr(options, "paper", None) is not None:
+        value["papers"] = [options.paper]
+    return parse(Config, value, options.config)
+
+
+def read_plan(options: argparse.Namespace) -> Plan:
+    return load_plan(read_config(options), Path(options.workflow))
+
+
+# ---- stages ----------------------------------------------------------------------------------------------------------
+
+
+def fetch(options: argparse.Namespace) -> None:
+    from dpgraph.data.fetch import fetch as fetch_data
+    from dpgraph.data.fetch import mirrors_from
+
+    mirrors = options.mirrors.split(os.pathsep) if options.mirrors else []
+    manifest = fetch_data(
+        options.dataset, options.out, mirrors_from([mirror for mirror in mirrors if mirror], os.environ),
+        missing=options.missing,
+    )  # fmt: skip
+    log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason or "")
+
+
+def preprocess(options: argparse.Namespace) -> None:
+    from dpgraph.data.preprocess import preprocess as preprocess_data
+
+    task = Task.from_folder(options.task)
+    raw = options.raw or Path("data/raw") / task.dataset
+    preprocess_data(task, raw, options.out or Path("data/graphs") / task.folder)
+
+
+def calibrate(options: argparse.Namespace) -> None:
+    from dpgraph.methods.stages import calibrate_cell
+
+    calibrate_cell(read_cell(options.cell), _graph_folder(options), options.out)
+
+
+def train(options: argparse.Namespace) -> None:
+    from dpgraph.methods.stages import train_cell
+
+    train_cell(
+        read_cell(options.cell),
+        options.out,
+        graph_folder=_graph_folder(options),
+        calibration_path=options.calibration,
+        device=options.device,
+        workers=options.workers,
+    )
+
+
+def _graph_folder(options: argparse.Namespace) -> Path:
+    task = read_cell(options.cell).task
+    folder = options.graph or Path("data/graphs") / task.folder
+    if not (folder / "graph.json").is_file():
+        raise UserError(
+            f"{folder}: no graph there; make it with `snakemake --cores 1 {folder}/graph.json`, or with "
+            f"`python -m dpgraph fetch {task.dataset}` and `python -m dpgraph preprocess {task.folder}`"
+        )
+    return folder
+
+
+def aggregate(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.aggregate import aggregate as aggregate_records
+
+    plan = read_plan(options)
+    table = aggregate_records(plan, options.out or Paths(plan.config).results)
+    log.info("%d rows of %d cells", len(table), table["cell"].nunique())
+
+
+def table(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.tables import write_table
+
+    plan = _plan_with(options, "table")
+    stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
+    write_table(plan, options.artefact, *_inputs(plan, options.artefact), stem)
+
+
+def figure(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.figures import write_figure
+
+    plan = _plan_with(options, "figure")
+    stem = Paths(plan.config).figure(options.artefact, "png").with_suffix("")
+    write_figure(plan, options.artefact, _inputs(plan, options.artefact)[0], stem)
+
+
+def _plan_with(options: argparse.Namespace, kind: str) -> Plan:
+    plan = read_plan(options)
+    known = [name for name, artefact in plan.artefacts.items() if artefact.kind == kind]
+    if options.artefact not in known:
+        raise invalid(kind, options.artefact, f"one of {', '.join(known)} (suite {plan.suite.name})")
+    return plan
+
+
+def _inputs(plan: Plan, artefact: str) -> tuple[Any, dict[str, Any] | None]:
+    """(results, statistics): what the artefact's view is a function of; the other one is None."""
+    from dpgraph.reporting.results import read_results
+
+    paths = Paths(plan.config)
+    if plan.artefacts[artefact].view == "statistics":
+        tasks = plan.tasks_of(artefact)
+        return None, {name: read_json(paths.graph_record(task)) for name, (_, task) in tasks.items()}
+    return read_results(paths.results), None
+
+
+def claims(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.claims import write_claims
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_claims(plan, read_results(paths.results), paths.claims, paths.claims.with_suffix(".html"))
+
+
+def runtimes(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.report import write_runtimes
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+
+
+def bench(options: argparse.Namespace) -> None:
+    from dpgraph.methods.bench import bench as bench_step
+
+    bench_step(options.out, options.device)
+
+
+def schemas(options: argparse.Namespace) -> None:
+    from dpgraph.experiments.schemas import write_schemas
+
+    for path in write_schemas(options.out):
+        print(path)
+
+
+def check_accounting(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.check import check_accounting as check
+
+    passed, failed, lines = check(options.file)
+    print("\n".join([*lines, f"{passed} passed, {failed} failed"]))
+    if failed:
+        sys.exit(1)
+
+
+def list_(options: argparse.Namespace) -> None:
+    from dpgraph.catalogue import catalogue, print_rows
+
+    plan = read_plan(options)
+    print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m dpgraph", description=sys.modules["dpgraph"].__doc__)
+    parser.add_argument("--version", action="version", version=f"dpgraph {__version__}")
+    stages = parser.add_subparsers(required=True, metavar="STAGE")
+
+    def stage(name: str, run: Any, text: str, plan: bool = False) -> argparse.ArgumentParser:
+        added = stages.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run)
+        if plan:
+            added.add_argument("--config", default="config.yaml", help="config file (default: config.yaml)")
+            added.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override the config")
+            added.add_argument("--workflow", default="workflow", help="folder of suites and experiments")
+        return added
+
+    def cell_options(added: argparse.ArgumentParser) -> None:
+        added.add_argument("--cell", required=True, help="cell: a JSON file, or JSON text")
+        added.add_argument("--graph", type=Path, help="folder of the graph (default: data/graphs/...)")
+
+    fetch_ = stage("fetch", fetch, "Fetch a data set's files from a mirror or its URLs")
+    fetch_.add_argument("dataset")
+    fetch_.add_argument("--out", type=Path, default=None, help="folder (default: data/raw/DATASET)")
+    fetch_.add_argument("--mirrors", default="", help="folders tried first, separated as in PATH")
+    fetch_.add_argument("--missing", choices=["record", "fail"], default="fail", help="when the files are nowhere")
+
+    preprocess_ = stage("preprocess", preprocess, "Read, verify, split and store one graph")
+    preprocess_.add_argument("task", help="DATASET/SETTING.SPLIT[.FEATURES], e.g. cora/disjoint.train-rest")
+    preprocess_.add_argument("--raw", type=Path, help="folder of the fetched files (default: data/raw/DATASET)")
+    preprocess_.add_argument("--out", type=Path, help="folder (default: data/graphs/TASK)")
+
+    calibrate_ = stage("calibrate", calibrate, "Noise or steps for a cell's privacy target, with both guarantees")
+    cell_options(calibrate_)
+    calibrate_.add_argument("--out", type=Path, required=True, help="JSON file")
+
+    train_ = stage("train", train, "Train a cell, all its seeds")
+    cell_options(train_)
+    train_.add_argument("--out", type=Path, required=True, help="folder of the results")
+    train_.add_argument("--calibration", type=Path, help="file of the calibrate stage (default: calibrate now)")
+    train_.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    train_.add_argument("--workers", type=int, default=1, help="seeds at a time, one single-threaded process each")
+
+    aggregate_ = stage("aggregate", aggregate, "All records of a suite as one Parquet table", plan=True)
+    aggregate_.add_argument("--out", type=Path)
+
+    for name, run in (("table", table), ("figure", figure)):
+        added = stage(name, run, f"Make one {name}", plan=True)
+        added.add_argument("artefact", help="e.g. daigavane/table1")
+    stage("claims", claims, "Verdict on every claim", plan=True)
+    stage("runtimes", runtimes, "Runtime, memory and outcome of every cell", plan=True)
+
+    bench_ = stage("bench", bench, "Private step against the non-private step on the same batches")
+    bench_.add_argument("--out", type=Path, required=True)
+    bench_.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+
+    list__ = stage("list", list_, "What there is", plan=True)
+    list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])
+    list__.add_argument("--suite", help="default: the config's")
+    list__.add_argument("--paper", help="only this paper")
+    list__.add_argument("--json", action="store_true")
+
+    schemas_ = stage("schemas", schemas, "Write the JSON schemas of config, suites, experiments and cells")
+    schemas_.add_argument("--out", type=Path, default=Path("workflow/schemas"))
+
+    check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")
+    check_.add_argument("file", type=Path)
+    return parser

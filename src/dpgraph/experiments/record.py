@@ -1,0 +1,40 @@
+"""What a training job writes: one record per cell, whether it succeeded, failed or had no data."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.frozen import Frozen
+
+
+class Metric(Frozen):
+    step: int = Field(description="Training steps done")
+    final: bool
+    metric: str = Field(description="accuracy/test, macro_f1/test, class_accuracy/test, ...")
+    class_id: int = Field(default=-1, description="-1: all classes")
+    value: float
+
+
+class SeedRecord(Frozen):
+    seed: int
+    status: Literal["ok", "failed"]
+    reason: str = ""
+    metrics: tuple[Metric, ...] = ()
+    seconds: float = Field(description="Wall time of the seed, sampling and evaluation included")
+    steps_per_second: float = 0.0
+    roots_per_second: float = 0.0
+    peak_memory_bytes: int = 0
+    device: str = ""
+    notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
+
+
+class CellRecord(Frozen):
+    cell: Cell
+    status: Literal["ok", "failed", "not run"]
+    reason: str = ""
+    statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")
+    seeds: tuple[SeedRecord, ...] = ()
+    provenance: dict[str, Any] = Field(default_factory=dict)

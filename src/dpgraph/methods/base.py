@@ -1,0 +1,60 @@
+"""The contract of a method. tests/contract runs every method through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dpgraph.data.graph import Graph
+from dpgraph.experiments.cell import Cell
+from dpgraph.privacy.guarantee import PrivacyStatement
+from dpgraph.privacy.mechanisms import Mechanism
+
+if TYPE_CHECKING:
+    import torch
+
+Observe = Callable[[int, np.ndarray], None]  # (steps done, logits (N, classes)); the evaluator listens here
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a method gets for one seed. Labels outside training and validation are hidden (-1)."""
+
+    graph: Graph
+    cell: Cell
+    seed: int
+    mechanism: Mechanism  # closed: noise and steps are known
+    device: torch.device
+    checkpoint: Path | None = None  # where a long run may leave its state; None: nowhere
+
+    def names(self, role: str) -> tuple[str | int, ...]:
+        """Names of the random generator of a role: the same for every method, so that methods are paired by seed."""
+        return ("dpgraph", self.cell.task.folder, role, self.seed)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method returns of one seed; metrics are not its business."""
+
+    logits: np.ndarray  # (N, classes) float32, of the last step
+    statement: PrivacyStatement
+    steps_per_second: float
+    roots_per_second: float
+    peak_memory_bytes: int
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Method(Protocol):
+    """The first line of its docstring is what `python -m dpgraph list methods` shows."""
+
+    private: bool
+
+    def mechanism(self, cell: Cell, num_train: int) -> Mechanism:
+        """The cell's mechanism, with what the cell leaves open (noise or steps) None."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""

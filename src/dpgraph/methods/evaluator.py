@@ -1,0 +1,51 @@
+"""The one evaluator: metrics from logits, in float64, for every method alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpgraph.data.graph import SPLIT_NAMES, Graph
+from dpgraph.experiments.record import Metric
+
+
+def predictions(logits: np.ndarray) -> np.ndarray:
+    """(N,) class with the largest logit; the smallest id where logits tie, -1 where any is not a number."""
+    found = np.argmax(logits, axis=1)
+    return np.where(np.isnan(logits).any(axis=1), -1, found)
+
+
+def evaluate(graph: Graph, logits: np.ndarray, step: int, final: bool) -> list[Metric]:
+    """Accuracy and macro-F1 on each split that has labelled nodes, and test accuracy by class.
+
+    Micro-F1 of a single-label task equals accuracy, so it has no row of its own. Macro-F1 averages over the classes
+    that occur in the split's labels.
+    """
+    predicted = predictions(logits)
+    labels = np.asarray(graph.labels)
+    metrics = []
+
+    def add(name: str, value: float, class_id: int = -1) -> None:
+        metrics.append(Metric(step=step, final=final, metric=name, class_id=class_id, value=float(value)))
+
+    for split in SPLIT_NAMES:
+        nodes = graph.nodes_of(split)
+        nodes = nodes[labels[nodes] >= 0]
+        if not len(nodes):
+            continue
+        counts = confusion(labels[nodes], predicted[nodes], graph.num_classes)
+        support, hits = counts.sum(1), np.diagonal(counts)
+        present = support > 0
+        add(f"accuracy/{split}", hits.sum() / support.sum())
+        # F1 = 2 TP / (actual + predicted); a prediction of no class counts as a miss only
+        add(f"macro_f1/{split}", (2 * hits / np.maximum(support + counts[:, :-1].sum(0), 1))[present].mean())
+        if split == "test" and final:
+            for class_id in np.flatnonzero(present):
+                add("class_accuracy/test", hits[class_id] / support[class_id], int(class_id))
+    return metrics
+
+
+def confusion(labels: np.ndarray, predicted: np.ndarray, num_classes: int) -> np.ndarray:
+    """(classes, classes + 1): rows are labels, columns predictions; the last column is "no class"."""
+    columns = np.where(predicted < 0, num_classes, predicted)
+    flat = np.bincount(labels * (num_classes + 1) + columns, minlength=num_classes * (num_classes + 1))
+    return flat.reshape(num_classes, num_classes + 1).astype(np.float64)

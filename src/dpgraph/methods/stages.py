@@ -1,0 +1,241 @@
+"""The stages `calibrate` and `train`: from files to files. A cell without data or success still leaves a record."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import subprocess
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.store import load_graph
+from dpgraph.errors import DataUnavailable, UserError, invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.frozen import digest
+from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.files import atomic_path, read_json, write_json, write_text
+from dpgraph.methods.base import Job
+from dpgraph.methods.evaluator import evaluate, predictions
+from dpgraph.methods.registry import method
+from dpgraph.privacy.calibration import Calibration, calibrated
+
+log = logging.getLogger("dpgraph")
+
+
+def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
+    """Write the cell's calibration; where its data is not available, a record that says so."""
+    try:
+        graph = load_graph(graph_folder)
+    except DataUnavailable as error:
+        write_json(out, {"status": "unavailable", "reason": str(error)})
+        return
+    calibration = calibration_for(cell, len(graph.train_nodes))
+    calibration.write(out)
+    log.info("%s: %s", cell.calibration_key, describe(calibration))
+
+
+def calibration_for(cell: Cell, num_train: int) -> Calibration:
+    """Close the noise, or the steps, that the cell leaves open, under the accountant of its variant."""
+    mechanism = method(cell.method).mechanism(cell, num_train)
+    if cell.privacy is None:
+        return calibrated(mechanism, None, "rigorous", None)
+    unknown = None
+    if cell.privacy.epsilon is not None:
+        unknown = "steps" if cell.training.steps == "max" else "noise"
+    return calibrated(mechanism, cell.privacy.epsilon, cell.privacy.variant, unknown)  # type: ignore[arg-type]
+
+
+def describe(calibration: Calibration) -> str:
+    statement = calibration.statement
+    return (
+        f"noise std / clip norm {statement.noise_std_over_clip}, {statement.steps} steps, "
+        f"epsilon published {statement.published.text}, rigorous {statement.rigorous.text}"
+    )
+
+
+def train_cell(
+    cell: Cell,
+    out: Path,
+    graph_folder: Path,
+    calibration_path: Path | None = None,
+    device: str = "auto",
+    workers: int = 1,
+) -> CellRecord:
+    """Train the seeds that are not there yet and write `result.json`.
+
+    A folder whose last job ended well is trained anew if it is asked for the same seeds again (that is what a forced
+    rerun means), and only for the new seeds if some were added. A job that was killed is taken up where it stopped.
+    """
+    if workers < 1:
+        raise invalid("workers", workers, "an integer >= 1")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        graph = load_graph(graph_folder)
+    except DataUnavailable as error:
+        return _write(out, CellRecord(cell=cell, status="not run", reason=str(error), provenance=provenance()))
+    calibration = _calibration(cell, graph, calibration_path)
+    fingerprint = digest([cell.identity, calibration.mechanism.model_dump(mode="json"), _stamp(graph_folder)], 16)
+    _forget_finished(cell, out, fingerprint)
+    todo = [seed for seed in cell.seeds if _seed_record(out, seed, fingerprint) is None]
+    log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
+    arguments = [(cell, seed, graph_folder, calibration, device, out, fingerprint) for seed in todo]
+    if workers == 1 or len(todo) <= 1:
+        for argument in arguments:
+            _train_seed(*argument)
+    else:
+        os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
+        with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
+            for future in [pool.submit(_train_seed, *argument) for argument in arguments]:
+                future.result()
+    seeds = [_seed_record(out, seed, fingerprint) for seed in cell.seeds]
+    records = tuple(record for record in seeds if record is not None)
+    failed = [record for record in records if record.status == "failed"]
+    record = CellRecord(
+        cell=cell,
+        status="failed" if len(failed) == len(records) else "ok",
+        reason=failed[0].reason if len(failed) == len(records) else "",
+        statement=calibration.statement.model_dump(mode="json"),
+        seeds=records,
+        provenance=provenance(),
+    )
+    write_json(out / "finished.json", {"fingerprint": fingerprint, "seeds": list(cell.seeds)})
+    return _write(out, record)
+
+
+def _write(out: Path, record: CellRecord) -> CellRecord:
+    write_text(out / "result.json", record.model_dump_json(indent=1) + "\n")
+    log.info("%s: %s %s", record.cell.slug, record.status, record.reason)
+    return record
+
+
+def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
+    num_train = len(graph.train_nodes)
+    if path is None:
+        return calibration_for(cell, num_train)
+    calibration = Calibration.read(path)
+    asked = method(cell.method).mechanism(cell, num_train).model_dump()
+    solved = calibration.mechanism.model_dump()
+    for name, value in asked.items():
+        if value is not None and solved.get(name) != value:
+            raise UserError(f"{path}: {name}={solved.get(name)}: the cell asks for {value}; calibrate it anew")
+    return calibration
+
+
+def _stamp(graph_folder: Path) -> str:
+    return digest(read_json(graph_folder / "graph.json"), 16)
+
+
+def _forget_finished(cell: Cell, out: Path, fingerprint: str) -> None:
+    """Seeds of a job that ended well and is asked for once more are dropped, so that they are trained again."""
+    marker = out / "finished.json"
+    if not marker.is_file():
+        return
+    finished = read_json(marker)
+    marker.unlink()
+    if finished.get("fingerprint") == fingerprint and set(cell.seeds) <= set(finished.get("seeds", ())):
+        for seed in cell.seeds:
+            _seed_path(out, seed).unlink(missing_ok=True)
+
+
+def _seed_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.json"
+
+
+def _seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
+    """The seed's record if it is there, whole, and of the same cell, mechanism and graph."""
+    try:
+        value = read_json(_seed_path(out, seed))
+        return SeedRecord.model_validate(value["record"]) if value["fingerprint"] == fingerprint else None
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        return None
+
+
+def blind(graph: Graph) -> Graph:
+    """The graph as methods see it: labels of nodes outside training and validation are -1."""
+    hidden = ~np.isin(graph.split, (TRAIN, VALIDATION))
+    return replace(graph, labels=np.where(hidden, -1, graph.labels))
+
+
+def _train_seed(
+    cell: Cell, seed: int, graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
+) -> None:
+    import torch
+
+    from dpgraph.training.loop import Diverged
+
+    graph = load_graph(graph_folder)
+    chosen = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise invalid("device", device, "cpu or auto: this machine has no CUDA device")
+    checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
+    job = Job(blind(graph), cell, seed, calibration.mechanism, chosen, checkpoint)
+    steps = calibration.statement.steps
+    metrics: list[Metric] = []
+    start = time.monotonic()
+
+    def observe(step: int, logits: np.ndarray) -> None:
+        metrics.extend(evaluate(graph, logits, step, final=step == steps))
+
+    common: dict[str, Any] = {"seed": seed, "device": str(chosen)}
+    try:
+        outcome = method(cell.method).run(job, observe)
+    except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
+        reason = f"diverged: {error}" if isinstance(error, Diverged) else f"out of memory: {_one_line(error)}"
+        record = SeedRecord(status="failed", reason=reason, seconds=time.monotonic() - start, **common)
+    else:
+        record = SeedRecord(
+            status="ok",
+            metrics=tuple(metrics),
+            seconds=time.monotonic() - start,
+            steps_per_second=outcome.steps_per_second,
+            roots_per_second=outcome.roots_per_second,
+            peak_memory_bytes=outcome.peak_memory_bytes,
+            notes=outcome.notes,
+            **common,
+        )
+        with atomic_path(out / f"seed={seed}.predictions.npy") as temporary:
+            np.save(temporary, predictions(outcome.logits).astype(np.int16))
+    write_json(_seed_path(out, seed), {"fingerprint": fingerprint, "record": json.loads(record.model_dump_json())})
+    checkpoint.unlink(missing_ok=True)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, machine, git commit and time of writing."""
+    return {
+        "versions": {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")},
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "commit": _commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _commit() -> str:
+    """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return found.stdout.strip()

@@ -1,0 +1,139 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dpgraph.errors import UserError
+from dpgraph.experiments import published
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.experiment import Suite
+from dpgraph.experiments.plan import load_plan, merged
+from dpgraph.experiments.schemas import MODELS, schema_text
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / "workflow"
+SUITES = sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_expands(suite):
+    plan = load_plan(Config(suite=suite), WORKFLOW)
+    assert plan.cells
+    assert len({cell.identity for cell in plan.cells.values()}) == len(plan.cells)
+    for entry in plan.entries:
+        assert entry.artefact in plan.artefacts
+        assert plan.cells[entry.cell.slug] == entry.cell
+
+
+def test_equal_cells_are_shared_between_artefacts():
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    users = {}
+    for entry in plan.entries:
+        users.setdefault(entry.cell.slug, set()).add(entry.artefact)
+    assert {"daigavane/table1", "daigavane/fig2"} in users.values()
+
+
+def test_more_seeds_keep_the_cells():
+    few = load_plan(Config(suite="demo", seeds=2), WORKFLOW)
+    many = load_plan(Config(suite="demo", seeds=7), WORKFLOW)
+    assert list(few.cells) == list(many.cells)
+    assert {len(cell.seeds) for cell in many.cells.values()} == {7}
+
+
+def test_artefacts_can_be_chosen():
+    plan = load_plan(Config(suite="demo", artefacts=("daigavane/fig2",)), WORKFLOW)
+    assert list(plan.artefacts) == ["daigavane/fig2"]
+    assert {entry.artefact for entry in plan.entries} == {"daigavane/fig2"}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"suite": "nope"}, r"suite=nope: expected one of .*demo"),
+        ({"papers": ["huan"]}, "papers=huan: expected one of daigavane"),
+        ({"artefacts": ["daigavane/table99"]}, "artefacts=daigavane/table99"),
+        ({"sede": 3}, "config: sede=3: unknown key"),
+        ({"seeds": 0}, "config: seeds=0: expected greater than or equal to 1"),
+        ({"device": "tpu"}, "config: device=tpu: expected 'auto', 'cpu' or 'cuda'"),
+    ],
+)
+def test_bad_config_is_one_line(config, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load_plan(parse(Config, config, "config"), WORKFLOW)
+    assert "\n" not in str(caught.value)
+
+
+def changed_workflow(folder: Path, change) -> Path:
+    (folder / "suites").mkdir()
+    (folder / "experiments").mkdir()
+    suite = yaml.safe_load((WORKFLOW / "suites/demo.yaml").read_text())
+    experiment = yaml.safe_load((WORKFLOW / "experiments/daigavane.yaml").read_text())
+    change(suite, experiment)
+    (folder / "suites/demo.yaml").write_text(yaml.safe_dump(suite))
+    (folder / "experiments/daigavane.yaml").write_text(yaml.safe_dump(experiment))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s, e: s["papers"]["daigavane"]["artefacts"]["table1"][0].update(tasks=["mars"]), "tasks=mars"),
+        (lambda s, e: e["artefacts"]["table1"]["methods"].append("magic"), "methods=magic"),
+        (
+            lambda s, e: s["papers"]["daigavane"]["rules"].append({"set": {"privacy": {"max_degree": 0}}}),
+            "max_degree=0",
+        ),
+        (lambda s, e: s["papers"]["daigavane"]["artefacts"].update(table99=[{"tasks": ["sbm"]}]), "table99"),
+        (lambda s, e: e["claims"]["D1"]["test"].update(better=["gcn-7"]), "gcn-7"),
+        (lambda s, e: s.update(papers={}, tasks={"Bad": 3}), "tasks.Bad"),
+    ],
+)
+def test_mistakes_in_workflow_files_are_one_line(tmp_path, change, message):
+    folder = changed_workflow(tmp_path, change)
+    with pytest.raises(UserError, match=message) as caught:
+        load_plan(Config(), folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_yaml_errors_are_one_line(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: [")
+    with pytest.raises(UserError, match="not a YAML file") as caught:
+        load(Suite, bad)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="no such file"):
+        load(Suite, tmp_path / "none.yaml")
+
+
+def test_merged_does_not_touch_its_layers():
+    below = {"a": {"x": 1}}
+    assert merged(below, {"a": {"y": 2}, "b": None}) == {"a": {"x": 1, "y": 2}, "b": None}
+    assert below == {"a": {"x": 1}}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_schemas_are_up_to_date(name):
+    path = WORKFLOW / "schemas" / f"{name}.schema.json"
+    assert path.read_text() == schema_text(name), "run `python -m dpgraph schemas`"
+    json.loads(path.read_text())
+
+
+def test_default_config_file_says_the_defaults():
+    assert load(Config, ROOT / "config.yaml") == Config()
+
+
+def test_hyperparameters_come_from_the_paper():
+    # Daigavane et al., Table 9, DP-GCN (Adam) on ogbn-arxiv
+    part = published.hyperparameters("daigavane2022-node-level-dp-gnn", "table9", "DP-GCN (Adam)", "ogbn-arxiv")
+    assert part == {
+        "model": {"activation": "tanh", "encoder_layers": 1, "decoder_layers": 2},
+        "training": {"learning_rate": 0.003, "batch_size": 10000},
+        "privacy": {"noise_multiplier": 2.0, "max_degree": 7},
+    }
+    with pytest.raises(UserError, match="expected one row"):
+        published.hyperparameters("daigavane2022-node-level-dp-gnn", "table9", "GIN", "ogbn-arxiv")
+    with pytest.raises(UserError, match="not a column"):
+        published.match("datasets", colour="red")
+    with pytest.raises(UserError, match="published=nothing"):
+        published.rows("nothing")
