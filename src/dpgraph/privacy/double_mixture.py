@@ -87,10 +87,10 @@ class MixturePair:
 
 
 class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
-    """Privacy loss of `upper` (means at minus its shifts) against `lower` (means at plus its shifts), noise `noise_std`.
+    """Privacy loss of `upper` (means at minus its shifts) against `lower` (means at plus its shifts).
 
-    Signs follow dp-accounting: the loss does not increase in x. Internally x is in units of the noise std.
-    With one affected record it equals the library's Poisson-subsampled Gaussian.
+    `noise_std` is in the unit of the shifts. Signs follow dp-accounting: the loss does not increase in x. Internally x
+    is in units of the noise std. With one affected record it equals the library's Poisson-subsampled Gaussian.
     """
 
     def __init__(self, upper: Mixture, lower: Mixture, noise_std: float, log_mass_truncation_bound: float = -50.0):

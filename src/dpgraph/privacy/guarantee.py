@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from dpgraph.experiments.frozen import Frozen
 
@@ -37,6 +38,11 @@ class Guarantee(Frozen):
         if (self.epsilon is None) != (self.reason is not None):
             raise ValueError("reason: expected exactly when epsilon is None")
         return self
+
+    @field_serializer("epsilon", when_used="json")
+    def _epsilon_json(self, value: float | None) -> float | str | None:
+        """JSON has no inf; the model reads the string back."""
+        return "Infinity" if value == math.inf else value
 
     @property
     def text(self) -> str:

@@ -5,7 +5,10 @@ Orders alpha > 1; an RDP value is gamma in D_alpha <= gamma for one step, and T 
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
 
@@ -39,8 +42,21 @@ def _poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: Orders) 
     event: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise_multiplier)
     if rate < 1:
         event = dp_accounting.PoissonSampledDpEvent(rate, event)
-    accountant.compose(event)
+    with _quiet():
+        accountant.compose(event)
     return np.asarray(accountant.rdp)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library warns of every low order whose series does not converge; it leaves those out, which is safe."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def poisson_gaussian_epsilon(
