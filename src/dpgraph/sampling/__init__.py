@@ -1,1 +1,1 @@
-"""Edge lists with bounded occurrences, ego trees, batches of roots. Randomness only from generators that are passed in."""
+"""Edge lists with bounded occurrences, ego trees, batches of roots. Random only by generators that are passed in."""

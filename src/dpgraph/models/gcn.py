@@ -1,0 +1,33 @@
+"""Graph convolution with inverse-degree normalisation (Daigavane et al., App. E)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.models.dense import Activation, Dense, apply_layer, dense_layers
+from dpgraph.sampling.ego import Hop
+
+
+class GcnLayer(nn.Module):
+    """h'_u = m_u + act(W m_u + b), with m_u the mean of h over {u} and E_u: the operator (d + I)^-1 (A + I).
+
+    The skip connection is the authors' released code; the paper's text does not mention it.
+    """
+
+    def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.linear = dense_layers([width, width], generator, dtype)[0]
+        self.activation = activation
+
+    def forward(self, rows: Tensor, hop: Hop, level: int, dense: Dense = apply_layer) -> Tensor:
+        """(n_(level+1), width) states of the deeper level -> (n_level, width)."""
+        return self.update(mean_over_segments(rows, hop), level, dense)
+
+    def update(self, mean: Tensor, level: int = 0, dense: Dense = apply_layer) -> Tensor:
+        return mean + self.activation(dense(self.linear, mean, level))  # type: ignore[arg-type]
+
+
+def mean_over_segments(rows: Tensor, hop: Hop) -> Tensor:
+    """(n_(l+1), d) -> (n_l, d); every segment holds at least its own node."""
+    return nn.functional.embedding_bag(hop.columns, rows, hop.ptr, mode="mean", include_last_offset=True)

@@ -1,0 +1,50 @@
+"""The networks of the benchmark: encoder MLP, r message-passing layers, decoder MLP (Daigavane et al., section 6)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.experiments.cell import Model
+from dpgraph.models.dense import ACTIVATIONS, Dense, apply_layer
+from dpgraph.models.gcn import GcnLayer
+from dpgraph.models.mlp import Mlp
+from dpgraph.sampling.ego import EgoBatch
+
+
+class Network(nn.Module):
+    """Logits of the roots of a batch of ego trees; all parameters belong to `nn.Linear` layers.
+
+    The encoder's n_enc layers are all activated, the last of the decoder's n_dec layers gives the logits. The `mlp`
+    architecture is encoder and decoder alone and reads the roots' own features only.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        num_features: int,
+        num_classes: int,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """Initial parameters are drawn from `generator` on the CPU, so that they agree on all devices."""
+        super().__init__()
+        width, act = model.width, ACTIVATIONS[model.activation]
+        self.hops = model.hops
+        self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype)
+        self.aggregation = nn.ModuleList(GcnLayer(width, act, generator, dtype) for _ in range(model.hops))
+        self.decoder = Mlp([width] * model.decoder_layers + [num_classes], act, False, generator, dtype)
+
+    @property
+    def groups(self) -> dict[str, list[nn.Linear]]:
+        """Layers by parameter group, in parameter order; a group without layers is left out."""
+        parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}
+        groups = {name: [m for m in part.modules() if isinstance(m, nn.Linear)] for name, part in parts.items()}
+        return {name: layers for name, layers in groups.items() if layers}
+
+    def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every linear layer."""
+        rows = self.encoder(features[batch.nodes], self.hops, dense)
+        for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
+            rows = layer(rows, batch.hops[level], level, dense)
+        return self.decoder(rows, 0, dense)

@@ -1,0 +1,71 @@
+"""Batches of roots. A sampler states its name, so that an accountant can refuse a sampler it has no theorem for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpgraph.errors import invalid
+
+
+@dataclass(frozen=True)
+class PoissonSampler:
+    """Every root enters a batch independently with probability `rate` = q; batch sizes vary and may be 0."""
+
+    num_roots: int
+    rate: float
+    name: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        _check_roots(self.num_roots)
+        if not 0 < self.rate <= 1:
+            raise invalid("sampling_rate", self.rate, "a number in (0, 1]")
+
+    @property
+    def expected_size(self) -> float:
+        """q N: the public divisor of a noisy sum (a batch's own size is private)."""
+        return self.rate * self.num_roots
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray:
+        return poisson_batch(self.num_roots, self.rate, generator)
+
+
+@dataclass(frozen=True)
+class FixedSizeSampler:
+    """A uniformly random set of `size` = m roots (Daigavane et al., Algorithm 4)."""
+
+    num_roots: int
+    size: int
+    name: ClassVar[str] = "fixed-size without replacement"
+
+    def __post_init__(self) -> None:
+        _check_roots(self.num_roots)
+        if not 1 <= self.size <= self.num_roots:
+            raise invalid("batch_size", self.size, f"an integer in 1..{self.num_roots} (the number of training nodes)")
+
+    @property
+    def expected_size(self) -> float:
+        return float(self.size)
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray:
+        return fixed_size_batch(self.num_roots, self.size, generator)
+
+
+Sampler = PoissonSampler | FixedSizeSampler
+
+
+def poisson_batch(num_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:
+    """(b,) ascending positions below `num_roots`, each present independently with probability `rate`."""
+    return np.flatnonzero(generator.random(num_roots) < rate)
+
+
+def fixed_size_batch(num_roots: int, m: int, generator: np.random.Generator) -> np.ndarray:
+    """(m,) distinct positions below `num_roots`, every set of m equally likely."""
+    return generator.choice(num_roots, size=m, replace=False, shuffle=False)
+
+
+def _check_roots(num_roots: int) -> None:
+    if num_roots < 1:
+        raise invalid("num_roots", num_roots, "an integer >= 1")

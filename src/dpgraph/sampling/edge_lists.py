@@ -1,0 +1,150 @@
+"""Edge lists of the training nodes: who sends messages to whom in the training subgraphs.
+
+Two samplers bound how many lists a node occurs in by K. `sample_edge_lists` is Algorithm 1 of Daigavane et al. (2022)
+as published. It is not stable: one node's edges set the keep-probabilities in the lists of others, so the number of
+training subgraphs that change with one node has no bound (docs/privacy.md). `stable_edge_lists` proves one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpgraph.data.graph import Graph
+from dpgraph.errors import invalid
+
+PROPOSE, ACCEPT = 1, 2
+
+
+@dataclass(frozen=True)
+class EdgeLists:
+    """Lists of all N nodes in CSR form; only roots own a non-empty list. Ids within a list ascend, without repeats."""
+
+    ptr: np.ndarray  # (N + 1,) int64
+    idx: np.ndarray  # (nnz,) int32
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.ptr) - 1
+
+    def of(self, node: int) -> np.ndarray:
+        """E_v, the nodes whose messages v receives."""
+        return self.idx[self.ptr[node] : self.ptr[node + 1]]
+
+    def occurrences(self) -> np.ndarray:
+        """(N,) number of lists in which each node occurs."""
+        return np.bincount(self.idx, minlength=self.num_nodes)
+
+
+def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
+    """Every root keeps its whole list: no bound of any kind, for training without privacy."""
+    owners, members = _entries(graph, roots)
+    return _pack(graph.num_nodes, owners, members)
+
+
+def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
+    """Algorithm 1 (SAMPLE-EDGELISTS) of Daigavane et al., as published.
+
+    Let RE_v be the roots whose lists hold v. Each of these entries is kept independently with probability
+    min(1, K / (2 |RE_v|)); a node that is then still in more than K lists is dropped from all of them (its own list
+    stays). Guarantee: each node occurs in at most K lists (so in at most N(K, r) trees: Lemma 1). No bound on how many
+    lists one node's record changes.
+    """
+    _check_at_least_one("max_degree", max_degree)
+    owners, members = _entries(graph, roots)
+    occurrences = np.bincount(members, minlength=graph.num_nodes)
+    rate = np.minimum(1.0, max_degree / (2.0 * np.maximum(occurrences, 1)))
+    kept = generator.random(len(members)) < rate[members]
+    owners, members = owners[kept], members[kept]
+    over = np.bincount(members, minlength=graph.num_nodes) > max_degree
+    kept = ~over[members]
+    return _pack(graph.num_nodes, owners[kept], members[kept])
+
+
+def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
+    """The stable sampler S(D, K): one record changes a bounded number of training subgraphs.
+
+    1. *Propose*: P_v is the `list_cap` = D members of root v's own list with the smallest priorities.
+    2. *Accept*: u accepts the `max_degree` = K roots v with the smallest priorities among those with u in P_v.
+
+    A priority is a pseudorandom function of (key, owner, member), never of edges or degrees. Guarantees: a node occurs
+    in at most K lists, a list has at most D entries, and at most R = N(K, r) + D N(K, r - 1) roots' trees of depth r
+    change when one record becomes null (own list, features, label gone; pointers to it stay and it sends no message),
+    or when a node is removed and no list was longer than D.
+    """
+    _check_at_least_one("max_degree", max_degree)
+    _check_at_least_one("list_cap", list_cap)
+    owners, members = _entries(graph, roots)
+    proposed = _smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
+    owners, members = owners[proposed], members[proposed]
+    accepted = _smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
+    return _pack(graph.num_nodes, owners[accepted], members[accepted])
+
+
+def _check_at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        raise invalid(name, value, "an integer >= 1")
+
+
+def _entries(graph: Graph, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, members) of the roots' lists, owners ascending."""
+    roots = np.asarray(roots, dtype=np.int64)
+    if len(roots) > 1 and np.any(np.diff(roots) <= 0):
+        raise invalid("roots", f"{roots[:3].tolist()}...", "ascending ids without repeats")
+    if len(roots) and (roots[0] < 0 or roots[-1] >= graph.num_nodes):
+        raise invalid("roots", f"{roots[0]}..{roots[-1]}", f"ids in 0..{graph.num_nodes - 1}")
+    lengths = graph.out_ptr[roots + 1] - graph.out_ptr[roots]
+    first = np.cumsum(lengths) - lengths
+    position = np.arange(int(lengths.sum())) + np.repeat(graph.out_ptr[roots] - first, lengths)
+    return np.repeat(roots.astype(np.int32), lengths), np.asarray(graph.out_idx)[position]
+
+
+def _pack(num_nodes: int, owners: np.ndarray, members: np.ndarray) -> EdgeLists:
+    ptr = np.zeros(num_nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, minlength=num_nodes), out=ptr[1:])
+    return EdgeLists(ptr, members.astype(np.int32, copy=False))
+
+
+def _smallest_in_group(
+    groups: np.ndarray, elements: np.ndarray, limit: int, num_nodes: int, key: int, purpose: int
+) -> np.ndarray:
+    """Mask of the entries among the `limit` smallest priorities of their group; entries of short groups all stay."""
+    sizes = np.bincount(groups, minlength=num_nodes)
+    kept = np.ones(len(groups), dtype=bool)
+    crowded = sizes > limit
+    entries = np.flatnonzero(crowded[groups])
+    if not len(entries):
+        return kept
+    group = groups[entries].astype(np.uint64)
+    ranked = (group << np.uint64(32)) | _priorities(group, elements[entries], key, purpose)
+    # Distinct values, so the limit-th value of a group is an exact threshold and plain values can be sorted.
+    ordered = np.sort(ranked)
+    first = np.cumsum(np.where(crowded, sizes, 0)) - sizes
+    threshold = np.zeros(num_nodes, dtype=np.uint64)
+    threshold[crowded] = ordered[first[crowded] + limit - 1]
+    kept[entries] = ranked <= threshold[groups[entries]]
+    return kept
+
+
+def _priorities(groups: np.ndarray, elements: np.ndarray, key: int, purpose: int) -> np.ndarray:
+    """(n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, so there are no ties."""
+    seed = (key ^ (purpose * 0x9E3779B97F4A7C15)) & (2**64 - 1)
+    pad = _mix64(_mix64(groups.astype(np.uint64) + np.uint64(seed)) ^ np.uint64(seed >> 1))
+    value = elements.astype(np.uint32) ^ (pad >> np.uint64(32)).astype(np.uint32)
+    value = _mix32(_mix32(value) ^ pad.astype(np.uint32))
+    return value.astype(np.uint64)
+
+
+def _mix64(x: np.ndarray) -> np.ndarray:
+    """Finalizer of splitmix64 (Steele, Lea and Flood, 2014): a bijection of 64-bit words."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _mix32(x: np.ndarray) -> np.ndarray:
+    """Finalizer of MurmurHash3 (Appleby, 2011): a bijection of 32-bit words."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return x ^ (x >> np.uint32(16))

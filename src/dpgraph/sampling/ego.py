@@ -1,0 +1,224 @@
+"""Ego trees of the roots, packed: rows of all trees one after the other, no padding, no truncation.
+
+A tree of depth r (DFS-TREE, Algorithm 2 of Daigavane et al.) is what an r-layer GNN reads to classify its root. Level l
+holds the rows whose states layer r - l computes: level 0 the root; level 1 {v} and its list E_v; level 2 the distinct
+nodes of {u} and E_u over all u of level 1. A level-l row averages its *segment*: the level-(l + 1) rows of {u} and E_u.
+Nothing is shared between trees, so that the gradient of one root stays separate from all others; a node that occurs on
+several paths of one tree has one row per level, which is exact because its state depends on its id and the lists only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.sampling.edge_lists import EdgeLists
+
+MAX_HOPS = 2
+CHUNK_ROWS_CPU = 4096  # rows whose activations stay in a core's cache
+CHUNK_ROWS_CUDA = 1 << 19
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Row i of a level averages the rows `columns[ptr[i] : ptr[i + 1]]` of the next level."""
+
+    ptr: Tensor  # (n_l + 1,) int64
+    columns: Tensor  # (m_l,) int64
+
+
+@dataclass(frozen=True)
+class EgoBatch:
+    """Ego trees of B roots on one device; the rows of a root are consecutive in every level."""
+
+    roots: Tensor  # (B,) int64 node ids
+    nodes: Tensor  # (n_r,) int64 node ids of the deepest level: the rows of the encoder
+    sizes: tuple[np.ndarray, ...]  # per level 0..r, (B,) int64 on the host: rows of each root
+    hops: tuple[Hop, ...]  # per level 0..r-1
+    places: np.ndarray  # (B,) int64: where each root stands in the batch that was asked for
+
+    @property
+    def num_roots(self) -> int:
+        return len(self.places)
+
+    def without_messages(self) -> EgoBatch:
+        """The same roots, each alone: what a node's own record says, whatever its neighbours and degree."""
+        ones = np.ones(self.num_roots, dtype=np.int64)
+        alone = torch.arange(self.num_roots + 1, device=self.roots.device)
+        hop = Hop(alone, alone[:-1])
+        return EgoBatch(self.roots, self.roots, (ones,) * len(self.sizes), (hop,) * len(self.hops), self.places)
+
+
+@dataclass(frozen=True)
+class EgoTrees:
+    """Ego trees of all roots, stored by ascending size; large arrays lie on `device`, the rest on the host.
+
+    Memory grows with the total number of rows: at most N(K, r) per node for lists with occurrence bound K.
+    """
+
+    hops: int
+    rank: np.ndarray  # (R,) position in the stored order of each root in the given order
+    roots: Tensor  # (R,) node ids, stored order
+    row_ptr: tuple[np.ndarray, ...]  # per level 0..r, (R + 1,) host
+    entry_ptr: tuple[np.ndarray, ...]  # per level 0..r-1, (R + 1,) host: segment entries of each root
+    nodes: Tensor  # rows of the deepest level, node ids
+    segment_ptr: tuple[Tensor, ...]  # per level 0..r-1, (n_l + 1,)
+    columns: tuple[Tensor | None, ...]  # per level 0..r-1, within the root's own rows; None: 0, 1, 2, ...
+    chunk_rows: int
+
+    @property
+    def num_roots(self) -> int:
+        return len(self.rank)
+
+    @property
+    def device(self) -> torch.device:
+        return self.roots.device
+
+    @property
+    def tree_sizes(self) -> np.ndarray:
+        """(R,) rows of the deepest level of each root, in the given order."""
+        return np.diff(self.row_ptr[-1])[self.rank]
+
+    def batch(self, positions: np.ndarray) -> EgoBatch:
+        """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
+        return self._slice(self.rank[positions], np.arange(len(positions)))
+
+    def chunks(self, positions: np.ndarray) -> Iterator[EgoBatch]:
+        """The batch in pieces of about `chunk_rows` rows, roots by ascending size; `places` keeps the order."""
+        ranks = self.rank[positions]
+        places = np.argsort(ranks, kind="stable")
+        ranks = ranks[places]
+        piece = np.cumsum(self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]) // self.chunk_rows
+        cuts = np.flatnonzero(np.diff(piece)) + 1
+        for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
+            if len(part):
+                yield self._slice(part, place)
+
+    def _slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
+        sizes = tuple(ptr[ranks + 1] - ptr[ranks] for ptr in self.row_ptr)
+        hops = []
+        for level in range(self.hops):
+            entries = self.entry_ptr[level][ranks + 1] - self.entry_ptr[level][ranks]
+            if self.columns[level] is None:
+                hops.append(Hop(self._upload(_offsets(sizes[level + 1])), self._arange(int(entries.sum()))))
+                continue
+            rows = self._flat(self.row_ptr[level][ranks], sizes[level])
+            lengths = self.segment_ptr[level][rows + 1] - self.segment_ptr[level][rows]
+            ptr = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))
+            picked = self._flat(self.entry_ptr[level][ranks], entries)
+            shift = self._repeat(_offsets(sizes[level + 1])[:-1], entries)
+            hops.append(Hop(ptr, self.columns[level][picked] + shift))  # type: ignore[index]
+        nodes = self.nodes[self._flat(self.row_ptr[-1][ranks], sizes[-1])]
+        return EgoBatch(self.roots[self._upload(ranks)], nodes, sizes, tuple(hops), places)
+
+    def _flat(self, starts: np.ndarray, lengths: np.ndarray) -> Tensor:
+        """Positions of the ranges [start, start + length), one after the other."""
+        return self._repeat(starts - _offsets(lengths)[:-1], lengths) + self._arange(int(lengths.sum()))
+
+    def _repeat(self, values: np.ndarray, lengths: np.ndarray) -> Tensor:
+        total = int(lengths.sum())
+        return torch.repeat_interleave(self._upload(values), self._upload(lengths), output_size=total)
+
+    def _upload(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
+
+    def _arange(self, length: int) -> Tensor:
+        return torch.arange(length, device=self.device)
+
+
+def pack_ego_trees(
+    lists: EdgeLists,
+    roots: np.ndarray,
+    hops: int,
+    device: str | torch.device = "cpu",
+    chunk_rows: int | None = None,
+) -> EgoTrees:
+    """Trees of depth `hops` = r (0, 1 or 2) of all `roots` ((R,) node ids) over `lists`.
+
+    Raises UserError for another depth.
+    """
+    if not 0 <= hops <= MAX_HOPS:
+        raise invalid("hops", hops, f"an integer in 0..{MAX_HOPS}")
+    device = torch.device(device)
+    roots = np.asarray(roots, dtype=np.int64)
+    levels = _levels(lists, roots, hops)
+    order = np.lexsort([np.diff(ptr) for ptr, _ in levels[1:]] or [np.zeros(len(roots))])
+    roots = roots[order]
+    levels = _levels(lists, roots, hops)
+    rank = np.empty(len(roots), dtype=np.int64)
+    rank[order] = np.arange(len(roots))
+    row_ptr = tuple(ptr for ptr, _ in levels)
+    segment_ptr: list[np.ndarray] = []
+    columns: list[np.ndarray | None] = []
+    if hops >= 1:
+        segment_ptr.append(row_ptr[1])
+        columns.append(None)
+    if hops == MAX_HOPS:
+        entries_ptr, nodes = _closed_lists(lists, levels[1][1])
+        owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[row_ptr[1]]))
+        found = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + nodes)
+        segment_ptr.append(entries_ptr)
+        columns.append(found - row_ptr[2][owner])
+    if chunk_rows is None:
+        chunk_rows = CHUNK_ROWS_CUDA if device.type == "cuda" else CHUNK_ROWS_CPU
+    return EgoTrees(
+        hops=hops,
+        rank=rank,
+        roots=torch.from_numpy(roots).to(device),
+        row_ptr=row_ptr,
+        entry_ptr=tuple(ptr[row_ptr[level]] for level, ptr in enumerate(segment_ptr)),
+        nodes=torch.from_numpy(levels[-1][1]).to(device),
+        segment_ptr=tuple(torch.from_numpy(ptr).to(device) for ptr in segment_ptr),
+        columns=tuple(None if c is None else torch.from_numpy(c).to(device) for c in columns),
+        chunk_rows=chunk_rows,
+    )
+
+
+Level = tuple[np.ndarray, np.ndarray]  # (R + 1,) row pointers of the roots, (n,) node ids
+
+
+def _levels(lists: EdgeLists, roots: np.ndarray, hops: int) -> list[Level]:
+    levels = [(np.arange(len(roots) + 1), roots)]
+    if hops >= 1:
+        levels.append(_closed_lists(lists, roots))
+    if hops == MAX_HOPS:
+        ptr, rows = levels[1]
+        entries_ptr, nodes = _closed_lists(lists, rows)
+        if len(nodes) > 2**31:
+            raise UserError(f"ego trees with {len(nodes)} rows: expected at most 2^31 (choose a smaller max_degree)")
+        owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[ptr]))
+        distinct = np.unique(owner * np.int64(lists.num_nodes) + nodes)
+        sizes = np.bincount(distinct // lists.num_nodes, minlength=len(roots))
+        levels.append((_offsets(sizes), distinct % lists.num_nodes))
+    return levels
+
+
+def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
+    owner = np.repeat(np.arange(len(level[0]) - 1), np.diff(level[0]))
+    return owner * np.int64(lists.num_nodes) + level[1]
+
+
+def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
+    """{u} and E_u of each of `nodes`, u first."""
+    start = lists.ptr[nodes]
+    lengths = lists.ptr[nodes + 1] - start + 1
+    ptr = _offsets(lengths)
+    position = np.arange(ptr[-1]) + np.repeat(start - 1 - ptr[:-1], lengths)
+    rows = np.empty(int(ptr[-1]), dtype=np.int64)
+    own = ptr[:-1]
+    listed = np.ones(len(rows), dtype=bool)
+    listed[own] = False
+    rows[own] = nodes
+    rows[listed] = lists.idx[position[listed]]
+    return ptr, rows
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    ptr = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=ptr[1:])
+    return ptr

@@ -1,0 +1,175 @@
+"""Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
+
+Guarantees, for every batch, features, labels and parameters:
+
+1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
+   parameters only.
+2. c_v = min(1, C / ||grad_v||), for all parameters jointly or for each group with its own C, up to rounding: the
+   computed norm is enlarged by 16 times the unit roundoff times the number of rows' square root before it divides,
+   so a contribution exceeds C at most by rounding errors that cancellation between the rows of one tree magnifies.
+3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every group and is
+   counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is private.
+
+Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.errors import invalid
+from dpgraph.models.network import Network
+from dpgraph.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.training.ghost import LayerRows, Recorder, squared_norms
+
+ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or one for each parameter group
+
+# Losses (B,) of the roots of a batch; every forward pass goes through the recorder.
+RootLosses = Callable[[Network, EgoBatch, Tensor, Tensor, Recorder], Tensor]
+
+
+@dataclass(frozen=True)
+class ClippedGradients:
+    """Of a batch of B roots; L = 1 for joint clipping, else the number of groups in the network's order."""
+
+    sums: list[Tensor]  # per parameter, in the network's parameter order
+    norms: Tensor  # (B, L) before clipping, in the order of the batch
+    loss: Tensor  # () sum of the roots' losses
+    dropped: Tensor  # () int64, roots that contribute 0 because their gradient is not finite
+
+
+def root_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) cross-entropy of the roots' logits."""
+    logits = network(batch, features, recorder.on(batch))
+    return nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
+
+
+def self_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) cross-entropy with every message left out: a function of the root's own record alone."""
+    return root_losses(network, batch.without_messages(), features, labels, recorder)
+
+
+def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) what the neighbours add: `root_losses` - `self_losses`, so gradients are g_full - g_self."""
+    return root_losses(network, batch, features, labels, recorder) - self_losses(
+        network, batch, features, labels, recorder
+    )
+
+
+def clipped_gradient_sum(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    clip_norms: ClipNorms,
+    losses: RootLosses = root_losses,
+) -> ClippedGradients:
+    """Clipped sum over the roots at `positions` of `trees`.
+
+    `features` (N, F) and `labels` (N,) are those of all nodes, on the network's device. Nothing is divided by the
+    batch size. An empty batch gives zeros.
+    """
+    column, limits = _clip_columns(network, clip_norms)
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
+    first = next(network.parameters())
+    norms = first.new_empty(len(positions), len(limits))
+    total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
+    bounds = first.new_tensor(limits)
+    for batch in trees.chunks(positions):
+        rows, squared, loss = _chunk_norms(network, batch, features, labels, losses, column, len(limits))
+        safe = squared.sqrt() * (1 + _slack(rows, squared.dtype))
+        factors = torch.clamp_max(bounds / safe, 1)
+        finite = torch.isfinite(squared).all(1)
+        all_finite = bool(finite.all())
+        for layer, part in rows.items():
+            _add_weighted(sums, layer, part, factors[:, column[layer]], None if all_finite else finite)
+        norms[_index(batch, norms)] = squared.sqrt()
+        total += loss.detach()
+        dropped += (~finite).sum()
+    return ClippedGradients(list(sums.values()), norms, total, dropped)
+
+
+def gradient_norms(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    losses: RootLosses = root_losses,
+) -> Tensor:
+    """(B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
+
+    Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and unpaid.
+    """
+    groups = network.groups
+    column = {layer: i for i, layers in enumerate(groups.values()) for layer in layers}
+    norms = next(network.parameters()).new_empty(len(positions), len(groups))
+    for batch in trees.chunks(positions):
+        _, squared, _ = _chunk_norms(network, batch, features, labels, losses, column, len(groups))
+        norms[_index(batch, norms)] = squared.sqrt()
+    return norms
+
+
+def _chunk_norms(
+    network: Network,
+    batch: EgoBatch,
+    features: Tensor,
+    labels: Tensor,
+    losses: RootLosses,
+    column: dict[nn.Linear, int],
+    columns: int,
+) -> tuple[dict[nn.Linear, LayerRows], Tensor, Tensor]:
+    recorder = Recorder()
+    values = losses(network, batch, features, labels, recorder)
+    rows = recorder.rows(values)
+    squared = values.new_zeros(batch.num_roots, columns, requires_grad=False)
+    for layer, part in rows.items():
+        squared[:, column[layer]] += squared_norms(part)
+    return rows, squared, values.detach().sum()
+
+
+def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Linear, int], list[float]]:
+    """Which column of norms each layer belongs to, and the clip norm of each column."""
+    groups = network.groups
+    covered = {id(p) for layers in groups.values() for layer in layers for p in layer.parameters()}
+    if covered != {id(p) for p in network.parameters()}:
+        raise TypeError("every parameter must belong to a linear layer of one parameter group")
+    if isinstance(clip_norms, Mapping):
+        if set(clip_norms) != set(groups):
+            raise invalid("clip_norm", sorted(clip_norms), f"one for each group {sorted(groups)}")
+        limits = [float(clip_norms[name]) for name in groups]
+        column = {layer: i for i, layers in enumerate(groups.values()) for layer in layers}
+    else:
+        limits = [float(clip_norms)]
+        column = {layer: 0 for layers in groups.values() for layer in layers}
+    for limit in limits:
+        if not (limit > 0 and np.isfinite(limit)):
+            raise invalid("clip_norm", limit, "a finite number > 0")
+    return column, limits
+
+
+def _slack(rows: dict[nn.Linear, LayerRows], dtype: torch.dtype) -> float:
+    longest = max(int(part.sizes.max()) for part in rows.values())
+    return 16 * torch.finfo(dtype).eps * float(np.sqrt(longest))
+
+
+def _add_weighted(
+    sums: dict[Tensor, Tensor], layer: nn.Linear, part: LayerRows, factors: Tensor, finite: Tensor | None
+) -> None:
+    inputs, gradients = part.inputs, part.gradients * part.per_row(factors)
+    if finite is not None:
+        # 0 times infinity is not 0: rows of dropped roots are overwritten, not multiplied.
+        lost = ~part.per_row(finite)
+        inputs, gradients = inputs.masked_fill(lost, 0), gradients.masked_fill(lost, 0)
+    sums[layer.weight].addmm_(gradients.T, inputs)
+    sums[layer.bias] += gradients.sum(0)
+
+
+def _index(batch: EgoBatch, like: Tensor) -> Tensor:
+    return torch.from_numpy(batch.places).to(like.device, non_blocking=True)

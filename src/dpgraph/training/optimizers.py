@@ -1,0 +1,33 @@
+"""Optimisers: post-processing of the noisy gradient, so they spend no privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.experiments.cell import Training
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    """SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), without weight decay.
+
+    Adam is the standard one: Algorithm 5 prints sqrt(s^2) where it means sqrt(s), and divides by m only after the
+    moments; here both moments see the averaged gradient.
+    """
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=training.learning_rate, momentum=training.momentum)
+    return torch.optim.Adam(parameters, lr=training.learning_rate, betas=(0.9, 0.999), eps=1e-8)
+
+
+def apply_gradient(optimizer: torch.optim.Optimizer, sums: Sequence[Tensor], divisor: float) -> None:
+    """One optimiser step on sums / divisor.
+
+    `divisor` is public: m, or q N under Poisson sampling, never the size of the batch that was drawn.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for parameter, total in zip(parameters, sums, strict=True):
+        parameter.grad = total / divisor
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)

@@ -1,0 +1,94 @@
+"""One step of training, private or not. A step is an object without parameters that the loop calls T times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.models.network import Network
+from dpgraph.sampling.batches import Sampler
+from dpgraph.sampling.ego import EgoTrees
+from dpgraph.training.clipping import ClipNorms, RootLosses, clipped_gradient_sum, root_losses
+from dpgraph.training.noise import add_gaussian_noise
+from dpgraph.training.optimizers import apply_gradient
+
+
+class Step(Protocol):
+    """Moves the parameters once; returns the number of roots it read (throughput only: the number is private)."""
+
+    def __call__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class PlainStep:
+    """Mean cross-entropy of a batch, without privacy."""
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    trees: EgoTrees
+    features: Tensor
+    labels: Tensor
+    sampler: Sampler
+    batches: np.random.Generator
+
+    def __call__(self) -> int:
+        positions = self.sampler.draw(self.batches)
+        if len(positions) == 0:
+            return 0
+        self.optimizer.zero_grad(set_to_none=True)
+        for batch in self.trees.chunks(positions):
+            logits = self.network(batch, self.features)
+            loss = nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
+            (loss / len(positions)).backward()
+        self.optimizer.step()
+        return len(positions)
+
+
+@dataclass(frozen=True)
+class ClippedTerm:
+    """A Poisson or fixed-size batch of its own and the clipped sum that it contributes to a step."""
+
+    trees: EgoTrees
+    sampler: Sampler
+    clip_norms: ClipNorms
+    losses: RootLosses = root_losses
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """Noisy sum of clipped gradients (Algorithms 4 and 5 of Daigavane et al.).
+
+    Each of `terms` draws its own batch, independently; noise is added once, to the sum of all of them. One term is
+    DP-GNN or DP-MLP; a self and a neighbour term with two batches is residual clipping. `noise_std` is the standard
+    deviation on that sum (one number, or one per parameter), `divisor` the public m or q N.
+    """
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    features: Tensor
+    labels: Tensor
+    terms: Sequence[ClippedTerm]
+    noise_std: float | Sequence[float]
+    divisor: float
+    batches: np.random.Generator
+    noise: torch.Generator
+
+    def __call__(self) -> int:
+        sums = [torch.zeros_like(p) for p in self.network.parameters()]
+        read = 0
+        for term in self.terms:
+            positions = term.sampler.draw(self.batches)
+            clipped = clipped_gradient_sum(
+                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses
+            )
+            for total, part in zip(sums, clipped.sums, strict=True):
+                total += part
+            read += len(positions)
+        add_gaussian_noise(sums, self.noise_std, self.noise)
+        apply_gradient(self.optimizer, sums, self.divisor)
+        return read
