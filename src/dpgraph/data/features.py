@@ -33,7 +33,7 @@ def transform(features: Features, name: str) -> Features:
 
 def normalise_rows(features: Features) -> Features:
     """Rows divided by their L2 norm; rows of zeros are left alone."""
-    if sp.issparse(features):
+    if not isinstance(features, np.ndarray):
         norms = np.sqrt(np.asarray(features.multiply(features).sum(axis=1))).ravel()
         return sp.diags(_inverse(norms)).dot(features).tocsr().astype(np.float32)
     norms = np.sqrt(np.einsum("nf,nf->n", features, features, dtype=np.float64))
@@ -51,7 +51,7 @@ def project(features: Features, dimension: int) -> np.ndarray:
 
 def dense(features: Features) -> np.ndarray:
     """(N, F) float32, C order."""
-    if sp.issparse(features):
+    if not isinstance(features, np.ndarray):
         features = features.toarray()
     return np.ascontiguousarray(features, dtype=np.float32)
 

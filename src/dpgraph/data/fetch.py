@@ -214,9 +214,13 @@ def _place(source: Path, target: Path) -> None:
 def _extract(archive: Path, member: str, target: Path) -> str:
     """Writes one member of a zip archive to `target`; its checksum is verified on the way."""
     try:
-        with zipfile.ZipFile(archive) as content, content.open(member) as packed, atomic_path(target) as path:
-            with path.open("wb") as file:
-                shutil.copyfileobj(packed, file, 1 << 20)
+        with (
+            zipfile.ZipFile(archive) as content,
+            content.open(member) as packed,
+            atomic_path(target) as path,
+            path.open("wb") as file,
+        ):
+            shutil.copyfileobj(packed, file, 1 << 20)
     except KeyError:
         raise UserError(f"{archive}: no member {member}: expected it in the archive") from None
     except (zipfile.BadZipFile, EOFError, OSError) as error:

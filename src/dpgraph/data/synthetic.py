@@ -28,11 +28,14 @@ class BlockModel(Frozen):
     classes: Annotated[int, Field(ge=2)]
     features: Annotated[int, Field(ge=1)]
     mean_degree: Annotated[float, Field(gt=0, description="entries / nodes")] = 13.7
-    degree_exponent: Annotated[float, Field(gt=2, description="Exponent of the power law of degrees")] = 2.6
+    degree_exponent: Annotated[float, Field(gt=2, description="Exponent of the power law of degrees")] = 2.2
     class_skew: Annotated[float, Field(ge=0, description="Class c has share 1 / (c + 1) ** skew")] = 0.7
-    latent_homophily: Annotated[float, Field(ge=0, le=1, description="Edges within a latent class")] = 0.9
-    label_noise: Annotated[float, Field(ge=0, lt=1, description="Share of labels drawn anew by class shares")] = 0.2
-    signal: Annotated[float, Field(ge=0, description="Norm of a class mean; noise has variance 1 per feature")] = 2.0
+    latent_homophily: Annotated[float, Field(ge=0, le=1, description="Edges drawn within a latent class")] = 0.97
+    label_noise: Annotated[float, Field(ge=0, lt=1, description="Share of labels drawn anew by class shares")] = 0.22
+    overlap: Annotated[
+        float, Field(ge=0, le=1, description="Share of a class mean, squared, common to two classes")
+    ] = 0.95
+    signal: Annotated[float, Field(ge=0, description="Norm of a class mean; noise has variance 1 per feature")] = 3.0
 
 
 def generate(model: BlockModel) -> RawGraph:
@@ -85,10 +88,17 @@ def _place(total: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def _features(model: BlockModel, latent: np.ndarray) -> np.ndarray:
-    means = numpy_generator(model.name, "class means").standard_normal((model.classes, model.features))
-    means *= model.signal / np.linalg.norm(means, axis=1, keepdims=True)
+    generator = numpy_generator(model.name, "class means")
+    own, common = (_unit_rows(generator, model.classes, model.features) for _ in range(2))
+    pair = np.arange(model.classes) // 2
+    means = model.signal * (np.sqrt(1 - model.overlap) * own + np.sqrt(model.overlap) * common[pair])
     noise = numpy_generator(model.name, "features").standard_normal((model.nodes, model.features), dtype=np.float32)
     return means.astype(np.float32)[latent] + noise
+
+
+def _unit_rows(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    values = generator.standard_normal((rows, columns))
+    return values / np.linalg.norm(values, axis=1, keepdims=True)
 
 
 def _labels(model: BlockModel, latent: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -47,8 +47,8 @@ def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
     Test ids that `test.index` skips (15 in CiteSeer) have no features and no label: they get zeros and
     `isolated_label` (-1: no label), and belong to no official split.
     """
-    x, tx, allx, y, ty, ally, graph = (
-        _load(raw_dir / f"ind.{name}.{part}") for part in ("x", "tx", "allx", "y", "ty", "ally", "graph")
+    tx, allx, y, ty, ally, graph = (
+        _load(raw_dir / f"ind.{name}.{part}") for part in ("tx", "allx", "y", "ty", "ally", "graph")
     )
     index_path = existing(raw_dir / f"ind.{name}.test.index")
     try:

@@ -34,9 +34,8 @@ COLUMNS = (
     "sport", "movies", "travelling", "health", "companies_brands", "more",
 )
 # fmt: on
-TEXT_COLUMNS = COLUMNS[
-    COLUMNS.index("I_am_working_in_field") : COLUMNS.index("more")
-]  # 49 of 59, label column included
+# The paper keeps 49 of 59 columns; in its released code these include the column that the label is made from.
+TEXT_COLUMNS = COLUMNS[COLUMNS.index("I_am_working_in_field") : COLUMNS.index("more")]
 LABEL_COLUMN = "pets"
 LABELS = {  # exact strings of the column; a profile with several pets has another string and no label
     **dict.fromkeys(("macka", "mam macku", "kocur"), 0),
