@@ -109,6 +109,9 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
     def _upper_log_cdf(self, x: np.ndarray) -> np.ndarray:
         return logsumexp(self._upper_log + log_ndtr(x[:, None] - self._upper_means), axis=1)
 
+    def _upper_log_survival(self, x: np.ndarray) -> np.ndarray:
+        return logsumexp(self._upper_log + log_ndtr(self._upper_means - x[:, None]), axis=1)
+
     def _lower_log_cdf(self, x: np.ndarray) -> np.ndarray:
         return logsumexp(self._lower_log + log_ndtr(x[:, None] - self._lower_means), axis=1)
 
@@ -142,10 +145,10 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
             low, high = np.where(too_high_loss, guess, low), np.where(too_high_loss, high, guess)
             with np.errstate(divide="ignore", invalid="ignore"):
                 newton = guess - (value - loss) / slope
-            following = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+            following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
             moved = np.abs(following - guess).max(initial=0.0)
             guess = following
-            if moved < 1e-11:
+            if moved < 1e-9:  # the divergence is stationary at the exact x: its error is of the order of the square
                 break
         return guess
 
@@ -161,16 +164,21 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
     def loss_std(self) -> float:
         """Standard deviation of the loss under `upper`, by quadrature on the table."""
         x, losses = self._table
-        weights = np.diff(np.exp(self._mapped("_upper_log_cdf", x)))
+        weights = np.diff(np.exp(self._log_tails[0]))
         middle = (losses[1:] + losses[:-1]) / 2
         mean = weights @ middle
         return float(np.sqrt(weights @ (middle - mean) ** 2))
 
+    @cached_property
+    def _log_tails(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log probability under `upper` of at most, and of more than, each x of the table."""
+        x, _ = self._table
+        return self._mapped("_upper_log_cdf", x), self._mapped("_upper_log_survival", x)
+
     def _bounds(self, log_tail: float) -> tuple[float, float]:
         """Smallest and largest loss outside of which `upper` has at most exp(log_tail) on either side."""
         x, losses = self._table
-        below = self._mapped("_upper_log_cdf", x)
-        above = logsumexp(self._upper_log + log_ndtr(self._upper_means - x[:, None]), axis=1)
+        below, above = self._log_tails
         first = int(np.searchsorted(below, log_tail)) - 1
         last = len(x) - int(np.searchsorted(above[::-1], log_tail))
         return float(losses[min(last, len(x) - 1)]), float(losses[max(first, 0)])
