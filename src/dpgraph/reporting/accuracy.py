@@ -1,0 +1,65 @@
+"""Accuracy tables in long form: one row per entry of an artefact, ours beside the paper's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.reporting.paper_values import paper_value
+from dpgraph.reporting.results import MISSING, Results
+
+
+def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """One row per entry, in the artefact's order of methods, then epsilon, then task.
+
+    Accuracies are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
+    `difference` is ours minus the paper's, in points. Without results every row says not run.
+    """
+    found = None if results is None else Results(results)
+    rows = [_accuracy_row(plan, entry, found) for entry in plan.entries_of(artefact_id)]
+    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+
+
+def _accuracy_row(plan: Plan, entry: Entry, results: Results | None) -> dict[str, Any]:
+    artefact = plan.artefacts[entry.artefact]
+    experiment = plan.experiments[entry.paper]
+    name = entry.artefact.split("/")[1]
+    outcome = MISSING if results is None else results.outcome(entry, artefact.metric)
+    summary = outcome.summary()
+    printed = paper_value(experiment, entry, artefact.published_table or name, artefact.metric)
+    return {
+        "paper": entry.paper,
+        "artefact": name,
+        "method": entry.method_id,
+        "label": entry.method.label,
+        "task": entry.task_id,
+        "task_label": entry.suite_task.label,
+        "dataset": entry.cell.task.dataset,
+        "setting": entry.cell.task.setting,
+        "optimizer": entry.cell.training.optimizer,
+        "variant": "none" if entry.cell.privacy is None else entry.cell.privacy.variant,
+        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
+        "mean": summary.mean,
+        "std": summary.std,
+        "ci_low": summary.low,
+        "ci_high": summary.high,
+        "n": summary.n,
+        "n_planned": len(entry.cell.seeds),
+        "eps_published": outcome.eps_published,
+        "eps_published_reason": outcome.eps_published_reason,
+        "eps_rigorous": outcome.eps_rigorous,
+        "eps_rigorous_reason": outcome.eps_rigorous_reason,
+        "delta": outcome.delta,
+        "adjacency": outcome.adjacency,
+        "published_value": math.nan if printed is None else printed.value,
+        "published_std": math.nan if printed is None or printed.std is None else printed.std,
+        "published_text": "" if printed is None else printed.text,
+        "published_epsilon": "" if printed is None else printed.epsilon,
+        "difference": math.nan if printed is None else summary.mean - printed.value,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "cell": entry.cell.slug,
+    }

@@ -1,0 +1,24 @@
+"""An artefact of the plan by its id, and the heading of its table."""
+
+from __future__ import annotations
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.experiment import Artefact
+from dpgraph.experiments.plan import Plan
+
+
+def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
+    """Raises UserError where the plan has no such table or figure."""
+    of_kind = [name for name, artefact in plan.artefacts.items() if artefact.kind == kind]
+    if artefact_id not in of_kind:
+        raise invalid(kind, artefact_id, f"one of {', '.join(of_kind)} (suite {plan.suite.name})")
+    return plan.artefacts[artefact_id]
+
+
+def heading(plan: Plan, artefact_id: str) -> str:
+    """E.g. `Table 1 of daigavane: Test accuracy in the transductive setting`."""
+    paper, name = artefact_id.split("/")
+    number = name.removeprefix("table")
+    place = f"Table {number}" if number != name else name
+    mark = " (demonstration)" if plan.suite.demonstration else ""
+    return f"{place} of {paper}: {plan.artefacts[artefact_id].title}{mark}"

@@ -1,0 +1,250 @@
+"""Tables as people read them: blocks of rows with numbered footnotes, written as Markdown, LaTeX or HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from dpgraph.reporting import formats
+from dpgraph.reporting.formats import DASH
+
+NOT_IN_PAPER = "not in the paper"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A cell, with the numbers of its footnotes."""
+
+    value: str
+    notes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    title: str
+    rows: list[list[Text]]
+
+
+@dataclass
+class Footnotes:
+    """Equal texts share a number."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def number(self, text: str) -> int:
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: list[str]
+    blocks: list[Block]
+    footnotes: list[str]
+    remarks: list[str]  # below the footnotes, without a number
+    text_columns: int = 1  # the first ones are left-aligned, the others hold numbers
+
+
+ACCURACY_COLUMNS = [
+    "Method",
+    "Target ε",
+    "Accuracy (%)",
+    "Seeds",
+    "ε published",
+    "ε rigorous",
+    "Paper (%)",
+    "Paper’s ε",
+    "Difference",
+]
+
+
+def accuracy_display(title: str, table: pd.DataFrame) -> Table:
+    """From `accuracy_table`: a block per task."""
+    notes = Footnotes()
+    blocks = []
+    for _, part in table.groupby("task", sort=False):
+        rows = [_accuracy_cells(row, notes) for row in part.to_dict("records")]
+        blocks.append(Block(_with_delta(str(part["task_label"].iloc[0]), part), rows))
+    remarks = [
+        "Accuracy: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
+        "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
+        "none: nothing is guaranteed.",
+    ]
+    adjacencies = [text for text in table["adjacency"].unique() if text]
+    remarks += [f"Adjacency: {text}" for text in adjacencies]
+    return Table(title, ACCURACY_COLUMNS, blocks, notes.texts, remarks)
+
+
+def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
+    ok = row["status"] == "ok"
+    seeds = str(row["n"]) if row["n"] == row["n_planned"] else f"{row['n']} of {row['n_planned']}"
+    private = row["variant"] != "none"
+    if ok:
+        accuracy = Text(formats.mean_std(row["mean"], row["std"]))
+        count = Text(seeds, (notes.number(row["reason"]),) if row["reason"] else ())
+    else:
+        accuracy = Text(row["status"], (notes.number(row["reason"]),) if row["reason"] else ())
+        count = Text(DASH)
+    printed = bool(row["published_text"])
+    return [
+        Text(row["label"]),
+        Text(formats.significant(row["epsilon_target"]) if not math.isnan(row["epsilon_target"]) else DASH),
+        accuracy,
+        count,
+        _epsilon_cell(row, "published", ok, private, notes),
+        _epsilon_cell(row, "rigorous", ok, private, notes),
+        Text(row["published_text"] if printed else NOT_IN_PAPER),
+        Text(row["published_epsilon"].replace("inf", "∞") if printed else DASH),
+        Text(formats.difference(row["difference"])),
+    ]
+
+
+def _epsilon_cell(row: dict, mode: str, ok: bool, private: bool, notes: Footnotes) -> Text:
+    value, reason = row[f"eps_{mode}"], row[f"eps_{mode}_reason"]
+    if not math.isnan(value):
+        return Text(formats.epsilon(value))
+    if not reason and not ok:
+        return Text(DASH)
+    return Text("none", (notes.number(reason or "no reason was recorded"),))
+
+
+def _with_delta(label: str, part: pd.DataFrame) -> str:
+    deltas = sorted({formats.power_of_ten(value) for value in part["delta"].dropna() if value > 0})
+    return f"{label} (δ = {', '.join(deltas)})" if deltas else label
+
+
+STATISTICS_COLUMNS = [
+    "Data set",
+    "Source",
+    "Nodes",
+    "Mean degree",
+    "Features",
+    "Classes",
+    "Train / validation / test",
+]
+
+
+def statistics_display(title: str, table: pd.DataFrame) -> Table:
+    """From `statistics_table`: our graph and, below it, the paper's row."""
+    notes = Footnotes()
+    rows: list[list[Text]] = []
+    for row in table.to_dict("records"):
+        if row["status"] == "ok":
+            shares = [row[f"{split}_share"] for split in ("train", "val", "test")]
+            ours = [
+                formats.count(row["nodes"]),
+                f"{row['mean_degree']:.1f}",
+                formats.count(row["features"]),
+                formats.count(row["classes"]),
+                " / ".join(f"{share:.2f}" for share in shares if share is not None and not math.isnan(share)),
+            ]
+            rows.append([Text(row["task_label"]), Text("ours"), *map(Text, ours)])
+        else:
+            gap = [Text(DASH)] * 4
+            status = Text("not run", (notes.number(row["reason"]),))
+            rows.append([Text(row["task_label"]), Text("ours"), status, *gap])
+        if row["published_nodes"]:
+            printed = [
+                formats.count(float(row["published_nodes"])),
+                *(row[f"published_{name}"] or DASH for name in ("mean_degree", "features", "classes")),
+                row["published_split_ratio"].replace("/", " / ") or DASH,
+            ]
+            rows.append([Text(""), Text("paper"), *map(Text, printed)])
+        else:
+            rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * 4])
+    remarks = ["Mean degree: directed entries per node; an undirected edge counts twice."]
+    return Table(title, STATISTICS_COLUMNS, [Block("", rows)], notes.texts, remarks, text_columns=2)
+
+
+def as_markdown(table: Table) -> str:
+    lines = [f"**{formats.markdown(table.title)}**", ""]
+    for block in table.blocks:
+        if block.title:
+            lines += [f"{formats.markdown(block.title)}", ""]
+        lines.append(_markdown_line(map(formats.markdown, table.columns)))
+        lines.append(_markdown_line([":--"] * table.text_columns + ["--:"] * (len(table.columns) - table.text_columns)))
+        lines += [_markdown_line(_markdown_cell(cell) for cell in row) for row in block.rows]
+        lines.append("")
+    for number, text in enumerate(table.footnotes, 1):
+        lines += [f"<sup>{number}</sup> {formats.markdown(text)}", ""]
+    for text in table.remarks:
+        lines += [formats.markdown(text), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_line(cells) -> str:  # type: ignore[no-untyped-def]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_cell(cell: Text) -> str:
+    return formats.markdown(cell.value) + _marks(cell.notes, "<sup>", "</sup>")
+
+
+def _marks(notes: Sequence[int], before: str, after: str) -> str:
+    return f"{before}{','.join(map(str, notes))}{after}" if notes else ""
+
+
+def as_latex(table: Table, label: str) -> str:
+    r"""A table float; needs \usepackage{booktabs}. ASCII only, so any engine takes it."""
+    width = len(table.columns)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        "\\begin{table*}[htbp]",
+        "\\centering",
+        "\\footnotesize",
+        "\\setlength{\\tabcolsep}{4pt}",
+        f"\\caption{{{formats.latex(table.title)}}}",
+        f"\\label{{tab:{label}}}",
+        f"\\begin{{tabular}}{{@{{}}{'l' * table.text_columns}{'r' * (width - table.text_columns)}@{{}}}}",
+        "\\toprule",
+        " & ".join(map(formats.latex, table.columns)) + " \\\\",
+    ]
+    for block in table.blocks:
+        lines.append("\\midrule")
+        if block.title:
+            lines.append(f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\itshape {formats.latex(block.title)}}} \\\\")
+        lines += [" & ".join(_latex_cell(cell) for cell in row) + " \\\\" for row in block.rows]
+    lines += ["\\bottomrule", "\\end{tabular}"]
+    below = [
+        f"\\textsuperscript{{{number}}}~{formats.latex(text)}" for number, text in enumerate(table.footnotes, 1)
+    ] + [formats.latex(text) for text in table.remarks]
+    if below:
+        lines += ["", "\\smallskip", "\\begin{minipage}{\\textwidth}", "\\scriptsize"]
+        lines += [" \\par\n".join(below), "\\end{minipage}"]
+    return "\n".join([*lines, "\\end{table*}"]) + "\n"
+
+
+def _latex_cell(cell: Text) -> str:
+    return formats.latex(cell.value) + _marks(cell.notes, "\\textsuperscript{", "}")
+
+
+def as_html(table: Table) -> str:
+    """<table> and its notes, without the page around them."""
+    head = "".join(f'<th scope="col">{formats.html_text(name)}</th>' for name in table.columns)
+    body = []
+    for block in table.blocks:
+        if block.title:
+            body.append(
+                f'<tr class="block"><th scope="rowgroup" colspan="{len(table.columns)}">'
+                f"{formats.html_text(block.title)}</th></tr>"
+            )
+        body += ["<tr>" + "".join(_html_cell(cell, i < table.text_columns) for i, cell in enumerate(row)) + "</tr>"
+                 for row in block.rows]  # fmt: skip
+    notes = "".join(f"<li>{formats.html_text(text)}</li>" for text in table.footnotes)
+    remarks = "".join(f"<p>{formats.html_text(text)}</p>" for text in table.remarks)
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        f'<div class="notes">{f"<ol>{notes}</ol>" if notes else ""}{remarks}</div>'
+    )
+
+
+def _html_cell(cell: Text, is_text: bool) -> str:
+    quiet = cell.value in (DASH, NOT_IN_PAPER)
+    kind = " ".join(name for name, holds in (("number", not is_text), ("quiet", quiet)) if holds)
+    marks = _marks(cell.notes, "<sup>", "</sup>")
+    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{formats.html_text(cell.value)}{marks}</td>"

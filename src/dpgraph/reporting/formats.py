@@ -1,0 +1,136 @@
+"""Numbers as text, and text as LaTeX, Markdown and HTML. Text uses Unicode (±, ∞, ε) until a writer escapes it."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import unicodedata
+
+DASH = "–"
+SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "±": r"$\pm$",
+    "∞": r"$\infty$",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "σ": r"$\sigma$",
+    "λ": r"$\lambda$",
+    "√": r"$\surd$",
+    "−": r"$-$",
+    "–": "--",
+    "—": "---",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "’": "'",
+}
+
+
+def latex(text: str) -> str:
+    r"""Escaped for LaTeX text mode.
+
+    >>> latex("95 % of a_b ± ε")
+    '95 \\% of a\\_b $\\pm$ $\\varepsilon$'
+    """
+    parts = re.split(f"([{SUPERSCRIPTS}]+)", text)
+    escaped = "".join(_raised(part) if part and part[0] in SUPERSCRIPTS else _plain(part) for part in parts)
+    return escaped.replace("[", "{[}")  # after a row's end it would read as an optional argument
+
+
+def _raised(text: str) -> str:
+    return f"$^{{{text.translate(DIGITS)}}}$"
+
+
+def _plain(text: str) -> str:
+    known = (LATEX.get(character, character) for character in text)
+    return unicodedata.normalize("NFKD", "".join(known)).encode("ascii", "ignore").decode()
+
+
+def markdown(text: str) -> str:
+    """Escaped for a cell of a Markdown table."""
+    for character in "\\|*_<>[]`":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("\n", " ")
+
+
+def html_text(text: str) -> str:
+    return html.escape(text)
+
+
+def epsilon(value: float | None) -> str:
+    """Three significant digits; ∞ without privacy; none where nothing is guaranteed.
+
+    >>> epsilon(7.98214), epsilon(math.inf), epsilon(math.nan), epsilon(1234.5)
+    ('7.98', '∞', 'none', '1230')
+    """
+    if value is None or math.isnan(value):
+        return "none"
+    return "∞" if math.isinf(value) else significant(value)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """No exponent between 1e-3 and 1e6.
+
+    >>> significant(12.0), significant(0.5), significant(110.0), significant(8.3e-05)
+    ('12', '0.5', '110', '8.3e-05')
+    """
+    text = f"{value:.{digits}g}"
+    if "e" in text and 1e-3 <= abs(value) < 1e6:
+        return f"{float(text):.0f}"
+    return text
+
+
+def power_of_ten(value: float) -> str:
+    """Two significant digits: 8.3·10⁻⁵.
+
+    >>> power_of_ten(8.34e-05), power_of_ten(1e-5), power_of_ten(0.0125)
+    ('8.3·10⁻⁵', '10⁻⁵', '0.013')
+    """
+    if value >= 1e-3 or value <= 0:
+        return f"{value:.2g}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", SUPERSCRIPTS))
+    head = mantissa.rstrip("0").rstrip(".")
+    return f"10{raised}" if head == "1" else f"{head}·10{raised}"
+
+
+def mean_std(mean: float, std: float, decimals: int = 2) -> str:
+    """
+    >>> mean_std(62.345, 0.418), mean_std(62.345, math.nan)
+    ('62.34 ± 0.42', '62.34')
+    """
+    text = f"{mean:.{decimals}f}"
+    return text if math.isnan(std) else f"{text} ± {std:.{decimals}f}"
+
+
+def difference(value: float, decimals: int = 2) -> str:
+    """With a sign, and the same minus as the tables.
+
+    >>> difference(1.234), difference(-0.5)
+    ('+1.23', '−0.50')
+    """
+    return DASH if math.isnan(value) else f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def count(value: float) -> str:
+    """
+    >>> count(169343)
+    '169,343'
+    """
+    return f"{int(value):,}"

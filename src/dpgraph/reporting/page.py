@@ -1,0 +1,51 @@
+"""Self-contained HTML pages: no script, no outside file; they stand alone and inside the Snakemake report."""
+
+from __future__ import annotations
+
+from dpgraph.experiments.experiment import Suite
+from dpgraph.reporting.formats import html_text
+
+STYLE = """
+body { font: 15px/1.5 system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; color: #1c1c1c; background: #fff;
+  margin: 2rem auto; padding: 0 1.5rem; max-width: 76rem; }
+h1 { font-size: 1.35rem; margin: 0 0 .2rem; }
+p.lead { color: #555; margin: 0 0 1.2rem; }
+.banner { border-left: 4px solid #D55E00; background: #fdf2ea; padding: .6rem .9rem; margin: 0 0 1.2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th { text-align: left; font-weight: 600; vertical-align: bottom; }
+thead th { border-bottom: 2px solid #333; }
+th, td { padding: .28rem .6rem; }
+td { vertical-align: top; border-bottom: 1px solid #e4e4e4; }
+td.number { white-space: nowrap; }
+tr.block th { padding-top: 1rem; border-bottom: 1px solid #999; }
+td.quiet { color: #6b6b6b; }
+td.code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; }
+.notes { font-size: .85rem; color: #444; margin-top: 1rem; }
+.notes p { margin: .25rem 0; }
+.verdict { font-weight: 600; white-space: nowrap; }
+.reproduced::before { content: "\\25CF "; color: #009E73; }
+.contradicted::before { content: "\\25A0 "; color: #D55E00; }
+.inconclusive::before { content: "\\25CB "; color: #56B4E9; }
+.not-run { font-weight: 400; color: #555; white-space: normal; }
+.not-run::before { content: "\\2013 "; }
+.scope { display: block; color: #555; font-size: .85rem; }
+"""
+
+
+def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
+    """`body` is HTML, the other texts are plain. A demonstration says so on top of every page."""
+    banner = ""
+    if suite.demonstration:
+        banner = f'<div class="banner"><strong>Demonstration.</strong> {html_text(_without_prefix(suite.note))}</div>'
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html_text(title)}</h1>\n"
+        f'<p class="lead">{html_text(lead or suite.title)}</p>\n{banner}\n{body}\n</body>\n</html>\n'
+    )
+
+
+def _without_prefix(note: str) -> str:
+    return note.removeprefix("A demonstration. ")

@@ -1,0 +1,117 @@
+"""What the report has besides tables, figures and claims: its front page, and what every cell cost."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments.plan import Plan
+from dpgraph.files import write_text
+from dpgraph.reporting.formats import DASH, html_text, significant
+from dpgraph.reporting.page import page
+from dpgraph.reporting.results import write_csv
+
+GIB = 2**30
+
+
+def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) -> list[Path]:
+    """The page, and beside it the same as CSV."""
+    table = runtimes(plan, results)
+    path_csv = path_html.with_suffix(".csv")
+    write_csv(table, path_csv)
+    write_text(path_html, runtimes_page(plan, table))
+    return [path_html, path_csv]
+
+
+def front_page(plan: Plan) -> dict[str, Any]:
+    """What workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "note": " ".join(plan.suite.note.split()),
+        "demonstration": plan.suite.demonstration,
+        "papers": [f"{experiment.title} ({experiment.citation})" for experiment in plan.experiments.values()],
+    }
+
+
+def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
+    """One row per cell of the plan, in its order.
+
+    `seconds` sums the seeds' training times, rates are their means, memory is their peak. A cell without rows in
+    results.parquet was not run.
+    """
+    known = {} if results is None else dict(iter(results.groupby("cell", sort=False)))
+    return pd.DataFrame([_row(slug, known.get(slug)) for slug in plan.cells])
+
+
+def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
+    if rows is None:
+        rows = pd.DataFrame(columns=["status", "reason", "device", "seed", "seconds"])
+    good = rows[rows["status"] == "ok"].drop_duplicates("seed")
+    bad = rows[rows["status"] != "ok"]
+    status = "ok" if not good.empty else str(bad["status"].iloc[0]) if not bad.empty else "not run"
+    reasons = [text for text in bad["reason"].unique() if text]
+    empty = good.empty
+    return {
+        "cell": slug,
+        "status": status,
+        "seeds": len(good),
+        "seconds": math.nan if empty else float(good["seconds"].sum()),
+        "steps": math.nan if empty else float(good["steps"].max()),
+        "steps_per_second": math.nan if empty else float(good["steps_per_second"].mean()),
+        "roots_per_second": math.nan if empty else float(good["roots_per_second"].mean()),
+        "peak_memory_gib": math.nan if empty else float(good["peak_memory_bytes"].max()) / GIB,
+        "device": "" if empty else str(good["device"].iloc[0]),
+        "reason": "; ".join(map(str, reasons)) or ("no result in results.parquet" if rows.empty else ""),
+    }
+
+
+COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device", "Reason")
+
+
+def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    body = "".join(_html_row(row) for row in table.to_dict("records"))
+    counts = table["status"].value_counts()
+    total = table["seconds"].sum()
+    lead = (
+        f"{len(table)} cells: "
+        + ", ".join(f"{number} {status}" for status, number in counts.items())
+        + f"; {duration(total)} of training in all"
+    )
+    note = "Seconds of training, summed over seeds; rates are means over seeds; memory is the peak of a seed."
+    return page(
+        plan.suite,
+        "Runtime of every cell",
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<div class="notes"><p>{note}</p></div>',
+        lead,
+    )
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(42.2), duration(3700)
+    ('42 s', '1 h 2 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _html_row(row: dict) -> str:
+    numbers = [
+        row["seeds"],
+        *(
+            DASH if math.isnan(row[name]) else significant(row[name])
+            for name in ("seconds", "steps", "steps_per_second", "roots_per_second", "peak_memory_gib")
+        ),
+    ]
+    cells = [f'<td class="code">{html_text(row["cell"])}</td>', f"<td>{html_text(row['status'])}</td>"]
+    cells += [f'<td class="number">{number}</td>' for number in numbers]
+    cells += [f"<td>{html_text(row['device'] or DASH)}</td>", f"<td>{html_text(row['reason'])}</td>"]
+    return f"<tr>{''.join(cells)}</tr>"

@@ -1,0 +1,155 @@
+"""results.parquet: read it, and say what is known of one entry of an artefact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.plan import Entry
+from dpgraph.files import atomic_path
+from dpgraph.reporting.aggregate import COLUMNS
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of one value per seed, in the unit of `scale` times the stored fraction."""
+
+    mean: float
+    std: float  # sample standard deviation (ddof = 1); nan for one seed
+    n: int
+    low: float  # 95 % Student t interval of the mean; nan for one seed
+    high: float
+
+
+def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
+    """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, and honest at few seeds.
+
+    >>> summarise(np.array([0.5, 0.6, 0.7])).n
+    3
+    """
+    scaled = scale * np.asarray(values, dtype=float)
+    n = len(scaled)
+    mean = float(scaled.mean()) if n else np.nan
+    if n < 2:
+        return Summary(mean, np.nan, n, np.nan, np.nan)
+    std = float(scaled.std(ddof=1))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / np.sqrt(n)
+    return Summary(mean, std, n, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known of one cell and metric at its last step."""
+
+    status: str  # ok, failed or not run
+    reason: str
+    values: pd.Series  # fraction by seed
+    eps_published: float = np.nan
+    eps_published_reason: str = ""
+    eps_rigorous: float = np.nan
+    eps_rigorous_reason: str = ""
+    delta: float = np.nan
+    adjacency: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def why_not(self) -> str:
+        """E.g. `failed: out of memory`; empty when ok."""
+        return "" if self.ok else f"{self.status}: {self.reason}" if self.reason else self.status
+
+    def summary(self, scale: float = 100.0) -> Summary:
+        return summarise(self.values.to_numpy(), scale)
+
+
+MISSING = Outcome("not run", "no result in results.parquet", pd.Series(dtype=float))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows of results.parquet, found by paper and cell."""
+
+    frame: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        for column in COLUMNS:
+            if column not in self.frame.columns:
+                raise UserError(f"results: column {column} is missing")
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], np.ndarray]:
+        return dict(self.frame.groupby(["paper", "cell"]).indices)
+
+    def of(self, entry: Entry) -> pd.DataFrame:
+        return self.frame.iloc[self._by_place.get((entry.paper, entry.cell.slug), np.array([], dtype=int))]
+
+    def outcome(self, entry: Entry, metric: str) -> Outcome:
+        """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
+        rows = self.of(entry)
+        if rows.empty:
+            return MISSING
+        good = rows[(rows["status"] == "ok") & rows["final"].astype(bool) & (rows["metric"] == metric)]
+        good = good[good["value"].notna()]
+        if good.empty:
+            bad = rows[rows["status"] != "ok"]
+            if bad.empty:
+                return Outcome("not run", f"no value of {metric}", MISSING.values)
+            return Outcome(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
+        values = good.set_index("seed")["value"].astype(float).sort_index()
+        if values.index.has_duplicates:
+            raise UserError(f"results: cell {entry.cell.slug} has more than one final {metric} of one seed")
+        bad_reasons = _text(rows.loc[rows["status"] != "ok", "reason"])
+        return Outcome("ok", bad_reasons, values, **_privacy(good))
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Rows as the workflow aggregated them; a missing column is named."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not a parquet file: {' '.join(str(error).split())}") from None
+    for column in COLUMNS:
+        if column not in frame.columns:
+            raise UserError(f"{path}: column {column} is missing")
+    return frame
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Eight significant digits, beyond what any table prints; missing values are empty."""
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False, float_format="%.8g", lineterminator="\n")
+
+
+def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
+    """Seeds of a cell share one guarantee; where they differ, the weakest counts."""
+    return {
+        "eps_published": _weakest(rows["eps_published"]),
+        "eps_published_reason": _text(rows["eps_published_reason"]),
+        "eps_rigorous": _weakest(rows["eps_rigorous"]),
+        "eps_rigorous_reason": _text(rows["eps_rigorous_reason"]),
+        "delta": float(rows["delta"].max()),
+        "adjacency": _text(rows["adjacency"]),
+    }
+
+
+def _weakest(epsilons: pd.Series) -> float:
+    return np.nan if epsilons.isna().any() else float(epsilons.max())
+
+
+def _text(column: pd.Series) -> str:
+    found = [text for text in column.dropna().unique() if text]
+    return "; ".join(map(str, found))

@@ -1,0 +1,59 @@
+"""Tables of data sets in long form: our graphs' statistics beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments import published
+from dpgraph.experiments.plan import Plan
+
+Statistics = Mapping[str, Mapping[str, Any] | None]
+
+
+def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
+    """One row per task: our graph's statistics beside the paper's row of published/datasets.csv, where it has one.
+
+    `statistics` maps task ids to `data.statistics.statistics(graph)`; a task without any was not run (no data).
+    Mean degree is directed entries per node; ratios are shares of all nodes in train, validation and test.
+    """
+    paper, name = artefact_id.split("/")
+    experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
+    rows = []
+    for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
+        ours = (statistics or {}).get(task_id)
+        printed: dict[str, str] = {}
+        if suite_task.published is not None:
+            place = {"paper": experiment.published, "table": artefact.published_table or name}
+            matches = published.match("datasets", dataset=suite_task.published, **place)
+            printed = matches[0] if matches else {}
+        values = ours or {}
+        shares = values.get("split_fractions")
+        rows.append(
+            {
+                "paper": paper,
+                "artefact": name,
+                "task": task_id,
+                "task_label": suite_task.label,
+                "dataset": task.dataset,
+                "setting": task.setting,
+                "nodes": values.get("nodes"),
+                "entries": values.get("entries"),
+                "mean_degree": values.get("mean_degree"),
+                "features": values.get("features"),
+                "classes": values.get("classes"),
+                **{f"{split}_share": (shares or {}).get(split) for split in ("train", "val", "test")},
+                "homophily": values.get("homophily"),
+                "published_dataset": suite_task.published or "",
+                "published_nodes": printed.get("n_entities", ""),
+                "published_mean_degree": printed.get("avg_degree", ""),
+                "published_features": printed.get("n_features", ""),
+                "published_classes": printed.get("n_classes", ""),
+                "published_split_ratio": printed.get("split_ratio", ""),
+                "status": "not run" if ours is None else "ok",
+                "reason": "data not available" if ours is None else "",
+            }
+        )
+    return pd.DataFrame(rows)
