@@ -135,7 +135,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
 
     def _inverse(self, loss: np.ndarray) -> np.ndarray:
         """x at a loss, by Newton's method kept inside a bracket of the table; the table's end where none exists."""
-        x, losses = self._table
+        losses = self._table[1]
         after = np.searchsorted(-losses, -loss, side="left").clip(1, len(x) - 1)
         low, high = x[after - 1].copy(), x[after].copy()
         guess = (low + high) / 2
@@ -163,7 +163,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
 
     def loss_std(self) -> float:
         """Standard deviation of the loss under `upper`, by quadrature on the table."""
-        x, losses = self._table
+        losses = self._table[1]
         weights = np.diff(np.exp(self._log_tails[0]))
         middle = (losses[1:] + losses[:-1]) / 2
         mean = weights @ middle

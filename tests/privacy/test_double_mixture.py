@@ -1,0 +1,193 @@
+"""The double mixture against the library, quadrature, Monte Carlo, brute force in two dimensions, and itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from dpgraph.privacy.double_mixture import (
+    DoubleMixtureGaussianPrivacyLoss,
+    Mixture,
+    affected_roots_pair,
+    composed_epsilon,
+    residual_pair,
+)
+from dpgraph.privacy.renyi import theorem1_epsilon
+
+
+def library_epsilon(rate: float, noise: float, steps: int, delta: float, relation: NeighboringRelation) -> float:
+    distribution = privacy_loss_distribution.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=1e-4, neighboring_relation=relation
+    )
+    return distribution.self_compose(steps).get_epsilon_for_delta(delta)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["add-or-remove", "replace"])
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta"),
+    [(0.01, 1.0, 100, 1e-5), (0.1, 4.0, 300, 1e-6), (1.0, 20.0, 50, 1e-5), (1e-3, 0.7, 1000, 1e-6)],
+)
+def test_one_affected_root_is_the_librarys_poisson_gaussian(
+    rate: float, noise: float, steps: int, delta: float, own: bool
+) -> None:
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE if own else NeighboringRelation.REPLACE_ONE
+    expected = library_epsilon(rate, noise, steps, delta, relation)
+    assert composed_epsilon(affected_roots_pair(1, rate, noise, own), steps, delta) == pytest.approx(expected, rel=1e-3)
+
+
+def test_one_sided_mixture_is_the_librarys_mixture() -> None:
+    counts = np.arange(4)
+    probabilities = binom.pmf(counts, 3, 0.2)
+    expected = privacy_loss_distribution.from_mixture_gaussian_mechanism(
+        2.0, counts.tolist(), probabilities.tolist(), value_discretization_interval=1e-2
+    )
+    epsilons = np.array([-0.3, 0.0, 0.2, 0.7, 2.0])
+    upper, lower = Mixture.binomial(3, 0.2), Mixture.of([1.0], [0.0])
+    forward = DoubleMixtureGaussianPrivacyLoss(upper, lower, 2.0).get_delta_for_epsilon(epsilons)
+    backward = DoubleMixtureGaussianPrivacyLoss(lower, upper, 2.0).get_delta_for_epsilon(epsilons)
+    both = np.maximum(forward, backward)
+    np.testing.assert_allclose(both, [expected.get_delta_for_epsilon(e) for e in epsilons], rtol=1e-4)
+
+
+def density(shifts: np.ndarray, weights: np.ndarray, noise: float, x: np.ndarray) -> np.ndarray:
+    return (weights * norm.pdf(x[:, None], shifts, noise)).sum(1)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.5, 3.0])
+def test_divergence_of_one_step_against_quadrature(epsilon: float) -> None:
+    roots, rate, noise = 6, 0.3, 2.5
+    x = np.linspace(-60, 60, 400_001)
+    a = density(np.arange(roots + 1), binom.pmf(np.arange(roots + 1), roots, rate), noise, x)
+    b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, x)
+    expected = max(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x) for p, q in ((a, b), (b, a)))
+    assert affected_roots_pair(roots, rate, noise).delta(np.array([epsilon]))[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_divergence_of_many_steps_against_monte_carlo() -> None:
+    """delta(eps) = E_A (1 - exp(eps - L))_+ with L the sum of the steps' losses; 99.99 % interval."""
+    roots, rate, noise, steps, trajectories = 4, 0.25, 8.0, 16, 200_000
+    generator = np.random.default_rng(5)
+    pair = affected_roots_pair(roots, rate, noise)
+    for forward, epsilon in ((True, 0.5), (False, 0.5), (True, 1.5)):
+        count, sign = (roots, 1) if forward else (roots - 1, -1)
+        x = sign * generator.binomial(count, rate, (trajectories, steps)) + noise * generator.normal(
+            size=(trajectories, steps)
+        )
+        grid = np.linspace(x.min() - 1, x.max() + 1, 20_001)
+        a = density(np.arange(roots + 1), binom.pmf(np.arange(roots + 1), roots, rate), noise, grid)
+        b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, grid)
+        loss = sign * np.interp(x, grid, np.log(a / b)).sum(1)
+        sample = np.maximum(-np.expm1(epsilon - loss), 0)
+        margin = 4 * sample.std() / math.sqrt(trajectories)
+        pmf = pair.losses[0 if forward else 1].pessimistic_pmf(1e-3, 1e-12).self_compose(steps)
+        assert pmf.get_delta_for_epsilon(epsilon) == pytest.approx(sample.mean(), abs=margin)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_no_configuration_in_the_plane_beats_the_collinear_pair(seed: int) -> None:
+    """The theorem itself: sums of clipped vectors in the plane, on a fine grid, for several kappa."""
+    generator = np.random.default_rng(seed)
+    roots, rate, noise = int(generator.integers(1, 4)), generator.uniform(0.1, 0.9), generator.uniform(0.7, 2.0)
+
+    def vectors(count: int) -> np.ndarray:
+        angles = generator.uniform(0, 2 * math.pi, count)
+        return generator.uniform(0.2, 1, count)[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
+
+    axis = np.linspace(-10, 10, 241)
+    cell = (axis[1] - axis[0]) ** 2
+    points = np.stack(np.meshgrid(axis, axis), -1)
+
+    def mixture(terms: np.ndarray) -> np.ndarray:
+        total = np.zeros(points.shape[:2])
+        for mask in range(1 << len(terms)):
+            drawn = np.array([(mask >> i) & 1 for i in range(len(terms))])
+            mean = drawn @ terms if len(terms) else np.zeros(2)
+            weight = rate ** drawn.sum() * (1 - rate) ** (len(terms) - drawn.sum())
+            total += weight * np.exp(-((points - mean) ** 2).sum(-1) / (2 * noise**2)) / (2 * math.pi * noise**2)
+        return total
+
+    a, b = mixture(vectors(roots)), mixture(vectors(roots - 1))
+    epsilons = np.array([-1.0, 0.0, 0.5, 1.5])
+    bound = affected_roots_pair(roots, rate, noise).delta(epsilons)
+    for epsilon, most in zip(epsilons, bound):
+        for p, q in ((a, b), (b, a)):
+            assert np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell <= most + 1e-6
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(1, 12), st.floats(0.02, 0.6), st.floats(4, 40), st.integers(1, 200), st.sampled_from([1e-3, 1e-5, 1e-7])
+)
+def test_epsilon_moves_the_right_way(roots: int, rate: float, noise: float, steps: int, delta: float) -> None:
+    def epsilon(roots: int = roots, rate: float = rate, noise: float = noise, steps: int = steps) -> float:
+        return composed_epsilon(affected_roots_pair(roots, rate, noise), steps, delta)
+
+    here, slack = epsilon(), 1 + 1e-3
+    assert epsilon(roots=roots + 1) * slack >= here
+    assert epsilon(rate=min(1.0, rate * 1.3)) * slack >= here
+    assert epsilon(steps=2 * steps) * slack >= here
+    assert epsilon(noise=noise * 1.3) <= here * slack + 1e-9
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 7), st.floats(0.02, 0.3), st.floats(0.8, 5), st.integers(1, 800))
+def test_at_the_same_noise_it_is_below_theorem_1(degree: int, rate: float, noise: float, steps: int) -> None:
+    num_roots, roots = 5000, degree + 1
+    delta = 1 / (10 * num_roots)
+    published = theorem1_epsilon(num_roots, round(rate * num_roots), roots, noise, steps, delta)
+    rate = round(rate * num_roots) / num_roots
+    assert composed_epsilon(affected_roots_pair(roots, rate, 2 * roots * noise), steps, delta) <= published
+
+
+@pytest.mark.parametrize(
+    ("roots", "rate", "noise", "steps"), [(15, 0.11, 32.0, 500), (8, 0.11, 16.0, 3000), (1, 1e-3, 0.7, 1000)]
+)
+def test_a_grid_of_half_the_size_agrees(roots: int, rate: float, noise: float, steps: int) -> None:
+    pair = affected_roots_pair(roots, rate, noise)
+    coarse, fine = (composed_epsilon(pair, steps, 1e-6, tolerance) for tolerance in (5e-4, 5e-5))
+    assert fine <= coarse * (1 + 1e-9)
+    assert fine == pytest.approx(coarse, rel=5e-3)
+
+
+def test_residual_pair_has_its_two_special_cases() -> None:
+    arguments = {"affected_roots": 9, "self_rate": 0.2, "neighbour_rate": 0.1}
+    mlp = residual_pair(**arguments, neighbour_clip=0.0, noise_std=3.0)
+    assert composed_epsilon(mlp, 50, 1e-5) == pytest.approx(
+        composed_epsilon(affected_roots_pair(1, 0.2, 3.0), 50, 1e-5), rel=1e-9
+    )
+    no_self = residual_pair(9, 0.0, 0.1, 1.0, 20.0)
+    assert composed_epsilon(no_self, 50, 1e-5) == pytest.approx(
+        composed_epsilon(affected_roots_pair(9, 0.1, 20.0), 50, 1e-5), rel=1e-9
+    )
+
+
+def test_one_batch_for_both_terms_is_worse_than_the_two_batch_pair() -> None:
+    """Revealing how many affected roots were drawn, the best known bound for one batch, needs more noise."""
+    roots, rate, clip, noise = 9, 0.2, 0.2, 3.0
+    epsilon = 0.5
+    two = residual_pair(roots, rate, rate, clip, noise).delta(np.array([epsilon]))[0]
+    one = 0.0
+    for drawn, weight in enumerate(binom.pmf(np.arange(roots), roots - 1, rate)):
+        upper = Mixture.of([1 - rate, rate], [drawn * clip, drawn * clip + 1 + clip])
+        lower = Mixture.of([1.0], [drawn * clip])
+        one += weight * DoubleMixtureGaussianPrivacyLoss(upper, lower, noise).get_delta_for_epsilon(epsilon)
+    assert one > 1.02 * two
+
+
+def test_it_fits_the_librarys_interface() -> None:
+    loss = DoubleMixtureGaussianPrivacyLoss(Mixture.binomial(3, 0.3), Mixture.binomial(2, 0.3), 2.0)
+    x = -1.7
+    assert loss.inverse_privacy_loss(loss.privacy_loss(x)) == pytest.approx(x, abs=1e-7)
+    bounds = loss.connect_dots_bounds()
+    assert bounds.epsilon_lower < loss.privacy_loss(0) < bounds.epsilon_upper
+    assert loss.mu_upper_cdf(0.0) > 0.5 > math.exp(loss.mu_lower_log_cdf(-0.5))
+    tail = loss.privacy_loss_tail()
+    assert tail.lower_x_truncation < tail.upper_x_truncation
