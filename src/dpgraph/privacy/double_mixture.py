@@ -135,7 +135,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
 
     def _inverse(self, loss: np.ndarray) -> np.ndarray:
         """x at a loss, by Newton's method kept inside a bracket of the table; the table's end where none exists."""
-        losses = self._table[1]
+        x, losses = self._table
         after = np.searchsorted(-losses, -loss, side="left").clip(1, len(x) - 1)
         low, high = x[after - 1].copy(), x[after].copy()
         guess = (low + high) / 2
