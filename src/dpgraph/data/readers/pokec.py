@@ -6,6 +6,7 @@ The profiles are personal data: this module computes on them and never prints a 
 from __future__ import annotations
 
 import html
+import re
 import string
 from pathlib import Path
 
@@ -62,7 +63,11 @@ def read(
     """
     profiles = selected_profiles(existing(raw_dir / profiles_file), per_class)
     labels = profiles[LABEL_COLUMN].map(LABELS).to_numpy(dtype=np.int64)
-    source, target = friendships(existing(raw_dir / relationships_file), profiles["user_id"].to_numpy(dtype=np.int64))
+    try:
+        users = profiles["user_id"].to_numpy(dtype=np.int64)
+    except ValueError:
+        raise malformed(raw_dir / profiles_file, ValueError("a user id that is no integer")) from None
+    source, target = friendships(existing(raw_dir / relationships_file), users)
     columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
     texts = {name: plain_text(profiles[name]) for name in columns}
     features = bag_of_words([" ".join(parts) for parts in zip(*texts.values())], min_count, max_count)
@@ -151,5 +156,5 @@ def _batches(path: Path, columns: dict[str, pa.DataType]):  # type: ignore[no-un
         ) as reader:
             yield from reader
     except (pa.ArrowInvalid, OSError, EOFError) as error:
-        detail = str(error).split(":")[0] if "profiles" in path.name else str(error)  # Arrow quotes the row
-        raise malformed(path, ValueError(detail)) from None
+        counts = re.search(r"Expected \d+ columns, got \d+", str(error))  # the rest of Arrow's message quotes the row
+        raise malformed(path, ValueError(counts[0] if counts else type(error).__name__)) from None
