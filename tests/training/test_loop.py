@@ -1,0 +1,156 @@
+"""The loop: T steps, observations where asked, and resumption that repeats the broken run bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Training
+from dpgraph.models.inference import FullGraph
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
+from dpgraph.sampling.edge_lists import full_edge_lists
+from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.clipping import clipped_gradient_sum
+from dpgraph.training.loop import Diverged, train
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
+
+ADAM = Training(optimizer="adam", learning_rate=0.01, batch_size=10, steps=10)
+STEPS = 12
+
+
+class Killed(Exception):
+    """Stands for a killed process."""
+
+
+def private_run(graph, network, checkpoint=None, kill_at=None, steps=STEPS):
+    """A run of 12 private Adam steps, observed at 4, 8 and 12; the parameters' sum is the metric."""
+    trees = pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, 1)
+    features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
+    batches, noise = numpy_generator("batches"), torch_generator("noise")
+    optimizer = make_optimizer(network.parameters(), ADAM)
+    term = ClippedTerm(trees, PoissonSampler(trees.num_roots, 0.3), 1.0)
+    step = PrivateStep(network, optimizer, features, labels, [term], 0.5, 13.5, batches, noise)
+    calls = 0
+
+    def counted() -> int:
+        nonlocal calls
+        calls += 1
+        if calls == kill_at:
+            raise Killed
+        return step()
+
+    def observe(done, net):
+        assert not torch.is_grad_enabled()
+        return {"step": done, "value": sum(p.sum().item() for p in net.parameters())}
+
+    generators = {"batches": batches, "noise": noise}
+    record = train("run", network, optimizer, counted, steps, observe, {4, 8, 12}, generators, checkpoint)
+    return record, calls
+
+
+def test_takes_exactly_t_steps_and_observes_where_asked(graph, make_network):
+    record, calls = private_run(graph, make_network())
+    assert calls == STEPS
+    assert [row["step"] for row in record.rows] == [4, 8, 12]
+    assert record.device == "cpu"
+    assert record.peak_memory_bytes > 2**20
+    assert record.roots_per_second > record.steps_per_second > 0
+
+
+@pytest.mark.parametrize("kill_at", [1, 3, 9, 12])
+def test_resumed_run_is_bit_identical(graph, make_network, tmp_path, kill_at):
+    whole = make_network()
+    expected, _ = private_run(graph, whole)
+    path = tmp_path / "seed0.pt"
+    with pytest.raises(Killed):
+        private_run(graph, make_network(), Checkpoint(path, "cell-0", every_seconds=0), kill_at)
+    assert path.exists() == (kill_at > 1)
+    resumed = make_network()
+    record, calls = private_run(graph, resumed, Checkpoint(path, "cell-0", every_seconds=0))
+    assert (record.resumed_at, calls) == (kill_at - 1, STEPS - kill_at + 1)
+    assert record.rows == expected.rows
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoints_come_at_most_every_n_seconds(graph, make_network, tmp_path):
+    path = tmp_path / "seed0.pt"
+    with pytest.raises(Killed):
+        private_run(graph, make_network(), Checkpoint(path, "cell-0", every_seconds=3600), 10)
+    assert not path.exists()
+
+
+def test_checkpoint_of_another_run_and_damaged_file(graph, make_network, tmp_path):
+    path = tmp_path / "seed0.pt"
+    with pytest.raises(Killed):
+        private_run(graph, make_network(), Checkpoint(path, "cell-0", every_seconds=0), 5)
+    with pytest.raises(UserError, match="checkpoint of run cell-0: expected cell-1"):
+        private_run(graph, make_network(), Checkpoint(path, "cell-1"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"seed0\.pt: not a checkpoint"):
+        private_run(graph, make_network(), Checkpoint(path, "cell-0"))
+
+
+def test_divergence_is_an_error_with_its_step_and_leaves_no_false_checkpoint(graph, make_network, tmp_path):
+    network = make_network()
+    calls = 0
+
+    def step() -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            with torch.no_grad():
+                network.decoder.layers[0].bias[0] = float("nan")
+        return 1
+
+    optimizer = make_optimizer(network.parameters(), ADAM)
+    checkpoint = Checkpoint(tmp_path / "c.pt", "cell-0", every_seconds=0)
+    with pytest.raises(Diverged, match="after step 3") as error:
+        train("run", network, optimizer, step, 5, lambda done, net: {}, {4}, {}, checkpoint)
+    assert error.value.step == 3
+    assert Checkpoint(tmp_path / "c.pt", "cell-0").restore(network, optimizer, {})[0] == 2
+
+
+def test_divergence_in_the_last_step_is_seen_without_observations(make_network):
+    network = make_network()
+
+    def step() -> int:
+        with torch.no_grad():
+            network.decoder.layers[0].bias[0] = float("inf")
+        return 1
+
+    optimizer = make_optimizer(network.parameters(), ADAM)
+    with pytest.raises(Diverged, match="after step 2"):
+        train("run", network, optimizer, step, 2, lambda done, net: {}, (), {})
+
+
+def test_training_learns_labels_that_only_neighbours_tell(graph, make_network):
+    """Labels are a function of the mean of the neighbours' features: the GCN fits them, with and without privacy."""
+    trees = pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, 1)
+    features = torch.from_numpy(graph.features)
+    teacher = FullGraph(graph).logits(make_network(1, dtype=torch.float32), 3 * features)
+    labels = teacher.argmax(1)
+    training = Training(optimizer="adam", learning_rate=0.03, batch_size=20, steps=150)
+    majority = labels[graph.train_nodes].bincount().max().item() / len(graph.train_nodes)
+    for private in (False, True):
+        network = make_network(1, dtype=torch.float32)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.copy_(0.3 * torch.randn(parameter.shape, generator=torch_generator(private)))
+        optimizer = make_optimizer(network.parameters(), training)
+        batches, noise = numpy_generator("batches"), torch_generator("noise")
+        sampler = FixedSizeSampler(trees.num_roots, 20)
+        if private:
+            term = ClippedTerm(trees, sampler, 1.0)
+            step = PrivateStep(network, optimizer, features, labels, [term], 0.5, 20.0, batches, noise)
+        else:
+            step = PlainStep(network, optimizer, trees, features, labels, sampler, batches)
+        train("run", network, optimizer, step, 150, lambda done, net: {}, (), {"batches": batches, "noise": noise})
+        right = network(trees.batch(np.arange(trees.num_roots)), features).argmax(1) == labels[graph.train_nodes]
+        assert right.float().mean() > (1 + majority) / 2
+        assert clipped_gradient_sum(network, trees, np.arange(5), features, labels, 1.0).dropped == 0
