@@ -8,15 +8,15 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 # the package beside this file, whether or not it is installed
-sys.path.insert(0, str(Path(workflow.basedir) / "src"))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(Path(workflow.basedir) / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
+SOURCES = Path(workflow.basedir) / "src"
+sys.path.insert(0, str(SOURCES))
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.config import parse as parse_config
+from dpgraph.experiments.paths import Paths, artefact_files, artefact_inputs
 from dpgraph.experiments.plan import load_plan
+from dpgraph.experiments.shell import export_interpreter
 from dpgraph.experiments.sources import sources
 
 
@@ -24,22 +24,18 @@ configfile: "config.yaml"
 
 
 try:
-    CONFIG = parse(Config, config, "config")
+    CONFIG = parse_config(Config, config, "config")
     PLAN = load_plan(CONFIG, Path(workflow.basedir) / "workflow")
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
+    sys.stdout.flush()
     os._exit(2)
 
+export_interpreter(SOURCES)
 PATHS = Paths(CONFIG)
 SUITE = PATHS.suite
-CONDA = "envs/cpu.yaml" if CONFIG.device == "cpu" else "envs/cuda.yaml"
-WITH_CONDA = any(
-    "conda" in str(method).lower()
-    for method in workflow.deployment_settings.deployment_method
-)
-# the interpreter of the environment: Snakemake's own one, unless conda provides it
-PYTHON = "python" if WITH_CONDA else sys.executable
+CONDA = "../envs/cpu.yaml" if CONFIG.device == "cpu" else "../envs/cuda.yaml"
 SUITE_FILES = [
     f"workflow/suites/{CONFIG.suite}.yaml",
     *(f"workflow/experiments/{paper}.yaml" for paper in PLAN.experiments),
@@ -53,17 +49,6 @@ wildcard_constraints:
     artefact=r"[a-z]+[0-9.]+[a-z0-9.]*",
     cell=r"[A-Za-z0-9.+-]+",
     key=r"[A-Za-z0-9.+-]+",
-
-
-def artefact_files(kind, *suffixes):
-    """Files of the suite's tables or figures, one per suffix."""
-    place = PATHS.table if kind == "table" else PATHS.figure
-    return [
-        place(artefact, suffix)
-        for artefact, spec in PLAN.artefacts.items()
-        if spec.kind == kind
-        for suffix in suffixes
-    ]
 
 
 localrules:
@@ -95,12 +80,12 @@ rule cells:
 
 rule tables:
     input:
-        artefact_files("table", "csv", "md", "tex", "html"),
+        artefact_files(PLAN, "table", "csv", "md", "tex", "html"),
 
 
 rule figures:
     input:
-        artefact_files("figure", "pdf", "svg", "png"),
+        artefact_files(PLAN, "figure", "pdf", "svg", "png"),
 
 
 include: "rules/download.smk"

@@ -20,4 +20,4 @@ rule aggregate:
     message:
         "Aggregate {CONFIG.suite}"
     shell:
-        "{PYTHON} -m dpgraph aggregate {params.plan} --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph aggregate {params.plan} --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

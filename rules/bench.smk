@@ -16,4 +16,4 @@ rule bench:
     message:
         "Benchmark of the training step"
     shell:
-        "{PYTHON} -m dpgraph bench --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph bench --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

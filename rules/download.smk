@@ -1,5 +1,8 @@
 # Fetch a data set: mirrors first, then its canonical URLs. A data set that is nowhere to be had is a recorded result.
-from dpgraph.data.fetch import mirrors_from, mirrors_of_manifest
+import os
+
+from dpgraph.data.fetch import mirrors_from
+from dpgraph.data.mirrors import mirrors_parameter
 
 MIRRORS = [str(mirror) for mirror in mirrors_from(CONFIG.mirrors, os.environ)]
 
@@ -19,12 +22,12 @@ rule download:
         runtime=240,
     params:
         # tried again where a data set was unavailable and the mirrors have changed since; a good copy stays
-        mirrors=lambda wildcards: mirrors_of_manifest(
-            PATHS.manifest(wildcards.dataset), MIRRORS
+        mirrors=lambda wildcards: mirrors_parameter(
+            PATHS.raw(wildcards.dataset), MIRRORS
         ),
         missing=CONFIG.when_data_is_missing,
     message:
         "Fetch {wildcards.dataset}"
     shell:
-        "{PYTHON} -m dpgraph fetch {wildcards.dataset} --out $(dirname {output}) --missing {params.missing}"
+        "python -m dpgraph fetch {wildcards.dataset} --out $(dirname {output}) --missing {params.missing}"
         " --mirrors {params.mirrors:q} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -19,6 +19,6 @@ rule preprocess:
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"
     shell:
-        "{PYTHON} -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
+        "python -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
         " --raw $(dirname {input.manifest}) --out $(dirname {output})"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -26,5 +26,5 @@ rule calibrate:
     message:
         "Calibrate {wildcards.key}"
     shell:
-        "{PYTHON} -m dpgraph calibrate --cell {params.cell:q} --graph $(dirname {input.graph}) --out {output}"
+        "python -m dpgraph calibrate --cell {params.cell:q} --graph $(dirname {input.graph}) --out {output}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -2,21 +2,13 @@
 CAPTIONS = "../workflow/report"
 
 
-def artefact_inputs(wildcards):
-    """Results for what is computed from cells, graphs for what describes data sets."""
-    artefact = f"{wildcards.paper}/{wildcards.artefact}"
-    if PLAN.artefacts[artefact].view == "statistics":
-        return [
-            PATHS.graph_record(task) for _, task in PLAN.tasks_of(artefact).values()
-        ]
-    return [PATHS.results]
-
-
 rule table:
     input:
         SUITE_FILES,
         sources("table"),
-        data=artefact_inputs,
+        data=lambda wildcards: artefact_inputs(
+            PLAN, f"{wildcards.paper}/{wildcards.artefact}"
+        ),
     output:
         SUITE / "tables/{paper}/{artefact}.csv",
         SUITE / "tables/{paper}/{artefact}.md",
@@ -36,7 +28,7 @@ rule table:
     message:
         "Table {wildcards.paper}/{wildcards.artefact}"
     shell:
-        "{PYTHON} -m dpgraph table {wildcards.paper}/{wildcards.artefact} {params.plan}"
+        "python -m dpgraph table {wildcards.paper}/{wildcards.artefact} {params.plan}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
@@ -44,7 +36,9 @@ rule figure:
     input:
         SUITE_FILES,
         sources("figure"),
-        data=artefact_inputs,
+        data=lambda wildcards: artefact_inputs(
+            PLAN, f"{wildcards.paper}/{wildcards.artefact}"
+        ),
     output:
         SUITE / "figures/{paper}/{artefact}.pdf",
         SUITE / "figures/{paper}/{artefact}.svg",
@@ -64,7 +58,7 @@ rule figure:
     message:
         "Figure {wildcards.paper}/{wildcards.artefact}"
     shell:
-        "{PYTHON} -m dpgraph figure {wildcards.paper}/{wildcards.artefact} {params.plan}"
+        "python -m dpgraph figure {wildcards.paper}/{wildcards.artefact} {params.plan}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
@@ -90,7 +84,7 @@ rule claims:
     message:
         "Claims of {CONFIG.suite}"
     shell:
-        "{PYTHON} -m dpgraph claims {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph claims {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 rule runtimes:
@@ -113,7 +107,7 @@ rule runtimes:
     message:
         "Runtimes of {CONFIG.suite}"
     shell:
-        "{PYTHON} -m dpgraph runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 localrules:
@@ -139,6 +133,6 @@ rule report:
     message:
         "Report of {CONFIG.suite}"
     shell:
-        "{PYTHON} -m snakemake --snakefile {params.snakefile:q} --report {output} --nolock --cores 1"
+        "python -m snakemake --snakefile {params.snakefile:q} --report {output} --nolock --cores 1"
         " --config {params.overrides} -- tables figures claims runtimes"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -15,7 +15,7 @@ rule train:
     benchmark:
         f"benchmarks/{CONFIG.suite}/train/{{cell}}.jsonl"
     conda:
-        CONDA if CONDA.startswith("..") else f"../{CONDA}"
+        CONDA
     threads: 1
     resources:
         gpu=1 if CONFIG.device == "cuda" else 0,
@@ -31,6 +31,6 @@ rule train:
         "Train {wildcards.cell}"
     shell:
         "printf '%s\\n' {params.cell:q} > {output.cell};"
-        " {PYTHON} -m dpgraph train --cell {output.cell} --out $(dirname {output.result})"
+        " python -m dpgraph train --cell {output.cell} --out $(dirname {output.result})"
         " --graph $(dirname {input.graph}) {params.calibration} --device {params.device} --workers {threads}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -87,13 +87,13 @@ def read_plan(options: argparse.Namespace) -> Plan:
 def fetch(options: argparse.Namespace) -> None:
     from dpgraph.data.fetch import fetch as fetch_data
     from dpgraph.data.fetch import mirrors_from
+    from dpgraph.data.mirrors import remember
 
-    mirrors = options.mirrors.split(os.pathsep) if options.mirrors else []
-    manifest = fetch_data(
-        options.dataset, options.out, mirrors_from([mirror for mirror in mirrors if mirror], os.environ),
-        missing=options.missing,
-    )  # fmt: skip
-    log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason or "")
+    named = [part for part in options.mirrors.split(os.pathsep) if part]
+    folder = options.out or Path("data/raw") / options.dataset
+    manifest = fetch_data(options.dataset, folder, mirrors_from(named, os.environ), missing=options.missing)
+    remember(folder, named)
+    log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason)
 
 
 def preprocess(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config
+from dpgraph.experiments.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,18 @@ class Paths:
 
     def figure(self, artefact: str, suffix: str) -> Path:
         return self.suite / "figures" / f"{artefact}.{suffix}"
+
+
+def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
+    """Files of the plan's tables or figures, one per suffix."""
+    paths = Paths(plan.config)
+    place = paths.table if kind == "table" else paths.figure
+    return [place(name, suffix) for name, spec in plan.artefacts.items() if spec.kind == kind for suffix in suffixes]
+
+
+def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
+    """Results for what is computed from cells, graphs for what describes data sets."""
+    paths = Paths(plan.config)
+    if plan.artefacts[artefact].view == "statistics":
+        return [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
+    return [paths.results]

@@ -17,7 +17,8 @@ from dpgraph.privacy.mechanisms import Mechanism
 if TYPE_CHECKING:
     import torch
 
-Observe = Callable[[int, np.ndarray], None]  # (steps done, logits (N, classes)); the evaluator listens here
+Observation = dict[str, Any]  # plain JSON: it goes into checkpoints
+Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, classes)); the evaluator listens here
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Outcome:
     """What a method returns of one seed; metrics are not its business."""
 
     logits: np.ndarray  # (N, classes) float32, of the last step
+    observations: list[Observation]  # what `observe` returned, unread
     statement: PrivacyStatement
     steps_per_second: float
     roots_per_second: float

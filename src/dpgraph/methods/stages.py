@@ -25,7 +25,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
-from dpgraph.methods.base import Job
+from dpgraph.methods.base import Job, Observation
 from dpgraph.methods.evaluator import evaluate, predictions
 from dpgraph.methods.registry import method
 from dpgraph.privacy.calibration import Calibration, calibrated
@@ -181,11 +181,10 @@ def _train_seed(
     checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
     job = Job(blind(graph), cell, seed, calibration.mechanism, chosen, checkpoint)
     steps = calibration.statement.steps
-    metrics: list[Metric] = []
     start = time.monotonic()
 
-    def observe(step: int, logits: np.ndarray) -> None:
-        metrics.extend(evaluate(graph, logits, step, final=step == steps))
+    def observe(step: int, logits: np.ndarray) -> Observation:
+        return {"metrics": [metric.model_dump() for metric in evaluate(graph, logits, step, final=step == steps)]}
 
     common: dict[str, Any] = {"seed": seed, "device": str(chosen)}
     try:
@@ -196,7 +195,7 @@ def _train_seed(
     else:
         record = SeedRecord(
             status="ok",
-            metrics=tuple(metrics),
+            metrics=tuple(Metric(**metric) for row in outcome.observations for metric in row["metrics"]),
             seconds=time.monotonic() - start,
             steps_per_second=outcome.steps_per_second,
             roots_per_second=outcome.roots_per_second,

@@ -1,0 +1,40 @@
+# make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
+CORES ?= $(shell nproc)
+PYTHON3 ?= python3
+SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --rerun-incomplete
+
+.PHONY: demo cpu paper test lint clean setup
+demo: setup
+	$(SNAKEMAKE) --config suite=demo
+	@echo "$(CURDIR)/results/demo/report.html"
+
+cpu: setup
+	$(SNAKEMAKE) --keep-going --config suite=cpu
+	@echo "$(CURDIR)/results/cpu/report.html"
+
+paper: setup
+	$(SNAKEMAKE) --keep-going --config suite=paper
+	@echo "$(CURDIR)/results/paper/report.html"
+
+test: setup
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal
+
+lint: setup
+	.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/snakefmt --check Snakefile rules workflow/Snakefile
+	.venv/bin/snakemake --lint
+
+setup: .venv/.ready
+
+# torch comes first and pinned: a later resolver would replace it by a build with gigabytes of CUDA packages
+.venv/.ready: constraints.txt pyproject.toml
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON3) is too old: expected Python >= 3.11 (set PYTHON3=...)"; exit 2; }
+	$(PYTHON3) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf results logs benchmarks .snakemake

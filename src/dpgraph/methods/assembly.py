@@ -1,0 +1,92 @@
+"""The parts that the methods share: a network with its data on a device, and the loop around a step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.models.inference import FullGraph
+from dpgraph.models.network import Network
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.batches import FixedSizeSampler, Sampler
+from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.loop import train
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.steps import Step
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Network, optimiser, data and random streams of one seed."""
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    features: torch.Tensor  # (N, F)
+    labels: torch.Tensor  # (N,)
+    batches: np.random.Generator
+    noise: torch.Generator
+
+
+def set_up(job: Job) -> Bench:
+    """Same initial parameters and batches for every method that agrees in model and sampler: seeds are paired."""
+    network = Network(
+        job.cell.model, job.graph.num_features, job.graph.num_classes, torch_generator(*job.names("parameters"))
+    ).to(job.device)
+    return Bench(
+        network=network,
+        optimizer=make_optimizer(network.parameters(), job.cell.training),
+        features=torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device),
+        labels=torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device),
+        batches=numpy_generator(*job.names("batches")),
+        noise=torch_generator(*job.names("noise"), device=job.device),
+    )
+
+
+def fixed_size_sampler(cell: Cell, num_roots: int) -> FixedSizeSampler:
+    """m as the cell gives it, or q N rounded."""
+    training = cell.training
+    size = training.batch_size or max(1, round((training.sampling_rate or 0) * num_roots))
+    return FixedSizeSampler(num_roots, size)
+
+
+def evaluation_steps(steps: int, points: int) -> set[int]:
+    """`points` steps at equal distances, the last step among them.
+
+    >>> sorted(evaluation_steps(10, 3))
+    [4, 7, 10]
+    """
+    return {math.ceil(steps * (point + 1) / points) for point in range(points)}
+
+
+def run_loop(job: Job, bench: Bench, step: Step, observe: Observe, sampler: Sampler, **notes: Any) -> Outcome:
+    """T steps with evaluations on the whole graph, whose neighbourhoods inference reads uncut."""
+    steps = job.mechanism.steps
+    if steps is None:
+        raise TypeError("the mechanism's steps are open: calibrate it first")
+    whole = FullGraph(job.graph, job.device)
+    record = train(
+        f"{job.cell.slug} seed {job.seed}",
+        bench.network,
+        bench.optimizer,
+        step,
+        steps,
+        lambda done, network: observe(done, whole.logits(network, bench.features).cpu().numpy()),
+        evaluation_steps(steps, job.cell.training.evaluations),
+        {"batches": bench.batches, "noise": bench.noise},
+        None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
+    )
+    return Outcome(
+        logits=whole.logits(bench.network, bench.features).cpu().numpy(),
+        observations=record.rows,
+        statement=job.mechanism.statement(),
+        steps_per_second=record.steps_per_second,
+        roots_per_second=record.roots_per_second,
+        peak_memory_bytes=record.peak_memory_bytes,
+        notes={"batches": sampler.name, "device": record.device, "resumed_at": record.resumed_at, **notes},
+    )
