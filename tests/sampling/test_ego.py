@@ -40,7 +40,8 @@ def packed_mean(batch, i: int) -> dict[int, Fraction]:
         if level == len(batch.hops):
             return {int(batch.nodes[row]): Fraction(1)}
         hop = batch.hops[level]
-        columns = hop.columns[hop.ptr[row] : hop.ptr[row + 1]].tolist()
+        columns = np.arange(int(hop.ptr[-1])) if hop.columns is None else hop.columns.numpy()
+        columns = columns[hop.ptr[row] : hop.ptr[row + 1]].tolist()
         assert len(set(columns)) == len(columns)
         total: dict[int, Fraction] = {}
         for column in columns:

@@ -30,4 +30,25 @@ class GcnLayer(nn.Module):
 
 def mean_over_segments(rows: Tensor, hop: Hop) -> Tensor:
     """(n_(l+1), d) -> (n_l, d); every segment holds at least its own node."""
+    if hop.columns is None:
+        return _MeanOfRuns.apply(rows, hop.ptr)  # type: ignore[no-any-return]
     return nn.functional.embedding_bag(hop.columns, rows, hop.ptr, mode="mean", include_last_offset=True)
+
+
+class _MeanOfRuns(torch.autograd.Function):
+    """Mean of runs of consecutive rows; the operator's own backward pass would sort and scatter in vain."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(ptr)
+        ctx.length = len(rows)  # type: ignore[attr-defined]
+        each = torch.arange(len(rows), device=rows.device)
+        return nn.functional.embedding_bag(each, rows, ptr, mode="mean", include_last_offset=True)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
+        (ptr,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        lengths = ptr.diff()
+        share = gradients[0] / lengths.unsqueeze(1)
+        length = ctx.length  # type: ignore[attr-defined]
+        return torch.repeat_interleave(share, lengths, dim=0, output_size=length), None

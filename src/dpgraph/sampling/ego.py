@@ -29,7 +29,7 @@ class Hop:
     """Row i of a level averages the rows `columns[ptr[i] : ptr[i + 1]]` of the next level."""
 
     ptr: Tensor  # (n_l + 1,) int64
-    columns: Tensor  # (m_l,) int64
+    columns: Tensor | None  # (m_l,) int64; None: 0, 1, 2, ..., every row once
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EgoBatch:
         """The same roots, each alone: what a node's own record says, whatever its neighbours and degree."""
         ones = np.ones(self.num_roots, dtype=np.int64)
         alone = torch.arange(self.num_roots + 1, device=self.roots.device)
-        hop = Hop(alone, alone[:-1])
+        hop = Hop(alone, None)
         return EgoBatch(self.roots, self.roots, (ones,) * len(self.sizes), (hop,) * len(self.hops), self.places)
 
 
@@ -105,7 +105,7 @@ class EgoTrees:
         for level in range(self.hops):
             entries = self.entry_ptr[level][ranks + 1] - self.entry_ptr[level][ranks]
             if self.columns[level] is None:
-                hops.append(Hop(self._upload(_offsets(sizes[level + 1])), self._arange(int(entries.sum()))))
+                hops.append(Hop(self._upload(_offsets(sizes[level + 1])), None))
                 continue
             rows = self._flat(self.row_ptr[level][ranks], sizes[level])
             lengths = self.segment_ptr[level][rows + 1] - self.segment_ptr[level][rows]

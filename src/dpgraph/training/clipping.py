@@ -162,13 +162,17 @@ def _slack(rows: dict[nn.Linear, LayerRows], dtype: torch.dtype) -> float:
 def _add_weighted(
     sums: dict[Tensor, Tensor], layer: nn.Linear, part: LayerRows, factors: Tensor, finite: Tensor | None
 ) -> None:
-    inputs, gradients = part.inputs, part.gradients * part.per_row(factors)
+    inputs, gradients, weights = part.inputs, part.gradients, part.per_row(factors)
     if finite is not None:
         # 0 times infinity is not 0: rows of dropped roots are overwritten, not multiplied.
         lost = ~part.per_row(finite)
         inputs, gradients = inputs.masked_fill(lost, 0), gradients.masked_fill(lost, 0)
-    sums[layer.weight].addmm_(gradients.T, inputs)
-    sums[layer.bias] += gradients.sum(0)
+        weights = weights.masked_fill(lost, 0)
+    sums[layer.bias] += (gradients.T @ weights).squeeze(1)
+    if inputs.shape[1] <= gradients.shape[1]:  # weigh the narrower factor
+        sums[layer.weight].addmm_(gradients.T, inputs * weights)
+    else:
+        sums[layer.weight].addmm_((gradients * weights).T, inputs)
 
 
 def _index(batch: EgoBatch, like: Tensor) -> Tensor:
