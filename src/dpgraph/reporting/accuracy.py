@@ -16,7 +16,8 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     """One row per entry, in the artefact's order of methods, then epsilon, then task.
 
     Accuracies are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
-    `difference` is ours minus the paper's, in points. Without results every row says not run.
+    `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon: what they would
+    need (steps, delta, thresholds) is not printed. Without results every row says not run.
     """
     found = None if results is None else Results(results)
     rows = [_accuracy_row(plan, entry, found) for entry in plan.entries_of(artefact_id)]
@@ -58,6 +59,7 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results | None) -> dict[str
         "published_std": math.nan if printed is None or printed.std is None else printed.std,
         "published_text": "" if printed is None else printed.text,
         "published_epsilon": "" if printed is None else printed.epsilon,
+        "published_epsilon_rigorous": "" if printed is None else "inf" if entry.cell.privacy is None else "none",
         "difference": math.nan if printed is None else summary.mean - printed.value,
         "status": outcome.status,
         "reason": outcome.reason,

@@ -32,6 +32,7 @@ COLUMNS = (
     "n",
     "suite",
 )
+ELSEWHERE = "on this suite's data sets, which are not the paper's"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Comparisons:
     margin: float = 0.0
     found: list[tuple[str, Contrast]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    budgets: dict[str, None] = field(default_factory=dict)  # in order, each once
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -173,19 +175,21 @@ def _compare(where: str, terms: Iterable[tuple[float, Entry, Outcome]], comparis
         comparisons.missing.append(f"{where}: {', '.join(dict.fromkeys(bad))}")
         return
     values = [(weight, entry.cell.slug, 100 * outcome.values.to_numpy()) for weight, entry, outcome in terms]
-    both = dict.fromkeys(_both_epsilons(entry, outcome) for _, entry, outcome in terms if entry.cell.privacy)
-    budgets = f" ({'; '.join(both)})" if both else ""
-    comparisons.found.append((where + budgets, contrast(values)))
+    comparisons.budgets |= dict.fromkeys(_budget(entry, known) for _, entry, known in terms if entry.cell.privacy)
+    comparisons.found.append((where, contrast(values)))
 
 
-def _both_epsilons(entry: Entry, outcome: Outcome) -> str:
-    return f"{entry.method_id}: ε published {epsilon(outcome.eps_published)}, rigorous {epsilon(outcome.eps_rigorous)}"
+def _budget(entry: Entry, outcome: Outcome) -> str:
+    name = f"{entry.method_id} on {entry.suite_task.label}"
+    return f"{name}: published {epsilon(outcome.eps_published)}, rigorous {epsilon(outcome.eps_rigorous)}"
 
 
 def _decide(comparisons: Comparisons, scope: str) -> Verdict:
     margin, found = comparisons.margin, comparisons.found
     evidence = [_sentence(where, value, margin) for where, value in found]
     evidence += [f"not compared: {text}" for text in comparisons.missing]
+    if comparisons.budgets:
+        evidence.append(f"ε: {'; '.join(comparisons.budgets)}")
     text = ". ".join(evidence)
     n = min((value.n for _, value in found), default=0)
     testable = [value for _, value in found if value.n >= 2]
@@ -208,8 +212,7 @@ def _sentence(where: str, value: Contrast, margin: float) -> str:
         return f"{where}: {difference(value.estimate)} points"
     p = value.p_above(margin)
     shown = "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
-    than = f"{margin:g}" if margin else "0"
-    return f"{where}: {difference(value.estimate)} points (standard error {value.error:.2f}, {shown} for > {than})"
+    return f"{where}: {difference(value.estimate)} points (s.e. {value.error:.2f}; above {margin:g}: {shown})"
 
 
 def _scope(plan: Plan, artefact: str, test: Greater | GrowingGap, tasks: list[str]) -> str:
@@ -219,7 +222,7 @@ def _scope(plan: Plan, artefact: str, test: Greater | GrowingGap, tasks: list[st
     own = [task.published for task in shown.values() if task.published is not None and not plan.suite.demonstration]
     parts = []
     if foreign:
-        parts.append(f"on this suite's data sets, which are not the paper's: {', '.join(foreign)}")
+        parts.append(f"{ELSEWHERE}: {', '.join(foreign)}")
     if own:
         parts.append(f"on the paper's data sets {', '.join(own)}")
     if own:
@@ -249,7 +252,8 @@ HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     counts = table["verdict"].str.replace(r" \(.*", "", regex=True).value_counts()
-    lead = f"{len(table)} claims on suite {plan.suite.name}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
+    where = f"suite {plan.suite.name}" + (", whose data sets are not the papers’" if plan.suite.demonstration else "")
+    lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
@@ -272,10 +276,10 @@ def _html_row(row: dict) -> str:
     word, _, why = row["verdict"].partition(" (")
     shown = row["verdict"] if why else word
     scope = f'<span class="scope">{html_text(row["scope"])}</span>' if row["scope"] else ""
-    kind = word.replace(" ", "-")
+    kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
     evidence = "".join(f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part)
     return (
         f'<tr>{"".join(texts)}<td><span class="verdict {kind}">{html_text(shown)}</span>{scope}</td>'
-        f"<td>{evidence}</td><td>{row['n'] or ''}</td></tr>"
+        f'<td class="evidence">{evidence}</td><td>{row["n"] or ""}</td></tr>'
     )

@@ -58,7 +58,7 @@ ACCURACY_COLUMNS = [
     "ε published",
     "ε rigorous",
     "Paper (%)",
-    "Paper’s ε",
+    "Paper’s ε (rigorous)",
     "Difference",
 ]
 
@@ -72,10 +72,11 @@ def accuracy_display(title: str, table: pd.DataFrame) -> Table:
         blocks.append(Block(_with_delta(str(part["task_label"].iloc[0]), part), rows))
     remarks = [
         "Accuracy: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
+        "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
-        "none: nothing is guaranteed.",
+        "none: nothing is guaranteed. Paper’s ε: as printed, with what is proved of that run.",
     ]
-    adjacencies = [text for text in table["adjacency"].unique() if text]
+    adjacencies = [text for text in table.loc[table["variant"] != "none", "adjacency"].unique() if text]
     remarks += [f"Adjacency: {text}" for text in adjacencies]
     return Table(title, ACCURACY_COLUMNS, blocks, notes.texts, remarks)
 
@@ -99,7 +100,7 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
         _epsilon_cell(row, "published", ok, private, notes),
         _epsilon_cell(row, "rigorous", ok, private, notes),
         Text(row["published_text"] if printed else NOT_IN_PAPER),
-        Text(row["published_epsilon"].replace("inf", "∞") if printed else DASH),
+        Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
     ]
 
@@ -111,6 +112,12 @@ def _epsilon_cell(row: dict, mode: str, ok: bool, private: bool, notes: Footnote
     if not reason and not ok:
         return Text(DASH)
     return Text("none", (notes.number(reason or "no reason was recorded"),))
+
+
+def _printed_epsilon(row: dict) -> str:
+    if row["published_epsilon"] == "inf":
+        return "∞"
+    return f"{row['published_epsilon'] or 'not printed'} ({row['published_epsilon_rigorous']})"
 
 
 def _with_delta(label: str, part: pd.DataFrame) -> str:

@@ -32,7 +32,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
 }
-TICKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 12, 16, 32, 64, 128)
+LEGEND_LINE = 0.145  # inches
 
 
 @contextmanager
@@ -66,10 +66,9 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
     down = math.ceil(len(tasks) / across)
     with _house_style(artefact_id):
         labels = _labels(points)
-        legend_columns = 1 if across == 1 else 2
-        legend_height = 0.16 * math.ceil(len(labels) / legend_columns) + 0.15
-        size = (PANEL[0] * across, PANEL[1] * down + legend_height)
-        figure = Figure(figsize=size, layout="constrained")
+        lines = sum(2 if "\n" in label else 1 for label in dict.fromkeys(labels.values()))
+        legend_height = LEGEND_LINE * (math.ceil(lines / across) + 3)
+        figure = Figure(figsize=(PANEL[0] * across, PANEL[1] * down + legend_height), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(down, across, squeeze=False).ravel()
         handles: dict[str, Line2D] = {}
@@ -82,14 +81,25 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
             for axes in grid[: len(tasks)]:
                 axes.set_title("demonstration", loc="right", color="#6B6B6B", fontweight="normal", fontsize=7)
         if handles:
-            figure.legend(
-                [handles[name] for name in labels.values() if name in handles],
-                [name for name in labels.values() if name in handles],
+            names = [name for name in dict.fromkeys(labels.values()) if name in handles]
+            legend = figure.legend(
+                [handles[name] for name in names],
+                names,
                 loc="outside lower left",
-                ncols=legend_columns,
+                ncols=across,
                 handlelength=2.6,
+                title=_uncertainty(points),
+                alignment="left",
             )
+            legend.get_title().set_color("#555555")
         return [_saved(figure, stem, suffix) for suffix in METADATA]
+
+
+def _uncertainty(points: pd.DataFrame) -> str:
+    seeds = sorted(points.loc[(points["source"] == "ours") & (points["n"] > 0), "n"].astype(int).unique())
+    over = "" if not seeds else f" over {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "") + " seeds"
+    text = f"Shaded: 95 % confidence interval of the mean{over}."
+    return text + "\nHollow: printed in the paper, ± its std." if (points["source"] != "ours").any() else text
 
 
 def _saved(figure: Figure, stem: Path, suffix: str) -> Path:
@@ -100,18 +110,17 @@ def _saved(figure: Figure, stem: Path, suffix: str) -> Path:
 
 
 def _labels(points: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Legend text by (method, source): the paper's mechanism never without what is proved of it."""
+    """Legend text by (method, source): a published epsilon never without what is proved of it."""
     labels: dict[tuple[str, str], str] = {}
     for (method, source), rows in points.groupby(["method", "source"], sort=False):
         label = str(rows["label"].iloc[0])
-        kind = rows["epsilon_kind"].iloc[0]
+        private = rows["epsilon_kind"].iloc[0] == "published"
         if source != "ours":
-            proved = "" if kind == "none" else " (rigorous ε: none)"
-            label = f"{label.split(', ')[0]}, printed in the {source.replace('paper, ', 'paper, ')}{proved}"
-        elif kind == "published":
+            label = f"{label.split(', ')[0]}, {source}"
+        if private:
             proved = rows["eps_rigorous"].dropna()
             text = f"{significant(proved.min())} to {significant(proved.max())}" if len(proved) else "none"
-            label = f"{label} (published ε; rigorous: {text})"
+            label = f"{label}\npublished ε; rigorous ε: {text}"
         labels[str(method), str(source)] = label
     return labels
 
@@ -126,6 +135,7 @@ def _panel(
     drawn = points[points["mean"].notna() & points["epsilon"].notna()]
     finite = drawn[drawn["epsilon"].map(math.isfinite)]
     axes.set_xscale("log")
+    axes.margins(y=0.09)
     for (method, source), rows in drawn.groupby(["method", "source"], sort=False):
         name, style = labels[str(method), str(source)], looks[str(method)]
         if (rows["epsilon_kind"] == "none").all():
@@ -140,36 +150,42 @@ def _panel(
 
 
 def _horizontal(axes: Axes, row: pd.Series, style: Look, ours: bool) -> Line2D:
-    line = axes.axhline(row["mean"], color=style.colour, linestyle=style.line if ours else (0, (1, 3)), linewidth=1.1)
-    if ours and not math.isnan(row["ci_low"]):
+    """No privacy, so no place on the x axis: a line across, or for a printed number a mark on the right edge."""
+    if not ours:
+        std = 0.0 if math.isnan(row["std"]) else float(row["std"])
+        return _hollow(axes, [1.0], [float(row["mean"])], [std], style, transform=axes.get_yaxis_transform())
+    if not math.isnan(row["ci_low"]):
         axes.axhspan(row["ci_low"], row["ci_high"], color=style.colour, alpha=0.13, linewidth=0)
-    return line
+    return axes.axhline(row["mean"], color=style.colour, linestyle=style.line, linewidth=1.2)
 
 
 def _curve(axes: Axes, rows: pd.DataFrame, style: Look, ours: bool) -> Line2D:
     x, y = rows["epsilon"].to_numpy(float), rows["mean"].to_numpy(float)
     if not ours:
-        bars = axes.errorbar(
-            x,
-            y,
-            yerr=rows["std"].fillna(0.0).to_numpy(float),
-            fmt="D",
-            color=style.colour,
-            markerfacecolor="white",
-            markersize=5,
-            capsize=2,
-            linewidth=0.9,
-            zorder=4,
-        )
-        bars.lines[0].set_label("_")
-        return bars.lines[0]
+        return _hollow(axes, x, y, rows["std"].fillna(0.0).to_numpy(float), style)
     low, high = rows["ci_low"].to_numpy(float), rows["ci_high"].to_numpy(float)
     axes.fill_between(x, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    (line,) = axes.plot(
-        x, y, color=style.colour, linestyle=style.line, marker=style.marker, markeredgecolor="white",
-        markeredgewidth=0.5, zorder=3,
-    )  # fmt: skip
+    look_of_points: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
+    (line,) = axes.plot(x, y, color=style.colour, linestyle=style.line, zorder=3, **look_of_points)
     return line
+
+
+def _hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) -> Line2D:
+    bars = axes.errorbar(
+        x,
+        y,
+        yerr=std,
+        fmt=style.marker,
+        color=style.colour,
+        markerfacecolor="white",
+        markersize=6.5,
+        capsize=2,
+        linewidth=0.9,
+        zorder=4,
+        clip_on=False,
+        **options,
+    )
+    return bars.lines[0]
 
 
 def _axes_text(axes: Axes, points: pd.DataFrame, finite: pd.DataFrame) -> None:
@@ -181,10 +197,23 @@ def _axes_text(axes: Axes, points: pd.DataFrame, finite: pd.DataFrame) -> None:
         return
     low, high = finite["epsilon"].min(), finite["epsilon"].max()
     axes.set_xlim(low / 1.18, high * 1.18)
-    ticks = [tick for tick in TICKS if low / 1.15 <= tick <= high * 1.15]
-    axes.xaxis.set_major_locator(FixedLocator(ticks or [low, high]))
+    ticks = _apart([*points["epsilon_target"].dropna(), *finite.loc[finite["source"] != "ours", "epsilon"]])
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+
+
+def _apart(values: list[float]) -> list[float]:
+    """Ascending, without those whose labels would touch on a logarithmic axis.
+
+    >>> _apart([12, 1, 2, 12.5, 4])
+    [1, 2, 4, 12]
+    """
+    kept: list[float] = []
+    for value in sorted(set(values)):
+        if not kept or value > 1.2 * kept[-1]:
+            kept.append(value)
+    return kept
 
 
 def _missing_note(axes: Axes, missing: pd.DataFrame, empty: bool) -> None:

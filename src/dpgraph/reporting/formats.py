@@ -76,12 +76,15 @@ def html_text(text: str) -> str:
 def epsilon(value: float | None) -> str:
     """Three significant digits; ∞ without privacy; none where nothing is guaranteed.
 
-    >>> epsilon(7.98214), epsilon(math.inf), epsilon(math.nan), epsilon(1234.5)
-    ('7.98', '∞', 'none', '1230')
+    >>> epsilon(7.98214), epsilon(11.997), epsilon(1234.5), epsilon(math.inf), epsilon(math.nan)
+    ('7.98', '12.0', '1230', '∞', 'none')
     """
     if value is None or math.isnan(value):
         return "none"
-    return "∞" if math.isinf(value) else significant(value)
+    if math.isinf(value):
+        return "∞"
+    text = f"{value:#.3g}"
+    return significant(value) if "e" in text else text.rstrip(".")
 
 
 def significant(value: float, digits: int = 3) -> str:

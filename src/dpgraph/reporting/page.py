@@ -20,15 +20,18 @@ td { vertical-align: top; border-bottom: 1px solid #e4e4e4; }
 td.number { white-space: nowrap; }
 tr.block th { padding-top: 1rem; border-bottom: 1px solid #999; }
 td.quiet { color: #6b6b6b; }
-td.code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; }
+sup { line-height: 0; }
+td.code { white-space: nowrap; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; }
 .notes { font-size: .85rem; color: #444; margin-top: 1rem; }
 .notes p { margin: .25rem 0; }
 .verdict { font-weight: 600; white-space: nowrap; }
-.reproduced::before { content: "\\25CF "; color: #009E73; }
-.contradicted::before { content: "\\25A0 "; color: #D55E00; }
-.inconclusive::before { content: "\\25CB "; color: #56B4E9; }
+.reproduced::before { content: "\\25CF\\00A0"; color: #009E73; }
+.contradicted::before { content: "\\25A0\\00A0"; color: #D55E00; }
+.inconclusive::before { content: "\\25CB\\00A0"; color: #56B4E9; }
 .not-run { font-weight: 400; color: #555; white-space: normal; }
-.not-run::before { content: "\\2013 "; }
+.not-run::before { content: "\\2013\\00A0"; }
+.elsewhere, .elsewhere::before { font-weight: 400; color: #555; }
+.evidence div { margin-bottom: .2rem; }
 .scope { display: block; color: #555; font-size: .85rem; }
 """
 

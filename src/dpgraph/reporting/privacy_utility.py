@@ -19,6 +19,7 @@ POINT_COLUMNS = [
     "method",
     "label",
     "source",
+    "epsilon_target",
     "epsilon",
     "epsilon_kind",
     "mean",
@@ -39,14 +40,18 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
     """What the figure shows: one row per entry (source ours) and one per printed number beside it (source paper).
 
     `epsilon` is where the point stands on the x axis, `epsilon_kind` whose it is: the rigorous one, the published one
-    (the paper's own mechanism), or none without privacy. Accuracies are in percent.
+    (the paper's own mechanism), or none without privacy. Accuracies are in percent. A number that the paper prints
+    once stands once, at the first method of the artefact that it belongs to.
     """
     found = None if results is None else Results(results)
     rows = []
     for entry in plan.entries_of(artefact_id):
         rows.append(_own_point(plan, entry, found))
         rows += _paper_points(plan, entry)
-    return pd.DataFrame(rows, columns=POINT_COLUMNS).drop_duplicates(ignore_index=True)
+    points = pd.DataFrame(rows, columns=POINT_COLUMNS)
+    printed = points["source"] != "ours"
+    repeated = points.duplicated(["task", "source", "epsilon", "mean", "std"]) & printed
+    return points[~repeated].reset_index(drop=True)
 
 
 def _base(entry: Entry) -> dict[str, Any]:
@@ -68,6 +73,7 @@ def _own_point(plan: Plan, entry: Entry, results: Results | None) -> dict[str, A
     return {
         **_base(entry),
         "source": "ours",
+        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
         "epsilon": {"none": math.inf, "published": outcome.eps_published}.get(variant, outcome.eps_rigorous),
         "epsilon_kind": variant,
         "mean": summary.mean,
@@ -89,7 +95,7 @@ def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
     return [
         {
             **_base(entry),
-            "source": f"paper, {value.table}",
+            "source": f"paper's {value.table.replace('table', 'table ')}",
             "epsilon": epsilon_limit(value.epsilon) if value.epsilon else math.nan,
             "epsilon_kind": "none" if entry.cell.privacy is None else "published",
             "mean": value.value,

@@ -16,20 +16,22 @@ Statistics = Mapping[str, Mapping[str, Any] | None]
 def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
     """One row per task: our graph's statistics beside the paper's row of published/datasets.csv, where it has one.
 
-    `statistics` maps task ids to `data.statistics.statistics(graph)`; a task without any was not run (no data).
+    `statistics` maps task ids to what data.statistics.statistics() gives, or to the graph.json that holds it; a task
+    without any was not run (no data).
     Mean degree is directed entries per node; ratios are shares of all nodes in train, validation and test.
     """
     paper, name = artefact_id.split("/")
     experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
     rows = []
     for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
-        ours = (statistics or {}).get(task_id)
+        record = (statistics or {}).get(task_id) or {}
+        values = record.get("statistics", record)
+        ok = "nodes" in values
         printed: dict[str, str] = {}
         if suite_task.published is not None:
             place = {"paper": experiment.published, "table": artefact.published_table or name}
             matches = published.match("datasets", dataset=suite_task.published, **place)
             printed = matches[0] if matches else {}
-        values = ours or {}
         shares = values.get("split_fractions")
         rows.append(
             {
@@ -52,8 +54,12 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "published_features": printed.get("n_features", ""),
                 "published_classes": printed.get("n_classes", ""),
                 "published_split_ratio": printed.get("split_ratio", ""),
-                "status": "not run" if ours is None else "ok",
-                "reason": "data not available" if ours is None else "",
+                "status": "ok" if ok else "not run",
+                "reason": "" if ok else _why(record.get("reason")),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _why(reason: str | None) -> str:
+    return f"data not available: {reason}" if reason else "data not available"

@@ -36,12 +36,12 @@ def write_table(
         display = accuracy_display(title, frame)
     if artefact.caption:
         display.remarks.insert(0, artefact.caption)
-    if plan.suite.demonstration:
-        display.remarks.insert(0, " ".join(plan.suite.note.split()))
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in SUFFIXES]
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_csv(frame, paths[0])
+    write_text(paths[3], page(plan.suite, title, as_html(display), citation))
+    if plan.suite.demonstration:  # the page says so on top
+        display.remarks.insert(0, " ".join(plan.suite.note.split()))
     write_text(paths[1], as_markdown(display))
     write_text(paths[2], as_latex(display, artefact_id.replace("/", "-")))
-    write_text(paths[3], page(plan.suite, title, as_html(display), citation))
     return paths

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.reporting.aggregate import COLUMNS
+from dpgraph.reporting.results import Results, read_results, summarise
+
+
+def test_summary_by_hand():
+    # 1, 2, 3 percent: mean 2, std 1, t(0.975, 2) = 4.302653, half width 4.302653 / sqrt(3)
+    summary = summarise(np.array([0.01, 0.02, 0.03]))
+    assert (summary.mean, summary.std, summary.n) == (pytest.approx(2), pytest.approx(1), 3)
+    assert summary.low == pytest.approx(2 - 4.302653 / math.sqrt(3), abs=1e-5)
+    assert summary.high == pytest.approx(2 + 4.302653 / math.sqrt(3), abs=1e-5)
+
+
+def test_one_seed_has_no_spread():
+    summary = summarise(np.array([0.5]))
+    assert summary.mean == 50
+    assert math.isnan(summary.std)
+    assert math.isnan(summary.low)
+
+
+def test_only_the_last_step_of_the_metric_counts(plan, results):
+    entry = next(entry for entry in plan.entries if entry.method_id == "dp-gcn-1")
+    outcome = Results(results).outcome(entry, "accuracy/test")
+    assert outcome.ok
+    assert len(outcome.values) == 3
+    assert outcome.values.min() > 0.5  # steps before the last and validation have 0.01 and 0.02 in the fixture
+    assert outcome.eps_rigorous == pytest.approx(0.999 * entry.epsilon)
+
+
+def test_failure_carries_its_reason(plan, results):
+    entry = next(entry for entry in plan.entries if (entry.method_id, entry.task_id) == ("gcn-2", "sbm-clustered"))
+    outcome = Results(results).outcome(entry, "accuracy/test")
+    assert outcome.why_not == "failed: diverged: non-finite loss at step 41"
+
+
+def test_another_paper_or_cell_is_not_mixed_in(plan, results):
+    entry = plan.entries[0]
+    other = results[results["cell"] == entry.cell.slug].assign(paper="huang")
+    assert not Results(other).outcome(entry, "accuracy/test").ok
+
+
+def test_seeds_that_failed_leave_the_others(plan, rows_of, as_frame):
+    entry = plan.entries[0]
+    rows = rows_of(entry)
+    for row in rows:
+        if row["seed"] == 1:
+            row |= {"status": "failed", "reason": "out of memory", "metric": "", "value": math.nan}
+    outcome = Results(as_frame(rows)).outcome(entry, "accuracy/test")
+    assert list(outcome.values.index) == [0, 2]
+    assert outcome.reason == "out of memory"
+
+
+def test_the_weakest_guarantee_of_the_seeds_counts(plan, rows_of, as_frame):
+    entry = next(entry for entry in plan.entries if entry.method_id == "dp-gcn-1")
+    rows = rows_of(entry)
+    for row in rows:
+        row["eps_rigorous"] = 3.0 + row["seed"]
+    assert Results(as_frame(rows)).outcome(entry, "accuracy/test").eps_rigorous == 5.0
+
+
+def test_two_final_values_of_a_seed_are_refused(plan, rows_of, as_frame):
+    entry = plan.entries[0]
+    frame = as_frame(rows_of(entry) + rows_of(entry, mean=0.5))
+    with pytest.raises(UserError, match="more than one final accuracy/test of one seed"):
+        Results(frame).outcome(entry, "accuracy/test")
+
+
+def test_round_trip_through_parquet(tmp_path, results):
+    path = tmp_path / "results.parquet"
+    results.astype(COLUMNS).to_parquet(path, index=False)
+    read = read_results(path)
+    pd.testing.assert_series_equal(read["value"], results["value"])
+
+
+@pytest.mark.parametrize("column", ["eps_rigorous", "final", "reason"])
+def test_missing_column_is_named(tmp_path, results, column):
+    path = tmp_path / "results.parquet"
+    results.drop(columns=column).to_parquet(path)
+    with pytest.raises(UserError, match=rf"results\.parquet: column {column} is missing"):
+        read_results(path)
+
+
+def test_no_file_and_no_parquet(tmp_path):
+    with pytest.raises(UserError, match="no such file"):
+        read_results(tmp_path / "none.parquet")
+    bad = tmp_path / "bad.parquet"
+    bad.write_text("a,b")
+    with pytest.raises(UserError, match="not a parquet file"):
+        read_results(bad)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import math
+import re
+
+import pandas as pd
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.reporting.accuracy import accuracy_table
+from dpgraph.reporting.statistics import statistics_table
+from dpgraph.reporting.tables import write_table
+
+STATISTICS = {
+    "nodes": 3000,
+    "entries": 24000,
+    "mean_degree": 8.0,
+    "features": 64,
+    "classes": 8,
+    "split_fractions": {"train": 0.5, "val": 0.2, "test": 0.3},
+}
+
+
+@pytest.fixture(scope="module")
+def paper_results(paper_plan, rows_of, as_frame):
+    """Accuracy exactly 60 % everywhere, so that differences are known by hand."""
+    cells = {entry.cell.slug: entry for entry in paper_plan.entries}
+    return as_frame([row for entry in cells.values() for row in rows_of(entry, mean=0.6, std=0.0)])
+
+
+def of(table: pd.DataFrame, **columns: object) -> pd.Series:
+    for name, value in columns.items():
+        table = table[table[name] == value]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def test_beside_the_printed_values(paper_plan, paper_results):
+    table = accuracy_table(paper_plan, "daigavane/table1", paper_results)
+    # Table 1 of the paper: DP-GCN (Adam) 61.750 ± 0.282 on ogbn-arxiv at epsilon <= 12, GCN 94.074 ± 0.074 on reddit
+    ours = of(table, method="dp-gcn-1", task="arxiv", epsilon_target=12.0)
+    assert (ours["published_text"], ours["published_epsilon"]) == ("61.750 ± 0.282", "≤ 12")
+    assert ours["published_epsilon_rigorous"] == "none"
+    assert ours["mean"] == pytest.approx(60)
+    assert ours["difference"] == pytest.approx(-1.75)
+    public = of(table, method="gcn-1", task="reddit")
+    assert public["difference"] == pytest.approx(60 - 94.074)
+    assert math.isinf(public["eps_published"])
+    assert math.isinf(public["eps_rigorous"])
+
+
+def test_no_comparison_at_another_budget(paper_plan, paper_results):
+    row = of(accuracy_table(paper_plan, "daigavane/table1", paper_results), method="dp-mlp", task="arxiv",
+             epsilon_target=6.0)  # fmt: skip
+    assert row["published_text"] == ""
+    assert math.isnan(row["difference"])
+
+
+def test_adam_and_sgd_are_different_rows_of_the_paper(paper_plan, paper_results):
+    table = accuracy_table(paper_plan, "daigavane/table1", paper_results)
+    sgd = of(table, method="dp-gcn-1-sgd-published", task="arxiv", epsilon_target=12.0)
+    assert sgd["published_value"] == 62.862
+
+
+def test_demo_has_no_printed_values(plan, results):
+    table = accuracy_table(plan, "daigavane/table1", results)
+    assert len(table) == len(plan.entries_of("daigavane/table1"))
+    assert (table["published_text"] == "").all()
+    assert table["difference"].isna().all()
+
+
+def test_published_epsilon_never_without_its_twin(plan, results, tmp_path):
+    """In every written form, each row with a finite published epsilon has a rigorous one or the word none."""
+    _, markdown, latex, page = write_table(plan, "daigavane/table1", results, None, tmp_path / "table1")
+    rows = [line.split("|") for line in markdown.read_text().splitlines() if line.startswith("| DP-")]
+    assert len(rows) == 20
+    for row in rows:
+        assert re.fullmatch(r" \d[\d.]* ", row[5])
+        assert re.fullmatch(r" (\d[\d.]*|none<sup>1</sup>) ", row[6])
+    assert markdown.read_text().count("<sup>1</sup>") == 1 + sum("paper's mechanism" in row[1] for row in rows)
+    assert "<sup>1</sup> Lemma 2 is false" in markdown.read_text()
+    assert latex.read_text().count(r"none\textsuperscript{1}") == page.read_text().count("none<sup>1</sup>") == 6
+
+
+def test_without_results_every_row_says_not_run(plan, tmp_path):
+    paths = write_table(plan, "daigavane/table2", None, None, tmp_path / "table2")
+    table = pd.read_csv(paths[0])
+    assert set(table["status"]) == {"not run"}
+    assert "| not run<sup>1</sup> |" in paths[1].read_text()
+
+
+def test_failed_cells_are_shown_with_their_reason(plan, results, tmp_path):
+    paths = write_table(plan, "daigavane/table2", results, None, tmp_path / "table2")
+    for path in paths:
+        assert "diverged: non-finite loss at step 41" in path.read_text()
+        assert "data not available" in path.read_text()
+    assert re.search(r"<td class=\"number\">failed<sup>\d</sup></td>", paths[3].read_text())
+
+
+def test_seeds_that_are_missing_are_counted(plan, rows_of, as_frame, tmp_path):
+    rows = [row for row in rows_of(plan.entries[0]) if row["seed"] != 2]
+    paths = write_table(plan, "daigavane/table1", as_frame(rows), None, tmp_path / "table1")
+    assert "| 2 of 3 |" in paths[1].read_text()
+
+
+def test_latex_is_well_formed(plan, results, tmp_path):
+    for artefact in ("table1", "table2", "table7"):
+        statistics = dict.fromkeys(("sbm", "digits"), STATISTICS)
+        text = write_table(plan, f"daigavane/{artefact}", results, statistics, tmp_path / artefact)[2].read_text()
+        assert text.isascii()
+        assert re.findall(r"\\begin\{(\w+\*?)\}", text) == ["table*", "tabular", "minipage"]
+        assert re.findall(r"\\end\{(\w+\*?)\}", text) == ["tabular", "minipage", "table*"]
+        without = re.sub(r"\\[%&#_{}$]", "", text)
+        assert without.count("{") == without.count("}")
+        assert without.count("$") % 2 == 0
+        inside = without.split("\\toprule")[1].split("\\bottomrule")[0]
+        columns = len(re.search(r"@\{\}(l+r+)@\{\}", text)[1])
+        lines = [line for line in inside.splitlines() if line.endswith("\\\\") and "\\multicolumn" not in line]
+        assert {line.count("&") for line in lines} == {columns - 1}
+        outside_math = re.sub(r"\$[^$]*\$", "", without.replace("@{}", ""))
+        assert not re.search(r"[_^~#](?!\\textsuperscript)", outside_math.replace("}~", ""))
+
+
+def test_pages_are_self_contained(plan, results, tmp_path):
+    page = write_table(plan, "daigavane/table1", results, None, tmp_path / "table1")[3].read_text()
+    assert "<strong>Demonstration.</strong>" in page
+    assert not re.search(r"<script|<link|<img|https?://|@import", page)
+    assert page.count("<tr") == page.count("</tr>")
+
+
+def test_no_demonstration_banner_elsewhere(paper_plan, paper_results, tmp_path):
+    paths = write_table(paper_plan, "daigavane/table1", paper_results, None, tmp_path / "table1")
+    assert all("emonstration" not in path.read_text() for path in paths)
+    assert "| ≤ 12 (none) |" in paths[1].read_text()
+
+
+def test_statistics_beside_the_papers(paper_plan, tmp_path):
+    given = {"arxiv": {"status": "ok", "statistics": STATISTICS}, "reddit": {"status": "unavailable", "reason": "404"}}
+    table = statistics_table(paper_plan, "daigavane/table7", given)
+    arxiv, reddit = of(table, task="arxiv"), of(table, task="reddit")
+    # Table 7 of the paper
+    assert (arxiv["nodes"], arxiv["published_nodes"], arxiv["published_mean_degree"]) == (3000, "169343", "13.7")
+    assert (reddit["status"], reddit["reason"]) == ("not run", "data not available: 404")
+    assert reddit["published_split_ratio"] == "0.66/0.10/0.24"
+    text = write_table(paper_plan, "daigavane/table7", None, given, tmp_path / "table7")[1].read_text()
+    assert "| ogbn-arxiv | ours | 3,000 | 8.0 | 64 | 8 | 0.50 / 0.20 / 0.30 |" in text
+    assert "|  | paper | 169,343 | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
+    assert "| reddit | ours | not run<sup>1</sup> |" in text
+
+
+def test_statistics_of_one_task_are_enough(paper_plan):
+    plain = statistics_table(paper_plan, "daigavane/table7", {"arxiv": STATISTICS})
+    assert list(plain["status"]) == ["ok", "not run"]
+
+
+@pytest.mark.parametrize("artefact", ["daigavane/fig2", "daigavane/table99"])
+def test_only_tables_of_the_plan(plan, results, tmp_path, artefact):
+    with pytest.raises(UserError, match=f"table={artefact}: expected one of daigavane/table1"):
+        write_table(plan, artefact, results, None, tmp_path / "x")
