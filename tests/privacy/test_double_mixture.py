@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import (
     DoubleMixtureGaussianPrivacyLoss,
     Mixture,
     affected_roots_pair,
-    composed_epsilon,
     residual_pair,
 )
 from dpgraph.privacy.renyi import theorem1_epsilon

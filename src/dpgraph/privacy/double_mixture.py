@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
@@ -84,6 +84,25 @@ class MixturePair:
         """Pessimistic privacy loss distribution of one step; at most `tail_mass` goes to an infinite loss."""
         forward, backward = (loss.pessimistic_pmf(discretization, tail_mass) for loss in self.losses)
         return PrivacyLossDistribution(forward, backward)
+
+
+@dataclass(frozen=True)
+class RevealedPair:
+    """A public draw with probabilities `weights` says which of `pairs` holds: their divergences average."""
+
+    weights: tuple[float, ...]
+    pairs: tuple[MixturePair, ...]
+
+    def loss_std(self) -> float:
+        return max(pair.loss_std() for pair in self.pairs)
+
+    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+        total, mixed = 0.0, None
+        for weight, pair in zip(self.weights, self.pairs):
+            part = pair.distribution(discretization, tail_mass)
+            total += weight
+            mixed = part if mixed is None else part.compute_mixture(mixed, weight / total)
+        return mixed
 
 
 class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
@@ -249,37 +268,3 @@ def residual_pair(
     left = own.plus(Mixture.binomial(affected_roots, neighbour_rate, neighbour_clip))
     right = Mixture.binomial(affected_roots - int(own_root_removed), neighbour_rate, neighbour_clip)
     return MixturePair(left, right if own_root_removed else own.plus(right), noise_std)
-
-
-TOLERANCE = 5e-4  # refine until halving the grid moves epsilon by less than this share; the error left is a third of it
-MOST_HALVINGS = 8
-
-
-@lru_cache(maxsize=64)
-def _one_step(pair: MixturePair, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
-    return pair.distribution(discretization, tail_mass)
-
-
-@lru_cache(maxsize=64)
-def _loss_std(pair: MixturePair) -> float:
-    return pair.loss_std()
-
-
-def composed_epsilon(pair: MixturePair, steps: int, delta: float, tolerance: float = TOLERANCE) -> float:
-    """Epsilon of `steps` adaptive steps at `delta`; an upper bound, within about `tolerance` / 3 of the exact value.
-
-    Connect-the-dots errs by at most steps * grid^2 / 8 in the mean loss: a grid that is fine beside the standard
-    deviation of one step's loss is enough, and the bound falls by four with every halving.
-    """
-    # A power of ten and a power of two, so that neighbouring settings share cached distributions of one step.
-    tail_mass = 10.0 ** np.floor(np.log10(1e-4 * delta / steps))
-    grid = 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4))
-    epsilon = np.inf
-    for _ in range(1 + MOST_HALVINGS):
-        step = _one_step(pair, grid, tail_mass)
-        composed = step if steps == 1 else step.self_compose(steps, tail_mass_truncation=1e-4 * delta)
-        previous, epsilon = epsilon, float(composed.get_epsilon_for_delta(delta))
-        if epsilon == 0 or previous - epsilon <= tolerance * max(epsilon, 1e-3):
-            break
-        grid /= 2
-    return epsilon

@@ -13,7 +13,8 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
-from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, composed_epsilon
+from dpgraph.privacy.composition import composed_epsilon
+from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair
 from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
 from dpgraph.privacy.renyi import poisson_gaussian_epsilon, theorem1_epsilon, tree_size
 
