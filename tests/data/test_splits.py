@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.data.clusters import cluster_split, cut, merge_to_ratio, ward_merges
+from dpgraph.data import clusters as clusters_module
+from dpgraph.data.clusters import cluster_split, contract, cut, merge_to_ratio, ward_merges
 from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph, split_array
 from dpgraph.data.splits import bounds, make_split, random_split, stratified_split
@@ -152,3 +153,41 @@ def test_cluster_split_meets_the_ratio_and_is_deterministic_and_declared():
     assert declared["clusters"] >= 10
     assert "lost" in str(declared["split_variant"])
     assert np.array_equal(split, cluster_split(raw, (67, 18, 15))[0])
+
+
+@pytest.mark.parametrize("limit", [1, 5, 30, 60])
+def test_contraction_joins_each_node_with_its_nearest_neighbour(limit):
+    edges, features = connected_toy()
+    ptr, idx = raw_graph(np.zeros(60), edges=edges, features=features).symmetric
+    group, means, (group_ptr, group_idx) = contract(features, ptr, idx, limit)
+    assert len(means) <= limit
+    assert len(group_ptr) == len(means) + 1
+    for label in range(len(means)):
+        assert np.allclose(means[label], features[group == label].mean(axis=0), atol=1e-5)
+    if limit == 60:
+        assert group.tolist() == list(range(60))
+        return
+    for node in range(60):
+        neighbours = idx[ptr[node] : ptr[node + 1]]
+        distances = ((features[neighbours] - features[node]) ** 2).sum(axis=1)
+        assert group[neighbours[distances.argmin()]] == group[node]
+    owner = np.repeat(np.arange(60), np.diff(ptr))
+    crossing = group[owner] != group[idx]
+    expected = set(zip(group[owner][crossing].tolist(), group[idx][crossing].tolist()))
+    found = np.repeat(np.arange(len(means)), np.diff(group_ptr))
+    assert set(zip(found.tolist(), group_idx.tolist())) == expected
+
+
+def test_contraction_of_components_without_edges_stops():
+    group, means, _ = contract(np.eye(4, dtype=np.float32), np.zeros(5, dtype=np.int64), np.empty(0, np.int32), 2)
+    assert len(means) == 4
+    assert group.tolist() == [0, 1, 2, 3]
+
+
+def test_cluster_split_of_a_contracted_graph_meets_the_ratio(monkeypatch):
+    monkeypatch.setattr(clusters_module, "MAX_LEAVES", 200)
+    edges, features = connected_toy(3000)
+    raw = raw_graph(np.zeros(3000), edges=edges, features=features)
+    split, declared = cluster_split(raw, (67, 18, 15))
+    assert declared["leaves"] <= 200
+    assert np.abs(np.bincount(split) / 3000 - [0.67, 0.18, 0.15]).max() <= 0.02

@@ -20,32 +20,68 @@ from dpgraph.errors import UserError
 MAX_DIMENSION = 64
 FIRST_CUT = 10
 TOLERANCE = 0.005
+MAX_LEAVES = 20_000
+PIECE = 1 << 18
 
 
 def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, dict[str, object]]:
     """(N,) uint8 and the declaration of the variant.
 
     The tree is cut into 10, 20, 40, ... clusters until merging them greedily meets the ratio within half a percent of
-    the nodes. Deterministic: no random draw but the keyed projection of features wider than 64.
+    the nodes. Deterministic: no random draw but the keyed projection of features wider than 64. Larger graphs are
+    contracted to at most 20,000 groups first, since the cost of Ward's linkage grows with the square of a hub's degree.
     """
     if raw.features is None:
         raise UserError("split=ratio: expected features to cluster by; the data set has none")
-    features = raw.features if raw.features.shape[1] <= MAX_DIMENSION else project(raw.features, MAX_DIMENSION)
-    merges = ward_merges(dense(features), *raw.symmetric)
+    features = dense(raw.features if raw.features.shape[1] <= MAX_DIMENSION else project(raw.features, MAX_DIMENSION))
+    group, means, (ptr, idx) = contract(features, *raw.symmetric, MAX_LEAVES)
+    merges = ward_merges(means, ptr, idx)
     targets = np.asarray(percent) / 100
-    count = FIRST_CUT
+    count = min(FIRST_CUT, len(means))
     while True:
-        count = min(count, raw.num_nodes)
-        clusters = cut(merges, raw.num_nodes, count)
-        split = merge_to_ratio(clusters, targets)
+        split = merge_to_ratio(cut(merges, len(means), count)[group], targets)
         shares = np.bincount(split, minlength=3) / raw.num_nodes
-        if np.abs(shares - targets).max() <= TOLERANCE or count == raw.num_nodes:
+        if np.abs(shares - targets).max() <= TOLERANCE or count == len(means):
             break
-        count *= 2
+        count = min(2 * count, len(means))
     return split, {
         "split_variant": "Ward linkage along the edges, clusters merged greedily; the published split file is lost",
-        "clusters": int(count),
+        "clusters": count,
+        "leaves": len(means),
     }
+
+
+def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray, Csr]:
+    """Groups of nodes, at most `limit` unless there are more components.
+
+    In each round every group joins the adjacent group nearest in Ward's distance. Returns the group of each node (N,),
+    the groups' means (M, F) and the CSR of the groups' adjacency. At or below `limit` each node is its own group.
+    """
+    group = np.arange(len(ptr) - 1)
+    means, sizes = features, np.ones(len(group))
+    while len(means) > limit and len(idx):
+        owner = owners(ptr)
+        cost = _ward_distance(means, sizes, owner, idx)
+        rows = np.flatnonzero(np.diff(ptr))
+        nearest = np.lexsort((cost, owner))[ptr[rows]]
+        shape = (len(means), len(means))
+        choice = sp.coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, idx[nearest])), shape=shape)
+        count, label = connected_components(choice, directed=False)
+        total = np.bincount(label, weights=sizes, minlength=count)
+        weights = sp.csr_matrix((sizes / total[label], (label, np.arange(len(label)))), shape=(count, len(label)))
+        means, sizes = np.asarray(weights @ means, dtype=np.float32), total
+        ptr, idx = symmetric_csr(label[owner], label[idx], count)
+        group = label[group]
+    return group, means, (ptr, idx)
+
+
+def _ward_distance(means: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(E,) increase of the sum of squares by each merge, in pieces that fit in memory."""
+    pieces = [
+        np.square(means[left[start : start + PIECE]] - means[right[start : start + PIECE]]).sum(axis=1)
+        for start in range(0, len(left), PIECE)
+    ]
+    return np.concatenate(pieces) * sizes[left] * sizes[right] / (sizes[left] + sizes[right])
 
 
 def ward_merges(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray) -> np.ndarray:

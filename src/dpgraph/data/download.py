@@ -131,9 +131,9 @@ def _copy(response: Any, file: Any, bar: Progress) -> None:
         for chunk in response.raw.stream(CHUNK, decode_content=False):
             file.write(chunk)
             bar.update(len(chunk))
-    except urllib3.exceptions.IncompleteRead:
-        return  # the caller compares sizes
     except urllib3.exceptions.HTTPError as error:
+        if isinstance(error, urllib3.exceptions.ProtocolError) and "Content-Length" in response.headers:
+            return  # the connection broke: the caller compares sizes
         raise requests.exceptions.ChunkedEncodingError(error) from None
 
 

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dpgraph.data import preprocess as preprocess_module
+from dpgraph.data.adjacency import owners
+from dpgraph.data.fetch import fetch
+from dpgraph.data.preprocess import preprocess, verify
+from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.registry import Expected, entry
+from dpgraph.data.store import load_graph, load_status
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.cell import Task
+
+
+@pytest.fixture(scope="module")
+def demo_raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    assert fetch("demo-sbm", folder).status == "ok"
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("task", "features"),
+    [
+        (Task(dataset="demo-sbm"), 32),
+        (Task(dataset="demo-sbm", setting="disjoint", features="l2"), 32),
+        (Task(dataset="demo-sbm", split="random-60-10-30", features="project-8"), 8),
+        (Task(dataset="demo-sbm", setting="clustered", split="ratio-67-18-15"), 32),
+    ],
+)
+def test_demo_end_to_end(demo_raw, tmp_path, task, features):
+    out = tmp_path / task.folder
+    preprocess(task, demo_raw, out)
+    graph = load_graph(out)
+    assert graph.num_features == features
+    assert graph.meta["task"] == task.model_dump(mode="json")
+    assert graph.meta["undirected"] is True
+    assert ("split_variant" in graph.meta) == (task.setting == "clustered")
+    if task.setting != "transductive":
+        assert (graph.split[owners(graph.out_ptr)] == graph.split[graph.out_idx]).all()
+    else:
+        assert graph.num_edges == 54800
+    first = (out / "out_idx.npy").read_bytes() + (out / "features.npy").read_bytes() + (out / "split.npy").read_bytes()
+    preprocess(task, demo_raw, out)
+    assert first == b"".join((out / f"{name}.npy").read_bytes() for name in ("out_idx", "features", "split"))
+
+
+def test_unavailable_data_give_an_unavailable_graph(tmp_path):
+    (tmp_path / "mirror").mkdir()
+    fetch("cora", tmp_path / "raw", [tmp_path / "mirror"], network=False)
+    preprocess(Task(dataset="cora"), tmp_path / "raw", tmp_path / "out")
+    assert load_status(tmp_path / "out").status == "unavailable"
+    assert "ind.cora.x" in load_status(tmp_path / "out").reason
+    with pytest.raises(DataUnavailable, match=r"cora: data not available: ind\.cora\.x"):
+        load_graph(tmp_path / "out")
+
+
+def test_without_a_download(tmp_path):
+    with pytest.raises(UserError, match=r"manifest\.json: no such file; expected the manifest of a download"):
+        preprocess(Task(dataset="cora"), tmp_path, tmp_path / "out")
+
+
+def test_files_of_another_data_set(demo_raw, tmp_path):
+    with pytest.raises(UserError, match="files of data set demo-sbm: expected cora"):
+        preprocess(Task(dataset="cora"), demo_raw, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"nodes": 4}, "nodes=3: expected 4"),
+        ({"entries": 6}, "entries=4: expected 6"),
+        ({"mean_degree": 1.2}, r"mean_degree=1\.3: expected 1\.2"),
+        ({"features": 3}, "features=2: expected 3"),
+        ({"classes": 3}, "classes=2: expected 3"),
+        ({"split": (1, 1, 0)}, r"split=\(1, 1, 1\): expected \(1, 1, 0\)"),
+    ],
+)
+def test_statistics_that_differ_name_both_numbers(expected, message):
+    raw = RawGraph(
+        np.array([0, 1]),
+        np.array([1, 2]),
+        sp.csr_matrix((3, 2), dtype=np.float32),
+        np.array([0, 1, -1]),
+        np.array([0, 1, 2], dtype=np.uint8),
+        directed=True,
+    )
+    known = entry("cora").model_copy(update={"expected": Expected(**expected)})
+    with pytest.raises(UserError, match=f"^toy: {message} as in the registry"):
+        verify("toy", known, raw)
+    verify("toy", known.model_copy(update={"expected": Expected(nodes=3, mean_degree=1.3, classes=2)}), raw)
+
+
+def test_texts_are_stored_beside_the_graph(demo_raw, tmp_path, monkeypatch):
+    import pandas as pd
+
+    genuine = preprocess_module.read
+
+    def with_texts(known, folder):
+        raw = genuine(known, folder)
+        return RawGraph(**{**raw.__dict__, "texts": {"a": ["x"] * raw.num_nodes}})
+
+    monkeypatch.setattr(preprocess_module, "read", with_texts)
+    preprocess(Task(dataset="demo-sbm"), demo_raw, tmp_path)
+    assert pd.read_parquet(tmp_path / "texts.parquet")["a"].tolist() == ["x"] * 4000

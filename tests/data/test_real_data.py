@@ -1,0 +1,143 @@
+"""Published statistics, found in the real files of a mirror."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpgraph.data.adjacency import owners
+from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.graph import Graph
+from dpgraph.data.preprocess import preprocess
+from dpgraph.data.readers import graphsaint, ogb
+from dpgraph.data.settings import apply_setting
+from dpgraph.data.statistics import statistics
+from dpgraph.data.store import load_graph, load_status
+from dpgraph.experiments.cell import Task
+
+pytestmark = pytest.mark.real_data
+
+
+@pytest.fixture(scope="module")
+def mirrors():
+    if not os.environ.get("DPGRAPH_MIRROR"):
+        pytest.skip("DPGRAPH_MIRROR names no mirror of the real data")
+    return mirrors_from([], os.environ)
+
+
+@pytest.fixture(scope="module")
+def raw_dir(mirrors, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+
+    def bring(name):
+        if not (folder / name / "manifest.json").exists():
+            manifest = fetch(name, folder / name, mirrors, network=False)
+            if manifest.status != "ok" and name != "ogbn-arxiv":
+                pytest.skip(f"{name}: {manifest.reason}")
+        return folder / name
+
+    return bring
+
+
+@pytest.mark.parametrize(
+    ("task", "nodes", "edges", "features", "classes", "sizes"),
+    [
+        (Task(dataset="cora"), 2708, 5278, 1433, 7, (140, 500, 1000)),
+        (Task(dataset="citeseer"), 3327, 4552, 3703, 6, (120, 500, 1000)),
+        (Task(dataset="pubmed"), 19717, 44324, 500, 3, (60, 500, 1000)),
+        (Task(dataset="cora", split="train-rest"), 2708, 5278, 1433, 7, (1208, 500, 1000)),  # Igamberdiev, Table 1
+        (Task(dataset="citeseer", split="train-rest"), 3327, 4552, 3703, 6, (1827, 500, 1000)),
+        (Task(dataset="pubmed", split="train-rest"), 19717, 44324, 500, 3, (18217, 500, 1000)),
+        (Task(dataset="cora-ml", split="random-80-0-20"), 2995, 8158, 2879, 7, (2396, 0, 599)),
+        (Task(dataset="coauthor-cs", split="random-80-0-20"), 18333, 81894, 6805, 15, (14666, 0, 3667)),
+        (Task(dataset="coauthor-cs", split="random-80-0-20", features="project-100"), 18333, 81894, 100, 15, None),
+    ],
+    ids=lambda value: value.folder if isinstance(value, Task) else "",
+)
+def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, classes, sizes):
+    preprocess(task, raw_dir(task.dataset), tmp_path)
+    found = load_status(tmp_path).statistics
+    assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
+    assert (found["features"], found["classes"]) == (features, classes)
+    assert sizes is None or tuple(found["split_sizes"].values()) == sizes
+
+
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+def test_planetoid_agrees_with_pytorch_geometric(raw_dir, tmp_path, name):
+    from torch_geometric.datasets import Planetoid
+
+    source = raw_dir(name.lower())
+    raw = tmp_path / name / "raw"
+    raw.mkdir(parents=True)
+    for path in source.glob("ind.*"):
+        shutil.copy(path, raw)
+    theirs = Planetoid(str(tmp_path), name)[0]
+    preprocess(Task(dataset=name.lower()), source, tmp_path / "ours")
+    ours = load_graph(tmp_path / "ours")
+    assert np.array_equal(ours.features, theirs.x.numpy())
+    assert np.array_equal(ours.labels, theirs.y.numpy())
+    pairs = set(map(tuple, theirs.edge_index.T.tolist()))
+    assert pairs == set(zip(owners(ours.out_ptr).tolist(), ours.out_idx.tolist()))
+    for part, mask in (("train", theirs.train_mask), ("val", theirs.val_mask), ("test", theirs.test_mask)):
+        assert np.array_equal(ours.nodes_of(part), np.flatnonzero(mask.numpy()))
+
+
+@pytest.fixture(scope="module")
+def arxiv(raw_dir):
+    folder = raw_dir("ogbn-arxiv")
+    if not (folder / "raw" / "edge.csv.gz").exists():
+        pytest.skip("the mirror holds no graph of ogbn-arxiv")
+    return ogb.read(folder, split="time", directed=True, with_features=False)
+
+
+def test_arxiv_graph_without_features(arxiv):
+    ptr, idx = arxiv.symmetric
+    graph = Graph(
+        name="ogbn-arxiv",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=ptr,
+        in_idx=idx,
+        features=np.zeros((arxiv.num_nodes, 0), dtype=np.float32),
+        labels=arxiv.labels,
+        split=arxiv.split,
+        num_classes=40,
+    )
+    found = statistics(graph)
+    assert (found["nodes"], found["entries"], found["max_degree"]) == (169343, 2315598, 13161)
+    assert round(found["mean_degree"], 1) == 13.7  # Daigavane et al., Table 7
+    assert tuple(found["split_sizes"].values()) == (90941, 29799, 48603)
+    assert [round(value, 2) for value in found["split_fractions"].values()] == [0.54, 0.18, 0.29]
+    assert len(np.unique(arxiv.labels)) == 40
+    assert found["homophily"] == pytest.approx(0.655, abs=0.005)
+    disjoint = statistics(apply_setting(graph, "disjoint"))
+    assert disjoint["entries"] == found["entries_within_splits"] == 914218
+    assert round(disjoint["mean_degree"], 1) == 5.4
+    # Table 7 prints 5.5: there a mutual citation counts as two undirected edges
+    within = (arxiv.split[arxiv.source] == arxiv.split[arxiv.target]).sum()
+    assert round(2 * within / arxiv.num_nodes, 1) == 5.5
+    train = replace(graph, split=np.where(graph.split == 0, 0, 255).astype(np.uint8))
+    assert statistics(train)["entries_within_splits"] // 2 <= 374839  # train edges, of which some are mutual
+
+
+def test_arxiv_without_features_is_unavailable_and_names_the_file(raw_dir, tmp_path):
+    folder = raw_dir("ogbn-arxiv")
+    if (folder / "raw" / "node-feat.csv.gz").exists():
+        pytest.skip("the mirror holds the features")
+    preprocess(Task(dataset="ogbn-arxiv"), folder, tmp_path)
+    status = load_status(tmp_path)
+    assert status.status == "unavailable"
+    assert status.reason.startswith("data not available: raw/node-feat.csv.gz (in none of")
+
+
+def test_graphsaint_layout_holds_the_same_arxiv(mirrors, arxiv, tmp_path):
+    folder = next((mirror / "ogbn_arxiv" / "graphsaint" for mirror in mirrors), Path())
+    if not (folder / "adj_full.npz").exists():
+        pytest.skip("the mirror holds no ogbn-arxiv in GraphSAINT's layout")
+    other = graphsaint.read(folder, directed=True, with_features=False)
+    assert np.array_equal(other.labels, arxiv.labels)
+    assert np.array_equal(other.split, arxiv.split)
+    assert all(np.array_equal(a, b) for a, b in zip(other.symmetric, arxiv.symmetric))

@@ -1,0 +1,111 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.data.adjacency import symmetric_csr, transpose
+from dpgraph.data.graph import Graph
+from dpgraph.data.store import load_graph, load_status, save_graph, save_unavailable
+from dpgraph.errors import DataUnavailable, UserError
+
+ARRAYS = ("out_ptr", "out_idx", "in_ptr", "in_idx", "features", "labels", "split")
+
+
+def toy(edges=((0, 1), (1, 2)), nodes=4, symmetric=True):
+    source, target = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    ptr, idx = symmetric_csr(source, target, nodes)
+    back = (ptr, idx) if symmetric else transpose(ptr, idx)
+    return Graph(
+        name="toy",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=back[0],
+        in_idx=back[1],
+        features=np.arange(nodes * 3, dtype=np.float32).reshape(nodes, 3),
+        labels=np.arange(nodes, dtype=np.int64) - 1,
+        split=np.array([0, 1, 2, 255][:nodes], dtype=np.uint8),
+        num_classes=3,
+        meta={"title": "Toy", "nested": {"a": [1, 2]}},
+    )
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), st.booleans(), st.booleans())
+def test_round_trip(tmp_path_factory, edges, symmetric, mmap):
+    folder = tmp_path_factory.mktemp("graph")
+    graph = toy(edges, symmetric=symmetric)
+    save_graph(graph, folder)
+    loaded = load_graph(folder, mmap=mmap)
+    for name in ARRAYS:
+        assert np.array_equal(getattr(loaded, name), getattr(graph, name))
+        assert getattr(loaded, name).dtype == getattr(graph, name).dtype
+        assert not getattr(loaded, name).flags.writeable
+    assert (loaded.name, loaded.num_classes, loaded.meta) == (graph.name, graph.num_classes, graph.meta)
+    assert (loaded.in_idx is loaded.out_idx) == symmetric
+    assert (folder / "in_idx.npy").exists() == (not symmetric)
+
+
+def test_memory_map_is_used(tmp_path):
+    save_graph(toy(), tmp_path)
+    mapped = load_graph(tmp_path).features
+    assert isinstance(mapped, np.memmap)
+    assert mapped.filename == tmp_path / "features.npy"
+    assert not isinstance(load_graph(tmp_path, mmap=False).features, np.memmap)
+
+
+def test_status_carries_statistics(tmp_path):
+    save_graph(toy(), tmp_path)
+    status = load_status(tmp_path)
+    assert (status.name, status.status, status.reason) == ("toy", "ok", "")
+    assert status.statistics["entries"] == 4
+
+
+def test_unavailable(tmp_path):
+    save_unavailable("toy", "data not available: a.bin", tmp_path)
+    status = load_status(tmp_path)
+    assert (status.status, status.reason) == ("unavailable", "data not available: a.bin")
+    with pytest.raises(DataUnavailable, match=r"^toy: data not available: a\.bin$"):
+        load_graph(tmp_path)
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+@pytest.mark.parametrize("name", ["out_ptr", "out_idx", "features", "labels", "split"])
+def test_truncated_array(tmp_path, name, mmap):
+    save_graph(toy(), tmp_path)
+    path = tmp_path / f"{name}.npy"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(UserError, match=rf"{name}\.npy: damaged; expected an array \[.*\] \w+ \(run"):
+        load_graph(tmp_path, mmap=mmap)
+
+
+def test_array_of_another_graph(tmp_path):
+    save_graph(toy(), tmp_path)
+    np.save(tmp_path / "labels.npy", np.zeros(3, dtype=np.int64))
+    with pytest.raises(UserError, match=r"labels\.npy: found an array \[3\] int64; expected \[4\] int64"):
+        load_graph(tmp_path)
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(UserError, match=r"graph\.json: no such file"):
+        load_graph(tmp_path)
+    save_graph(toy(), tmp_path)
+    (tmp_path / "features.npy").unlink()
+    with pytest.raises(UserError, match=r"features\.npy: no such file"):
+        load_graph(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"name": "x"})])
+def test_damaged_header(tmp_path, text):
+    (tmp_path / "graph.json").write_text(text)
+    with pytest.raises(UserError, match=r"graph\.json: expected a graph's header"):
+        load_graph(tmp_path)
+
+
+def test_a_killed_save_leaves_no_header(tmp_path, monkeypatch):
+    save_graph(toy(), tmp_path)
+    monkeypatch.setattr(np, "save", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        save_graph(toy(nodes=3), tmp_path)
+    assert not (tmp_path / "graph.json").exists()
