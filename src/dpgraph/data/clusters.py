@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dpgraph.data.adjacency import Csr, owners, symmetric_csr
 from dpgraph.data.features import dense, project
 from dpgraph.data.graph import TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph
@@ -58,7 +59,7 @@ def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int)
     the groups' means (M, F) and the CSR of the groups' adjacency. At or below `limit` each node is its own group.
     """
     group = np.arange(len(ptr) - 1)
-    means, sizes = features, np.ones(len(group))
+    means, sizes = features, np.ones(len(group), dtype=np.float64)
     while len(means) > limit and len(idx):
         owner = owners(ptr)
         cost = _ward_distance(means, sizes, owner, idx)
@@ -67,7 +68,7 @@ def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int)
         shape = (len(means), len(means))
         choice = sp.coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, idx[nearest])), shape=shape)
         count, label = connected_components(choice, directed=False)
-        total = np.bincount(label, weights=sizes, minlength=count)
+        total = np.bincount(label, weights=sizes, minlength=count).astype(np.float64)
         weights = sp.csr_matrix((sizes / total[label], (label, np.arange(len(label)))), shape=(count, len(label)))
         means, sizes = np.asarray(weights @ means, dtype=np.float32), total
         ptr, idx = symmetric_csr(label[owner], label[idx], count)
