@@ -122,7 +122,7 @@ def test_no_configuration_in_the_plane_beats_the_collinear_pair(seed: int) -> No
             assert np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell <= most + 1e-6
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.integers(1, 12), st.floats(0.02, 0.6), st.floats(4, 40), st.integers(1, 200), st.sampled_from([1e-3, 1e-5, 1e-7])
 )
@@ -137,7 +137,7 @@ def test_epsilon_moves_the_right_way(roots: int, rate: float, noise: float, step
     assert epsilon(noise=noise * 1.3) <= here * slack + 1e-9
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(1, 7), st.floats(0.02, 0.3), st.floats(0.8, 5), st.integers(1, 800))
 def test_at_the_same_noise_it_is_below_theorem_1(degree: int, rate: float, noise: float, steps: int) -> None:
     num_roots, roots = 5000, degree + 1

@@ -1,0 +1,207 @@
+"""Calibration lands on the private side of its target, and close to it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.privacy.calibration import Calibration, calibrated, epsilon_of, solve
+from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.privacy.mechanisms import FixedBatchTrees, NonPrivate, PoissonTrees
+
+
+def trees(**changes: Any) -> PoissonTrees:
+    settings = {
+        "num_roots": 1000,
+        "delta": 1e-4,
+        "steps": 60,
+        "noise_multiplier": None,
+        "sampling_rate": 0.1,
+        "hops": 1,
+        "max_degree": 3,
+        "list_cap": 3,
+    }
+    return PoissonTrees(**{**settings, **changes})
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.floats(0.2, 30), st.integers(1, 6), st.floats(0.02, 1.0), st.integers(1, 300))
+def test_noise_meets_the_target_and_one_unit_less_does_not(
+    epsilon: float, degree: int, rate: float, steps: int
+) -> None:
+    mechanism = trees(max_degree=degree, sampling_rate=rate, steps=steps)
+    solved = solve(mechanism, epsilon, "rigorous")
+    assert isinstance(solved, PoissonTrees)
+    assert epsilon_of(solved, "rigorous") <= epsilon
+    noise = solved.noise_multiplier or 0.0
+    assert float(f"{noise:.4g}") == noise
+    less = solved.with_noise(noise * (1 - 3e-3))
+    assert epsilon_of(less, "rigorous") > epsilon * (1 - 1e-3)
+
+
+def test_published_noise() -> None:
+    mechanism = FixedBatchTrees(
+        num_roots=5000, batch_size=250, steps=100, hops=1, max_degree=4, groups=3, delta=2e-5, noise_multiplier=None
+    )
+    solved = solve(mechanism, 6.0, "published")
+    assert 5.97 < epsilon_of(solved, "published") <= 6.0
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(2.0, 668), (1.0, 152)])
+def test_largest_number_of_steps_of_the_published_setting(noise: float, steps: int) -> None:
+    """arxiv, K = 7, m = 10000, epsilon <= 12, delta = 1/(10 N), released accountant: 668 steps at lambda 2, 152 at 1."""
+    mechanism = FixedBatchTrees(
+        num_roots=90941, batch_size=10000, steps=None, hops=1, max_degree=7, groups=3, delta=1 / 909410,
+        noise_multiplier=noise,
+    )  # fmt: skip
+    solved = solve(mechanism, 12.0, "published", "steps")
+    assert isinstance(solved, FixedBatchTrees)
+    assert solved.steps is not None
+    assert epsilon_of(solved, "published") <= 12.0 < epsilon_of(solved.with_steps(solved.steps + 1), "published")
+    assert solved.steps == steps
+
+
+def test_largest_number_of_steps_of_the_rigorous_mechanism() -> None:
+    """Reference: sampler with R = 15, noise 32 C, delta = 1/(10 N): 468 steps."""
+    mechanism = trees(
+        num_roots=90941, delta=1 / 909410, steps=None, noise_multiplier=32.0, sampling_rate=10000 / 90941, max_degree=7,
+        list_cap=7,
+    )  # fmt: skip
+    solved = solve(mechanism, 12.0, "rigorous", "steps")
+    assert isinstance(solved, PoissonTrees)
+    assert solved.steps == pytest.approx(468, abs=1)
+    assert solve(mechanism, 12.0, "rigorous", "steps", max_steps=100).steps == 100
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: solve(trees(), 0.0, "rigorous"), "^epsilon=0.0: expected a finite number > 0$"),
+        (lambda: solve(trees(), math.inf, "rigorous"), "^epsilon=inf"),
+        (lambda: solve(trees(steps=None), 1.0, "rigorous"), "^steps=None"),
+        (lambda: solve(NonPrivate(steps=3), 1.0, "rigorous"), "^mechanism=non-private"),
+        (lambda: solve(trees(steps=None, noise_multiplier=0.5), 1.0, "rigorous", "steps"), "single step"),
+        (lambda: solve(trees(delta=1e-7), 0.1, "published"), "^epsilon=0.1: expected a target >="),
+        (
+            lambda: solve(
+                FixedBatchTrees(
+                    num_roots=100, batch_size=10, steps=5, hops=1, max_degree=2, groups=3, delta=1e-3,
+                    noise_multiplier=None,
+                ),
+                1.0,
+                "rigorous",
+            ),
+            "nothing is guaranteed: Algorithm 1",
+        ),
+    ],
+)  # fmt: skip
+def test_impossible_targets_are_refused_in_one_line(call: Any, line: str) -> None:
+    with pytest.raises(UserError, match=line) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_files_and_cache(tmp_path: Path) -> None:
+    answer = calibrated(trees(), 4.0, "rigorous", "noise", cache_dir=tmp_path / "cache")
+    answer.write(tmp_path / "calibration.json")
+    assert Calibration.read(tmp_path / "calibration.json") == answer
+    (stored,) = (tmp_path / "cache").iterdir()
+    stored.write_text(stored.read_text().replace('"seconds": ', '"seconds": 9'))
+    again = calibrated(trees(), 4.0, "rigorous", "noise", cache_dir=tmp_path / "cache")
+    assert again.mechanism == answer.mechanism
+    assert again.seconds != answer.seconds  # it came from the file
+    stored.write_text("{}")
+    with pytest.raises(UserError, match="not a calibration"):
+        calibrated(trees(), 4.0, "rigorous", "noise", cache_dir=tmp_path / "cache")
+    infinite = calibrated(NonPrivate(steps=3), None, "rigorous", None)
+    infinite.write(tmp_path / "infinite.json")
+    assert Calibration.read(tmp_path / "infinite.json").statement.rigorous.epsilon == math.inf
+
+
+def cell(method: str = "dp-gnn", hops: int = 1, privacy: dict[str, Any] | None = None, **training: Any) -> Cell:
+    budget = {"epsilon": 8.0, **(privacy or {})} if method.startswith("dp-") else None
+    return Cell.model_validate(
+        {
+            "task": {"dataset": "cora"},
+            "method": method,
+            "model": {"architecture": "gcn" if hops else "mlp", "hops": hops},
+            "training": {"learning_rate": 0.1, "steps": 30, "sampling_rate": 0.1, **training},
+            "privacy": budget,
+            "seeds": [0],
+        }
+    )
+
+
+def test_rigorous_cells() -> None:
+    mechanism = mechanism_for(cell(), 140)
+    assert mechanism == PoissonTrees(
+        num_roots=140,
+        sampling_rate=0.1,
+        steps=30,
+        hops=1,
+        max_degree=4,
+        list_cap=4,
+        delta=1 / 1400,
+        noise_multiplier=None,
+    )
+    assert mechanism_for(cell(privacy={"list_cap": 2, "delta": 1e-3}), 140) == PoissonTrees(
+        num_roots=140, sampling_rate=0.1, steps=30, hops=1, max_degree=4, list_cap=2, delta=1e-3, noise_multiplier=None
+    )
+    by_size = mechanism_for(cell(batch_size=35, sampling_rate=None), 140)
+    assert isinstance(by_size, PoissonTrees)
+    assert by_size.sampling_rate == 0.25
+    mlp = mechanism_for(cell("dp-mlp", 0), 140)
+    assert isinstance(mlp, PoissonTrees)
+    assert (mlp.hops, mlp.max_degree, mlp.list_cap, mlp.affected_roots) == (0, None, None, 1)
+
+
+def test_published_cells() -> None:
+    mechanism = mechanism_for(cell(privacy={"variant": "published"}), 140)
+    assert mechanism == FixedBatchTrees(
+        num_roots=140, batch_size=14, steps=30, hops=1, max_degree=4, groups=3, delta=1 / 1400, noise_multiplier=None
+    )
+    mlp = mechanism_for(cell("dp-mlp", 0, privacy={"variant": "published"}), 140)
+    assert isinstance(mlp, FixedBatchTrees)
+    assert (mlp.groups, mlp.max_degree) == (2, None)
+
+
+def test_calibrating_cells() -> None:
+    assert mechanism_for(cell("gnn"), 140) == NonPrivate(steps=30)
+    assert calibrate(cell("gnn"), 140).statement.rigorous.epsilon == math.inf
+    noise = calibrate(cell(), 140)
+    assert noise.unknown == "noise"
+    assert 7.9 < (noise.statement.rigorous.epsilon or 0) <= 8
+    steps = calibrate(cell(privacy={"noise_multiplier": 20.0}, steps="max"), 140)
+    assert steps.unknown == "steps"
+    assert (steps.statement.rigorous.epsilon or 0) <= 8
+    given_both = calibrate(cell(privacy={"epsilon": None, "noise_multiplier": 20.0}), 140)
+    assert (given_both.unknown, given_both.target_epsilon) == (None, None)
+    published = calibrate(cell(privacy={"variant": "published"}), 140)
+    assert (published.statement.published.epsilon or 0) <= 8
+    assert published.statement.rigorous.epsilon is None
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (
+            lambda: mechanism_for(cell(batch_size=141, sampling_rate=None), 140),
+            "^batch_size=141: expected at most .* 140$",
+        ),
+        (lambda: mechanism_for(cell(privacy={"delta": 0.01}), 140), "^delta=0.01: expected a number < 1 / num_roots"),
+        (lambda: mechanism_for(cell("dp-mlp", 1), 140), "^hops=1: expected 0 for dp-mlp$"),
+        (lambda: mechanism_for(cell("gnn").model_copy(update={"method": "dp-gnn"}), 140), "^privacy=None"),
+        (lambda: mechanism_for(cell().model_copy(update={"method": "mlp"}), 140), "^privacy=given: expected none"),
+        (lambda: mechanism_for(cell(), 0), "^num_train=0"),
+    ],
+)
+def test_cells_without_a_mechanism(make: Any, line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        make()

@@ -1,0 +1,104 @@
+"""Every accountant against the table of reference values, and the checker itself."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.privacy.evaluate import check_accounting, check_row, evaluate
+from dpgraph.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from dpgraph.privacy.pagerank import gaussian_then_training_epsilon, theorem7_epsilon
+from dpgraph.privacy.relational import coupled_rdp
+from dpgraph.privacy.renyi import theorem1_rdp
+
+REFERENCE = Path(__file__).with_name("reference_values.csv")
+with REFERENCE.open(newline="") as file:
+    ROWS = {row["id"]: row for row in csv.DictReader(file)}
+SLOW = {"R144", "R145", "R146", "R147", "R148", "R151"}  # R143 stands for them; `check_accounting` runs all
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in SLOW])
+def test_reference_value(name: str) -> None:
+    passed, line = check_row(ROWS[name])
+    assert passed, line
+
+
+def test_a_wrong_value_fails() -> None:
+    row = {**ROWS["R003"], "expected": str(float(ROWS["R003"]["expected"]) * 1.001)}
+    passed, line = check_row(row)
+    assert not passed
+    assert "FAILED" in line
+
+
+def test_a_whole_table(tmp_path: Path) -> None:
+    good, bad, odd = ROWS["R003"], {**ROWS["R002"], "expected": "1.0"}, {**ROWS["R003"], "accountant": "none such"}
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(good))
+        writer.writeheader()
+        writer.writerows([good, bad, odd])
+    passed, failed, lines = check_accounting(path)
+    assert (passed, failed, len(lines)) == (1, 2, 3)
+    with pytest.raises(UserError, match="expected a CSV file"):
+        check_accounting(tmp_path / "missing.csv")
+    path.write_text("id,accountant\n")
+    with pytest.raises(UserError, match="expected the columns"):
+        check_accounting(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("moments", "proved", {}, 1e-5), "^mode=proved"),
+        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): expected one of"),
+        (("moments", "published", {"q": 1}, 1e-5), "^moments: expected the parameter noise_multiplier$"),
+        (("poisson_gaussian", "rigorous", {"relation": "edge"}, 1e-5), "^relation=edge"),
+        (("residual_clipping", "rigorous", {"batches": 1}, 1e-5), "^batches=1: expected 2"),
+    ],
+)
+def test_refusals(arguments: tuple, line: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(UserError, match=line):
+        evaluate(*arguments)
+
+
+def test_gaussian_round_trip() -> None:
+    for mu in (0.05, 1.0, 7.0):
+        assert gaussian_delta(mu, gaussian_epsilon(mu, 1e-6)) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_epsilon(0.0, 1e-6) == 0.0
+
+
+def test_theorem_1_by_hand() -> None:
+    """N = 3 roots, R = 2 affected, m = 1, alpha = 2: rho is 0 with 1/3 and 1 with 2/3."""
+    noise = 1.5
+    expected = math.log(1 / 3 + 2 / 3 * math.exp(2 * 0.25 / (2 * noise**2)))
+    assert theorem1_rdp(3, 1, 2, noise, (2.0,))[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_relational_moments_by_hand() -> None:
+    """alpha = 2 has a closed form: E_Q (P/Q)^2 = (1 - g)^2 + 2 g (1 - g) + g^2 e^(1/s^2) for weights 1 - g and g."""
+    relations, nodes, degree, negatives, rate, noise = 40, 200, 3, 2, 0.05, 0.8
+    total = 0.0
+    for size in range(relations + 1):
+        weight = math.comb(relations, size) * rate**size * (1 - rate) ** (relations - size)
+        g = 1 - (1 - rate) ** degree * (1 - size * negatives / nodes)
+        total += weight * (1 - g**2 + g**2 * math.exp(1 / noise**2))
+    rdp = coupled_rdp(nodes, relations, degree, negatives, rate, noise, (2.0,))
+    assert rdp[0] == pytest.approx(math.log(total), rel=1e-10)
+
+
+def test_standard_clipping_costs_more_than_the_coupled_bound() -> None:
+    arguments = (1e5, 5e5, 5, 4, 1e-4, 1.5, (2.0, 4.0))
+    assert np.all(coupled_rdp(*arguments, standard_clipping=True) > coupled_rdp(*arguments))
+
+
+def test_private_pagerank() -> None:
+    """M = 70, mu = .5, q = .25, T = 400, delta = 1e-3: about 8 in all at noise 7.42 C with column support 1."""
+    noise = math.sqrt(140) / 0.5
+    assert gaussian_then_training_epsilon(70, noise, 1, 0.25, 7.42, 400, 1e-3) == pytest.approx(8, rel=0.01)
+    with_laplace = theorem7_epsilon(70, 4, 0.02, 1e-5, eps_laplace=0.02)
+    assert with_laplace > theorem7_epsilon(70, 4, 0.02, 1e-5) > 0
