@@ -104,3 +104,12 @@ def test_depth_outside_the_range(graph_of):
     lists = full_edge_lists(graph_of(4, {0: [1]}), np.arange(4))
     with pytest.raises(UserError, match=r"^hops=3: expected an integer in 0\.\.2$"):
         pack_ego_trees(lists, np.arange(4), 3)
+
+
+def test_trees_that_do_not_fit(graph_of, monkeypatch):
+    monkeypatch.setattr("dpgraph.sampling.ego.MAX_ROWS", 9)
+    lists = full_edge_lists(graph_of(4, {0: [1, 2, 3], 1: [0, 2, 3]}), np.arange(4))
+    with pytest.raises(
+        UserError, match=r"^ego trees have 10 rows: expected at most 9 \(choose a smaller max_degree\)$"
+    ):
+        pack_ego_trees(lists, np.arange(4), 1)

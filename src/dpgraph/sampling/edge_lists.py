@@ -37,6 +37,11 @@ class EdgeLists:
         return np.bincount(self.idx, minlength=self.num_nodes)
 
 
+def empty_edge_lists(graph: Graph) -> EdgeLists:
+    """No messages at all: what an MLP is trained on."""
+    return EdgeLists(np.zeros(graph.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+
+
 def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
     """Every root keeps its whole list: no bound of any kind, for training without privacy."""
     owners, members = _entries(graph, roots)

@@ -73,27 +73,34 @@ class BatchRecorder:
         return output
 
 
-def squared_norms(rows: LayerRows) -> Tensor:
-    """(B,) squared norm of each root's gradient of one layer, weight and bias together."""
+def squared_norms(rows: LayerRows) -> tuple[Tensor, Tensor]:
+    """(B,) squared norm of each root's gradient of one layer, weight and bias together; (B,) its rounding scale.
+
+    The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums up:
+    where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
+    """
     a, g = rows.inputs, rows.gradients
     if np.all(rows.sizes == 1):
-        return g.square().sum(1) * (a.square().sum(1) + 1)
+        result = g.square().sum(1) * (a.square().sum(1) + 1)
+        return result, result
     # Gram costs n^2 (d_in + d_out), forming the gradient n d_in d_out.
     gram_limit = a.shape[1] * g.shape[1] / (a.shape[1] + g.shape[1])
-    result = g.new_empty(len(rows.sizes))
+    result, scale = g.new_empty(2, len(rows.sizes))
     for roots, block_a, block_g in _blocks(rows):
         form = _gram_form if block_a.shape[1] <= gram_limit else _explicit_form
-        result[roots] = form(block_a, block_g)
-    return result
+        result[roots], scale[roots] = form(block_a, block_g)
+    return result, scale
 
 
-def _gram_form(a: Tensor, g: Tensor) -> Tensor:
-    gram = torch.bmm(a, a.transpose(1, 2)).add_(1)
-    return (gram * torch.bmm(g, g.transpose(1, 2))).sum((1, 2)).clamp_min_(0)
+def _gram_form(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    gram = torch.bmm(a, a.transpose(1, 2)).add_(1).mul_(torch.bmm(g, g.transpose(1, 2)))
+    scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square()
+    return gram.sum((1, 2)).clamp_min_(0), scale
 
 
-def _explicit_form(a: Tensor, g: Tensor) -> Tensor:
-    return torch.bmm(g.transpose(1, 2), a).square().sum((1, 2)) + g.sum(1).square().sum(1)
+def _explicit_form(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    scale = ((a.square().sum(2) + 1) * g.square().sum(2)).sqrt().sum(1).square()
+    return torch.bmm(g.transpose(1, 2), a).square().sum((1, 2)) + g.sum(1).square().sum(1), scale
 
 
 def _blocks(rows: LayerRows) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
