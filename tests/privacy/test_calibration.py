@@ -56,7 +56,7 @@ def test_published_noise() -> None:
 
 @pytest.mark.parametrize(("noise", "steps"), [(2.0, 668), (1.0, 152)])
 def test_largest_number_of_steps_of_the_published_setting(noise: float, steps: int) -> None:
-    """arxiv, K = 7, m = 10000, epsilon <= 12, delta = 1/(10 N), released accountant: 668 steps at lambda 2, 152 at 1."""
+    """arxiv, K = 7, m = 10000, epsilon <= 12, delta = 1/(10 N), released accountant: 668 steps, 152 at lambda = 1."""
     mechanism = FixedBatchTrees(
         num_roots=90941, batch_size=10000, steps=None, hops=1, max_degree=7, groups=3, delta=1 / 909410,
         noise_multiplier=noise,
