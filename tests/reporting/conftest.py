@@ -62,7 +62,7 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "seconds": 3.25,
             "steps_per_second": 30.8,
             "roots_per_second": 6160.0,
-            "peak_memory_bytes": 4.2e8,
+            "peak_memory_bytes": 420_000_000,
             "device": "cpu",
         }
         row |= changed
@@ -83,7 +83,7 @@ def missing_row(entry: Entry, status: str, reason: str) -> dict:
 
 
 def frame_of(rows: list[dict]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(COLUMNS)).drop_duplicates(ignore_index=True)
+    return pd.DataFrame(rows, columns=list(COLUMNS)).drop_duplicates(ignore_index=True).astype(COLUMNS)
 
 
 def first_entries(plan: Plan) -> list[Entry]:

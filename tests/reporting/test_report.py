@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,7 +9,8 @@ import pandas as pd
 import pytest
 from jinja2 import Environment, StrictUndefined
 
-from dpgraph.reporting.report import duration, front_page, runtimes, write_runtimes
+from dpgraph.reporting.front_page import front_page
+from dpgraph.reporting.report import duration, runtimes, write_runtimes
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 
@@ -45,6 +48,15 @@ def test_durations():
     assert [duration(value) for value in (3.4, 119, 600, 3 * 3600 + 125)] == ["3 s", "119 s", "10 min", "3 h 2 min"]
 
 
+def test_front_page_is_light():
+    """The Snakefile imports it on every start."""
+    code = (
+        "import sys, dpgraph.reporting.front_page; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_front_page_says_what_the_suite_is(plan, paper_plan, given):
     template = Environment(undefined=StrictUndefined).from_string((CAPTIONS / "workflow.rst").read_text())
@@ -63,7 +75,7 @@ def test_front_page_is_valid_restructured_text(plan):
 
     template = Environment(undefined=StrictUndefined).from_string((CAPTIONS / "workflow.rst").read_text())
     text = template.render(snakemake=SimpleNamespace(config={"about": front_page(plan)}))
-    parts = publish_parts(text, writer_name="html", settings_overrides={"report_level": 1, "halt_level": 2})
+    parts = publish_parts(text, writer="html", settings_overrides={"report_level": 1, "halt_level": 2})
     assert "Node-Level Differentially Private Graph Neural Networks" in parts["html_body"]
 
 

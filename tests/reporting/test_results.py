@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.reporting.aggregate import COLUMNS
 from dpgraph.reporting.results import Results, read_results, summarise
 
 
@@ -75,7 +74,7 @@ def test_two_final_values_of_a_seed_are_refused(plan, rows_of, as_frame):
 
 def test_round_trip_through_parquet(tmp_path, results):
     path = tmp_path / "results.parquet"
-    results.astype(COLUMNS).to_parquet(path, index=False)
+    results.to_parquet(path, index=False)
     read = read_results(path)
     pd.testing.assert_series_equal(read["value"], results["value"])
 

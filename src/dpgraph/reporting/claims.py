@@ -212,7 +212,7 @@ def _sentence(where: str, value: Contrast, margin: float) -> str:
         return f"{where}: {difference(value.estimate)} points"
     p = value.p_above(margin)
     shown = "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
-    return f"{where}: {difference(value.estimate)} points (s.e. {value.error:.2f}; above {margin:g}: {shown})"
+    return f"{where}: {difference(value.estimate)} points, standard error {value.error:.2f}; above {margin:g}: {shown}"
 
 
 def _scope(plan: Plan, artefact: str, test: Greater | GrowingGap, tasks: list[str]) -> str:

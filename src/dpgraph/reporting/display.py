@@ -53,7 +53,7 @@ class Table:
 ACCURACY_COLUMNS = [
     "Method",
     "Target ε",
-    "Accuracy (%)",
+    "",  # the metric
     "Seeds",
     "ε published",
     "ε rigorous",
@@ -63,22 +63,23 @@ ACCURACY_COLUMNS = [
 ]
 
 
-def accuracy_display(title: str, table: pd.DataFrame) -> Table:
-    """From `accuracy_table`: a block per task."""
+def accuracy_display(title: str, table: pd.DataFrame, metric: str) -> Table:
+    """From `accuracy_table`: a block per task; `metric` heads the values."""
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
         rows = [_accuracy_cells(row, notes) for row in part.to_dict("records")]
         blocks.append(Block(_with_delta(str(part["task_label"].iloc[0]), part), rows))
     remarks = [
-        "Accuracy: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
+        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
         "none: nothing is guaranteed. Paper’s ε: as printed, with what is proved of that run.",
     ]
     adjacencies = [text for text in table.loc[table["variant"] != "none", "adjacency"].unique() if text]
     remarks += [f"Adjacency: {text}" for text in adjacencies]
-    return Table(title, ACCURACY_COLUMNS, blocks, notes.texts, remarks)
+    columns = [name or metric.capitalize() for name in ACCURACY_COLUMNS]
+    return Table(title, columns, blocks, notes.texts, remarks)
 
 
 def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten, wrap
 from typing import Any
 
 import matplotlib
@@ -20,7 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import atomic_path
 from dpgraph.reporting.artefacts import artefact_of
-from dpgraph.reporting.formats import power_of_ten, significant
+from dpgraph.reporting.formats import metric, power_of_ten, significant
 from dpgraph.reporting.palette import Look, look
 from dpgraph.reporting.privacy_utility import privacy_utility_points
 from dpgraph.reporting.results import write_csv
@@ -33,6 +34,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
 }
 LEGEND_LINE = 0.145  # inches
+NOTE_LINES = 3
 
 
 @contextmanager
@@ -68,13 +70,16 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
         labels = _labels(points)
         lines = sum(2 if "\n" in label else 1 for label in dict.fromkeys(labels.values()))
         legend_height = LEGEND_LINE * (math.ceil(lines / across) + 3)
-        figure = Figure(figsize=(PANEL[0] * across, PANEL[1] * down + legend_height), layout="constrained")
+        incomplete = ((points["source"] == "ours") & (points["status"] != "ok")).any()
+        panel_height = PANEL[1] + (LEGEND_LINE * NOTE_LINES if incomplete else 0.0)
+        figure = Figure(figsize=(PANEL[0] * across, panel_height * down + legend_height), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(down, across, squeeze=False).ravel()
         handles: dict[str, Line2D] = {}
         for axes, (task_id, (task, _)) in zip(grid, tasks.items()):
             _panel(axes, points[points["task"] == task_id], looks, labels, handles)
             axes.set_title(task.label, loc="left")
+            axes.set_ylabel(metric(plan.artefacts[artefact_id].metric))
         for axes in grid[len(tasks) :]:
             axes.set_axis_off()
         if plan.suite.demonstration:
@@ -191,9 +196,9 @@ def _hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) -
 def _axes_text(axes: Axes, points: pd.DataFrame, finite: pd.DataFrame) -> None:
     deltas = sorted({power_of_ten(value) for value in points["delta"].dropna() if value > 0})
     axes.set_xlabel("privacy budget ε" + (f" (δ = {', '.join(deltas)})" if deltas else ""))
-    axes.set_ylabel("test accuracy (%)")
     if finite.empty:
-        axes.set_xticks([])
+        axes.set_xticks([], [])
+        axes.set_xticks([], [], minor=True)
         return
     low, high = finite["epsilon"].min(), finite["epsilon"].max()
     axes.set_xlim(low / 1.18, high * 1.18)
@@ -217,6 +222,19 @@ def _apart(values: list[float]) -> list[float]:
 
 
 def _missing_note(axes: Axes, missing: pd.DataFrame, empty: bool) -> None:
+    """Below the axis label, where no data can lie under it."""
     reasons = "; ".join(dict.fromkeys(f"{row.status}: {row.reason}" for row in missing.itertuples()))
-    text = f"{len(missing)} points missing\n({reasons})" if not empty else f"no results\n({reasons})"
-    axes.text(0.98, 0.04, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7, color="#555555")
+    what = "no results" if empty else f"{len(missing)} of our points missing"
+    lines = wrap(shorten(f"{what} ({reasons})", 52 * NOTE_LINES - 4, placeholder=" …)"), 52)
+    axes.annotate(
+        "\n".join(lines[:NOTE_LINES]),
+        xy=(0, 0),
+        xytext=(0, -33),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="top",
+        fontsize=7,
+        color="#555555",
+    )
+    if empty:
+        axes.set_yticks([])

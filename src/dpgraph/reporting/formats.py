@@ -137,3 +137,12 @@ def count(value: float) -> str:
     '169,343'
     """
     return f"{int(value):,}"
+
+
+def metric(name: str) -> str:
+    """
+    >>> metric("accuracy/test"), metric("macro_f1/test")
+    ('test accuracy (%)', 'test macro F1 (%)')
+    """
+    quantity, _, part = name.partition("/")
+    return f"{part} {quantity.replace('_', ' ').replace('f1', 'F1')} (%)"

@@ -1,10 +1,9 @@
-"""What the report has besides tables, figures and claims: its front page, and what every cell cost."""
+"""What every cell cost, and why those that failed did."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,17 +23,6 @@ def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) ->
     write_csv(table, path_csv)
     write_text(path_html, runtimes_page(plan, table))
     return [path_html, path_csv]
-
-
-def front_page(plan: Plan) -> dict[str, Any]:
-    """What workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
-    return {
-        "suite": plan.suite.name,
-        "title": plan.suite.title,
-        "note": " ".join(plan.suite.note.split()),
-        "demonstration": plan.suite.demonstration,
-        "papers": [f"{experiment.title} ({experiment.citation})" for experiment in plan.experiments.values()],
-    }
 
 
 def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from dpgraph.files import write_text
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import artefact_of, heading
 from dpgraph.reporting.display import accuracy_display, as_html, as_latex, as_markdown, statistics_display
+from dpgraph.reporting.formats import metric
 from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.statistics import Statistics, statistics_table
@@ -33,7 +34,7 @@ def write_table(
         display = statistics_display(title, frame)
     else:
         frame = accuracy_table(plan, artefact_id, results)
-        display = accuracy_display(title, frame)
+        display = accuracy_display(title, frame, metric(artefact.metric))
     if artefact.caption:
         display.remarks.insert(0, artefact.caption)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in SUFFIXES]
