@@ -279,7 +279,8 @@ def test_an_unreachable_host_is_asked_for_one_file_only(use, tmp_path, monkeypat
     use(files=[{"path": name, "sources": [{"url": f"http://nowhere.invalid/{name}"}]} for name in "abc"])
     manifest = fetch("toy", tmp_path / "raw")
     assert asked == ["http://nowhere.invalid/a"]
-    assert manifest.reason.count("cannot be reached") == 3
+    reason = "in none of 0 mirrors, nowhere.invalid: the host cannot be reached"
+    assert manifest.reason == f"data not available: a, b, c ({reason})"
 
 
 def test_mirrors_from_config_and_environment(tmp_path):

@@ -3,29 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgraph.data.adjacency import owners, symmetric_csr, transpose
+from dpgraph.data.adjacency import owners, transpose
 from dpgraph.data.graph import NO_SPLIT, Graph
 from dpgraph.data.settings import SETTINGS, apply_setting
-from dpgraph.data.statistics import statistics
 from dpgraph.errors import UserError
 from dpgraph.experiments import cell
-
-
-def graph_of(edges, split, labels=None):
-    nodes = len(split)
-    source, target = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    ptr, idx = symmetric_csr(source, target, nodes)
-    return Graph(
-        name="toy",
-        out_ptr=ptr,
-        out_idx=idx,
-        in_ptr=ptr,
-        in_idx=idx,
-        features=np.zeros((nodes, 2), dtype=np.float32),
-        labels=np.zeros(nodes, dtype=np.int64) if labels is None else np.array(labels),
-        split=np.array(split, dtype=np.uint8),
-        num_classes=2,
-    )
 
 
 @given(
@@ -34,7 +16,7 @@ def graph_of(edges, split, labels=None):
     st.sampled_from(["disjoint", "clustered"]),
     st.booleans(),
 )
-def test_no_edge_crosses_splits_and_all_others_stay(edges, split, setting, directed):
+def test_no_edge_crosses_splits_and_all_others_stay(graph_of, edges, split, setting, directed):
     graph = graph_of(edges, split)
     if directed:  # separate arrays for the two directions
         graph = Graph(**{**graph.__dict__, "in_ptr": graph.in_ptr.copy(), "in_idx": graph.in_idx.copy()})
@@ -48,39 +30,15 @@ def test_no_edge_crosses_splits_and_all_others_stay(edges, split, setting, direc
     assert (cut.in_ptr is cut.out_ptr) == (not directed)
 
 
-def test_transductive_keeps_everything():
+def test_transductive_keeps_everything(graph_of):
     graph = graph_of([(0, 1), (1, 2)], [0, 1, 2])
     assert apply_setting(graph, "transductive") is graph
 
 
-def test_unknown_setting():
+def test_unknown_setting(graph_of):
     with pytest.raises(UserError, match=r"^setting=inductive: expected transductive, disjoint, clustered$"):
         apply_setting(graph_of([], [0]), "inductive")
 
 
 def test_names_agree_with_the_task_model():
     assert SETTINGS == cell.SETTINGS
-
-
-def test_statistics_by_hand():
-    # path 0-1-2-3, node 4 alone; labels a a b none b; split train train val test -
-    graph = graph_of([(0, 1), (1, 2), (2, 3)], [0, 0, 1, 2, NO_SPLIT], labels=[0, 0, 1, -1, 1])
-    found = statistics(graph)
-    assert found["nodes"] == 5
-    assert found["entries"] == 6
-    assert found["undirected_edges"] == 3
-    assert found["mean_degree"] == pytest.approx(1.2)
-    assert found["max_degree"] == 2
-    assert found["isolated_nodes"] == 1
-    assert found["split_sizes"] == {"train": 2, "val": 1, "test": 1}
-    assert found["split_fractions"] == {"train": 0.4, "val": 0.2, "test": 0.2}
-    assert found["homophily"] == pytest.approx(1 / 2)  # 0-1 agrees, 1-2 does not, 2-3 has no label
-    assert found["entries_within_splits"] == 2
-    assert found["within_split"] == pytest.approx(1 / 3)
-
-
-def test_statistics_of_a_graph_without_edges():
-    found = statistics(graph_of([], [0, 1]))
-    assert found["homophily"] is None
-    assert found["within_split"] is None
-    assert found["max_degree"] == 0

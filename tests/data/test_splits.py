@@ -131,10 +131,10 @@ def test_cut_agrees_with_scikit_learn(clusters):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
-def test_disconnected_graphs_are_clustered_without_a_warning(recwarn_seed):
+def test_disconnected_graphs_are_clustered_without_a_warning(seed):
     import warnings
 
-    generator = np.random.default_rng(recwarn_seed)
+    generator = np.random.default_rng(seed)
     edges = generator.integers(0, 40, (15, 2))
     raw = raw_graph(np.zeros(40), edges=edges, features=generator.standard_normal((40, 2)).astype(np.float32))
     with warnings.catch_warnings():

@@ -78,8 +78,6 @@ def download(
             if total is None or found >= total:
                 return _finish(url, part, target, size, sha256)
             problem = UserError(f"{url}: truncated download, {found} bytes: expected {total} bytes (run it again)")
-    if isinstance(problem, DataUnavailable) and part.exists() and part.stat().st_size:
-        raise UserError(f"{problem}, after {part.stat().st_size} bytes (run it again to resume)")
     raise problem
 
 

@@ -55,7 +55,7 @@ def fetch(
     files = tuple(found for file in known.files if (found := collector.obtain(file)) is not None)
     collector.close()
     status: Literal["ok", "unavailable"] = "unavailable" if collector.missing else "ok"
-    reason = "data not available: " + "; ".join(collector.missing) if collector.missing else ""
+    reason = f"data not available: {collector.missing_files()}" if collector.missing else ""
     manifest = Manifest(
         dataset=name,
         status=status,
@@ -86,7 +86,7 @@ class _Collector:
         recorded: Mapping[str, FetchedFile],
     ):
         self.known, self.raw_dir, self.mirrors, self.network, self.recorded = known, raw_dir, mirrors, network, recorded
-        self.missing: list[str] = []
+        self.missing: dict[str, list[str]] = {}  # reason -> files
         self.unreachable: dict[str, str] = {}
         self.archive: tuple[Path, str] | DataUnavailable | None = None
 
@@ -97,10 +97,13 @@ class _Collector:
         try:
             source, origin, digest = self._bring(file, target)
         except DataUnavailable as error:
-            self.missing.append(f"{file.path} ({error})")
+            self.missing.setdefault(str(error), []).append(file.path)
             return None
         note = source.note if source else ""
         return FetchedFile(path=file.path, bytes=target.stat().st_size, sha256=digest, source=origin, note=note)
+
+    def missing_files(self) -> str:
+        return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in self.missing.items())
 
     def close(self) -> None:
         if isinstance(self.archive, tuple) and self.archive[0].parent == self.raw_dir:
@@ -162,7 +165,8 @@ class _Collector:
             return download(url, target, source.bytes, source.sha256)
         except DataUnavailable as error:
             if "HTTP status" not in str(error):
-                self.unreachable[host] = f"{host}: the host cannot be reached"
+                self.unreachable[host] = f"{host}: {str(error).removeprefix(f'{url}: ')}"
+                raise DataUnavailable(self.unreachable[host]) from None
             raise
 
     def _archive(self) -> tuple[Path, str]:

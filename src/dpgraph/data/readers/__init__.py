@@ -37,4 +37,7 @@ def existing(path: Path) -> Path:
 
 def malformed(path: Path, error: Exception) -> UserError:
     reason = " ".join(str(error).split()) or type(error).__name__
-    return UserError(f"{path}: expected a readable file of this data set, found damage ({reason[:200]})")
+    return UserError(
+        f"{path}: expected a readable file of this data set, found damage ({reason[:200]}); "
+        "delete it and run the download again"
+    )

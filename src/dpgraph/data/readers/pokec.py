@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import scipy.sparse as sp
 
@@ -137,8 +138,8 @@ def bag_of_words(documents: list[str], min_count: int, max_count: int) -> sp.csr
 
 def _profile_batches(path: Path):  # type: ignore[no-untyped-def]
     for batch in _batches(path, dict.fromkeys((*COLUMNS, "end"), pa.string())):
-        frame = batch.to_pandas().drop(columns="end")
-        frame = frame[frame[LABEL_COLUMN].isin(LABELS)]
+        labelled = pc.is_in(batch.column(LABEL_COLUMN), value_set=pa.array(list(LABELS)))
+        frame = batch.filter(labelled).to_pandas().drop(columns="end")
         frame.insert(0, "empty", frame.isna().sum(axis=1))
         yield frame.fillna("")
 
