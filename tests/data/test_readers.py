@@ -181,6 +181,25 @@ def test_reddit(tmp_path):
         reddit.read(tmp_path)
 
 
+def test_reddit_sample_keeps_a_share_of_each_class_and_the_edges_among_them(tmp_path):
+    labels = np.repeat([0, 1, 2], [41, 9, 20])
+    features = np.arange(70, dtype=np.float32)[:, None]
+    np.savez(tmp_path / "reddit_data.npz", feature=features, label=labels, node_types=np.arange(70) % 3 + 1)
+    pairs = np.random.default_rng(0).integers(0, 70, (800, 2))
+    sp.save_npz(tmp_path / "reddit_graph.npz", sp.coo_matrix((np.ones(800), pairs.T), shape=(70, 70)))
+    raw = reddit.read(tmp_path, one_in=4)
+    assert np.bincount(raw.labels).tolist() == [10, 2, 5]
+    kept = raw.features[:, 0].astype(int)
+    assert np.array_equal(raw.labels, labels[kept])
+    assert np.array_equal(raw.split, (kept % 3).astype(np.uint8))
+    ids = set(kept.tolist())
+    expected = {(u, v) for u, v in pairs.tolist() if {u, v} <= ids}
+    assert set(zip(kept[raw.source].tolist(), kept[raw.target].tolist())) == expected
+    assert np.array_equal(kept, reddit.read(tmp_path, one_in=4).features[:, 0])
+    with pytest.raises(UserError, match=r"^one_in=0: expected an integer >= 1$"):
+        reddit.read(tmp_path, one_in=0)
+
+
 def graphsaint_files(folder):
     sp.save_npz(folder / "adj_full.npz", sp.csr_matrix(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=bool)))
     np.save(folder / "feats.npy", np.arange(6.0).reshape(3, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +42,22 @@ class RawGraph:
     def symmetric(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR (ptr, idx) with both directions, no self-loops, no duplicates."""
         return symmetric_csr(self.source, self.target, self.num_nodes)
+
+    def induced(self, nodes: np.ndarray) -> RawGraph:
+        """The subgraph of `nodes` (ascending ids), renumbered from 0."""
+        place = np.full(self.num_nodes, -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        source, target = place[self.source], place[self.target]
+        inside = (source >= 0) & (target >= 0)
+        return replace(
+            self,
+            source=source[inside],
+            target=target[inside],
+            features=None if self.features is None else self.features[nodes],
+            labels=self.labels[nodes],
+            split=None if self.split is None else self.split[nodes],
+            texts=None if self.texts is None else {key: [text[i] for i in nodes] for key, text in self.texts.items()},
+        )
 
 
 def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test: np.ndarray) -> np.ndarray:
