@@ -16,6 +16,8 @@ from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import (
     DoubleMixtureGaussianPrivacyLoss,
     Mixture,
+    MixturePair,
+    RevealedPair,
     affected_roots_pair,
     residual_pair,
 )
@@ -172,14 +174,20 @@ def test_residual_pair_has_its_two_special_cases() -> None:
 def test_one_batch_for_both_terms_is_worse_than_the_two_batch_pair() -> None:
     """Revealing how many affected roots were drawn, the best known bound for one batch, needs more noise."""
     roots, rate, clip, noise = 9, 0.2, 0.2, 3.0
-    epsilon = 0.5
-    two = residual_pair(roots, rate, rate, clip, noise).delta(np.array([epsilon]))[0]
-    one = 0.0
-    for drawn, weight in enumerate(binom.pmf(np.arange(roots), roots - 1, rate)):
-        upper = Mixture.of([1 - rate, rate], [drawn * clip, drawn * clip + 1 + clip])
-        lower = Mixture.of([1.0], [drawn * clip])
-        one += weight * DoubleMixtureGaussianPrivacyLoss(upper, lower, noise).get_delta_for_epsilon(epsilon)
-    assert one > 1.02 * two
+    draws = binom.pmf(np.arange(roots), roots - 1, rate)
+    revealed = RevealedPair(
+        tuple(draws.tolist()),
+        tuple(
+            MixturePair(
+                Mixture.of([1 - rate, rate], [drawn * clip, drawn * clip + 1 + clip]),
+                Mixture.of([1.0], [drawn * clip]),
+                noise,
+            )
+            for drawn in range(roots)
+        ),
+    )
+    two = composed_epsilon(residual_pair(roots, rate, rate, clip, noise), 50, 1e-5)
+    assert composed_epsilon(revealed, 50, 1e-5) > 1.1 * two
 
 
 def test_it_fits_the_librarys_interface() -> None:
@@ -191,3 +199,10 @@ def test_it_fits_the_librarys_interface() -> None:
     assert loss.mu_upper_cdf(0.0) > 0.5 > math.exp(loss.mu_lower_log_cdf(-0.5))
     tail = loss.privacy_loss_tail()
     assert tail.lower_x_truncation < tail.upper_x_truncation
+
+
+def test_fixed_size_batches_need_another_pair() -> None:
+    """One replaced record at rate .01, s = 1, T = 1000, delta = 1e-5: displaced roots make it 13.36 instead of 2.84."""
+    displaced = MixturePair(Mixture.binomial(1, 0.01, 2.0), Mixture.of([1.0], [0.0]), 1.0)
+    assert composed_epsilon(displaced, 1000, 1e-5) == pytest.approx(13.36, rel=1e-3)
+    assert composed_epsilon(affected_roots_pair(1, 0.01, 1.0, False), 1000, 1e-5) == pytest.approx(2.84, rel=2e-3)
