@@ -65,6 +65,7 @@ def test_packed_trees_equal_the_recursion(graph_of, lists, hops, chunk_rows, dat
     for piece in [batch, *trees.chunks(positions)]:
         assert [len(s) for s in piece.sizes] == [piece.num_roots] * (hops + 1)
         assert sum(piece.sizes[-1]) == len(piece.nodes)
+        assert piece.nodes[piece.own].tolist() == piece.roots.tolist()
         for i, v in enumerate(piece.roots.tolist()):
             assert v == roots[positions[piece.places[i]]]
             assert packed_mean(piece, i) == repeated_mean(result, v, hops)

@@ -10,9 +10,9 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Training
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
-from dpgraph.sampling.edge_lists import full_edge_lists
+from dpgraph.sampling.edge_lists import empty_edge_lists, full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
-from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses, self_losses
+from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient, make_optimizer
 from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
@@ -101,15 +101,16 @@ def test_private_step_is_clip_noise_divide(graph, make_network):
 
 def test_each_term_draws_its_own_batch_and_noise_comes_once(graph, make_network):
     network, (trees, features, labels) = make_network(1), task(graph)
+    alone = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, 1)
     terms = [
-        ClippedTerm(trees, PoissonSampler(trees.num_roots, 0.5), 0.7, self_losses),
+        ClippedTerm(alone, PoissonSampler(trees.num_roots, 0.5), 0.7),
         ClippedTerm(trees, PoissonSampler(trees.num_roots, 0.2), 0.1, neighbour_losses),
     ]
     batches = numpy_generator("batches")
     drawn = [term.sampler.draw(batches) for term in terms]
     assert not np.array_equal(*drawn)
     parts = [
-        clipped_gradient_sum(network, trees, positions, features, labels, term.clip_norms, term.losses).sums
+        clipped_gradient_sum(network, term.trees, positions, features, labels, term.clip_norms, term.losses).sums
         for positions, term in zip(drawn, terms, strict=True)
     ]
     sums = [a + b for a, b in zip(*parts, strict=True)]

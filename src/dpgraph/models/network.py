@@ -44,7 +44,14 @@ class Network(nn.Module):
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
         """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every linear layer."""
-        rows = self.encoder(features[batch.nodes], self.hops, dense)
+        return self.classify(self.encode(batch, features, dense), batch, dense)
+
+    def encode(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """(N, F) -> (n_r, width) states of the deepest rows: functions of each row's own features."""
+        return self.encoder(features[batch.nodes], self.hops, dense)
+
+    def classify(self, states: Tensor, batch: EgoBatch, dense: Dense = apply_layer) -> Tensor:
+        """(n_r, width) -> (B, classes)."""
         for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
-            rows = layer(rows, batch.hops[level], level, dense)
-        return self.decoder(rows, 0, dense)
+            states = layer(states, batch.hops[level], level, dense)
+        return self.decoder(states, 0, dense)

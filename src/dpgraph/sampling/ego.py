@@ -39,6 +39,7 @@ class EgoBatch:
 
     roots: Tensor  # (B,) int64 node ids
     nodes: Tensor  # (n_r,) int64 node ids of the deepest level: the rows of the encoder
+    own: Tensor  # (B,) int64 row of each root itself in the deepest level
     sizes: tuple[np.ndarray, ...]  # per level 0..r, (B,) int64 on the host: rows of each root
     hops: tuple[Hop, ...]  # per level 0..r-1
     places: np.ndarray  # (B,) int64: where each root stands in the batch that was asked for
@@ -52,7 +53,9 @@ class EgoBatch:
         ones = np.ones(self.num_roots, dtype=np.int64)
         alone = torch.arange(self.num_roots + 1, device=self.roots.device)
         hop = Hop(alone, None)
-        return EgoBatch(self.roots, self.roots, (ones,) * len(self.sizes), (hop,) * len(self.hops), self.places)
+        return EgoBatch(
+            self.roots, self.roots, alone[:-1], (ones,) * len(self.sizes), (hop,) * len(self.hops), self.places
+        )
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class EgoTrees:
     row_ptr: tuple[np.ndarray, ...]  # per level 0..r, (R + 1,) host
     entry_ptr: tuple[np.ndarray, ...]  # per level 0..r-1, (R + 1,) host: segment entries of each root
     nodes: Tensor  # rows of the deepest level, node ids
+    own: np.ndarray  # (R,) host, which of its own rows of the deepest level is the root, stored order
     segment_ptr: tuple[Tensor, ...]  # per level 0..r-1, (n_l + 1,)
     columns: tuple[Tensor | None, ...]  # per level 0..r-1, within the root's own rows; None: 0, 1, 2, ...
     chunk_rows: int
@@ -115,7 +119,8 @@ class EgoTrees:
             shift = self._repeat(_offsets(sizes[level + 1])[:-1], entries)
             hops.append(Hop(ptr, self.columns[level][picked] + shift))  # type: ignore[index]
         nodes = self.nodes[self._flat(self.row_ptr[-1][ranks], sizes[-1])]
-        return EgoBatch(self.roots[self._upload(ranks)], nodes, sizes, tuple(hops), places)
+        own = self._upload(_offsets(sizes[-1])[:-1] + self.own[ranks])
+        return EgoBatch(self.roots[self._upload(ranks)], nodes, own, sizes, tuple(hops), places)
 
     def _flat(self, starts: np.ndarray, lengths: np.ndarray) -> Tensor:
         """Positions of the ranges [start, start + length), one after the other."""
@@ -159,12 +164,15 @@ def pack_ego_trees(
     if hops >= 1:
         segment_ptr.append(row_ptr[1])
         columns.append(None)
+    own = np.zeros(len(roots), dtype=np.int64)
     if hops == MAX_HOPS:
         entries_ptr, nodes = _closed_lists(lists, levels[1][1])
         owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[row_ptr[1]]))
         found = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + nodes)
         segment_ptr.append(entries_ptr)
-        columns.append(found - row_ptr[2][owner])
+        within = found - row_ptr[2][owner]
+        columns.append(within)
+        own = within[entries_ptr[row_ptr[1][:-1]]]  # a closed list starts with its owner, and level 1 with the root
     if chunk_rows is None:
         chunk_rows = CHUNK_ROWS_CUDA if device.type == "cuda" else CHUNK_ROWS_CPU
     return EgoTrees(
@@ -174,6 +182,7 @@ def pack_ego_trees(
         row_ptr=row_ptr,
         entry_ptr=tuple(ptr[row_ptr[level]] for level, ptr in enumerate(segment_ptr)),
         nodes=torch.from_numpy(levels[-1][1]).to(device),
+        own=own,
         segment_ptr=tuple(torch.from_numpy(ptr).to(device) for ptr in segment_ptr),
         columns=tuple(None if c is None else torch.from_numpy(c).to(device) for c in columns),
         chunk_rows=chunk_rows,

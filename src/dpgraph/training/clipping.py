@@ -51,16 +51,20 @@ def root_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Ten
     return nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
 
 
-def self_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) cross-entropy with every message left out: a function of the root's own record alone."""
-    return root_losses(network, batch.without_messages(), features, labels, recorder)
-
-
 def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) what the neighbours add: `root_losses` - `self_losses`, so gradients are g_full - g_self."""
-    return root_losses(network, batch, features, labels, recorder) - self_losses(
-        network, batch, features, labels, recorder
-    )
+    """(B,) what the neighbours add: loss of the tree minus loss of the root alone, so gradients are g_full - g_self.
+
+    Both share the encoding of the root, so that the encoder runs once. For the sum of g_self itself use `root_losses`
+    on trees of empty lists: then not even the order of the sum depends on neighbours.
+    """
+    dense = recorder.on(batch)
+    states = network.encode(batch, features, dense)
+    full = network.classify(states, batch, dense)
+    alone = batch.without_messages()
+    own = network.classify(states[batch.own], alone, recorder.on(alone))
+    target = labels[batch.roots]
+    cross_entropy = nn.functional.cross_entropy
+    return cross_entropy(full, target, reduction="none") - cross_entropy(own, target, reduction="none")
 
 
 def clipped_gradient_sum(

@@ -64,8 +64,8 @@ class PrivateStep:
     """Noisy sum of clipped gradients (Algorithms 4 and 5 of Daigavane et al.).
 
     Each of `terms` draws its own batch, independently; noise is added once, to the sum of all of them. One term is
-    DP-GNN or DP-MLP; a self and a neighbour term with two batches is residual clipping. `noise_std` is the standard
-    deviation on that sum (one number, or one per parameter), `divisor` the public m or q N.
+    DP-GNN or DP-MLP; `root_losses` on trees of empty lists and `neighbour_losses` are residual clipping. `noise_std` is
+    the standard deviation on that sum (one number, or one per parameter), `divisor` the public m or q N.
     """
 
     network: Network
