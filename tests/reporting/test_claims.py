@@ -66,6 +66,13 @@ def test_margin_counts_in_points(paper_plan, claim):
     assert claim(paper_plan, "D3", below)["verdict"] == "contradicted"  # 10 points
 
 
+def test_near_the_margin_is_inconclusive(paper_plan, claim):
+    """Far above 0, but not surely above the margin of 15 points."""
+    row = claim(paper_plan, "D3", {"dp-gcn-1": 0.75, "mlp": 0.60, "dp-mlp": 0.60}, std=0.01)
+    assert row["verdict"] == "inconclusive"
+    assert "above 15: p = 0." in row["evidence"]
+
+
 def test_the_largest_budget_decides(paper_plan, claim):
     means = {("dp-gcn-1", 6.0): 0.10, ("dp-gcn-1", 12.0): 0.70, "mlp": 0.60, "dp-mlp": 0.55}
     assert claim(paper_plan, "D1", means)["verdict"] == "reproduced"

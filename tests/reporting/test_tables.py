@@ -117,6 +117,7 @@ def test_latex_is_well_formed(plan, results, tmp_path):
         columns = len(re.search(r"@\{\}(l+r+)@\{\}", text)[1])
         lines = [line for line in inside.splitlines() if line.endswith("\\\\") and "\\multicolumn" not in line]
         assert {line.count("&") for line in lines} == {columns - 1}
+        assert "%" not in without.split("\n", 1)[1]  # the first line is a comment
         outside_math = re.sub(r"\$[^$]*\$", "", without.replace("@{}", ""))
         assert not re.search(r"[_^~#](?!\\textsuperscript)", outside_math.replace("}~", ""))
 
