@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.data import clusters as clusters_module
-from dpgraph.data.clusters import cluster_split, contract, cut, merge_to_ratio, ward_merges
+from dpgraph.data.clusters import cluster_split, contract, cut, merge_to_ratio, ward_distance, ward_merges
 from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph, split_array
 from dpgraph.data.splits import bounds, make_split, random_split, stratified_split
@@ -54,6 +54,8 @@ def test_stratified_split_gives_classes_equal_training_nodes():
     split = stratified_split(labels, (80, 10, 10), "toy")
     assert np.bincount(split).tolist() == [80, 10, 10]
     assert np.bincount(labels[split == TRAIN]).tolist() == [40, 40]
+    larger = stratified_split(np.repeat([0, 1], 500), (80, 10, 10), "toy")
+    assert 30 < (larger[:500] == VALIDATION).sum() < 70  # a draw, not one class after the other
     with pytest.raises(UserError, match="training nodes per class: expected at most 5"):
         stratified_split(np.repeat([0, 1], [95, 5]), (80, 10, 10), "toy")
 
@@ -176,6 +178,18 @@ def test_contraction_joins_each_node_with_its_nearest_neighbour(limit):
     expected = set(zip(group[owner][crossing].tolist(), group[idx][crossing].tolist()))
     found = np.repeat(np.arange(len(means)), np.diff(group_ptr))
     assert set(zip(found.tolist(), group_idx.tolist())) == expected
+
+
+def test_ward_distance_is_the_increase_of_the_sum_of_squares():
+    generator = np.random.default_rng(0)
+    left, right = generator.standard_normal((3, 2)), generator.standard_normal((5, 2))
+
+    def squares(points):
+        return ((points - points.mean(axis=0)) ** 2).sum()
+
+    means, sizes = np.array([left.mean(axis=0), right.mean(axis=0)]), np.array([3.0, 5.0])
+    increase = squares(np.vstack([left, right])) - squares(left) - squares(right)
+    assert np.allclose(ward_distance(means, sizes, np.array([0, 1]), np.array([1, 0])), increase)
 
 
 def test_contraction_of_components_without_edges_stops():

@@ -26,3 +26,7 @@ def test_statistics_of_a_graph_without_edges(graph_of):
     assert found["homophily"] is None
     assert found["within_split"] is None
     assert found["max_degree"] == 0
+
+
+def test_two_unlabelled_neighbours_are_no_agreement(graph_of):
+    assert statistics(graph_of([(0, 1), (1, 2)], [0, 0, 0], labels=[-1, -1, 1]))["homophily"] is None

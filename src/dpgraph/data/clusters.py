@@ -62,7 +62,7 @@ def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int)
     means, sizes = features, np.ones(len(group), dtype=np.float64)
     while len(means) > limit and len(idx):
         owner = owners(ptr)
-        cost = _ward_distance(means, sizes, owner, idx)
+        cost = ward_distance(means, sizes, owner, idx)
         rows = np.flatnonzero(np.diff(ptr))
         nearest = np.lexsort((cost, owner))[ptr[rows]]
         shape = (len(means), len(means))
@@ -76,7 +76,7 @@ def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int)
     return group, means, (ptr, idx)
 
 
-def _ward_distance(means: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def ward_distance(means: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """(E,) increase of the sum of squares by each merge, in pieces that fit in memory."""
     pieces = [
         np.square(means[left[start : start + PIECE]] - means[right[start : start + PIECE]]).sum(axis=1)
