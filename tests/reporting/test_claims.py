@@ -52,7 +52,11 @@ def test_greater_reproduced(paper_plan, claim):
 
 def test_one_data_set_contradicts_a_claim_about_all(paper_plan, claim):
     means = {"dp-gcn-1": {"arxiv": 0.70, "reddit": 0.58}, "mlp": 0.60, "dp-mlp": 0.55}
-    assert claim(paper_plan, "D1", means)["verdict"] == "contradicted"
+    row = claim(paper_plan, "D1", means)
+    assert row["verdict"] == "contradicted"
+    assert re.search(
+        r"reddit, dp-gcn-1 − mlp at .*? −\d\.\d\d points, standard error 0\.\d\d; below 0: p ", row["evidence"]
+    )
 
 
 def test_noise_is_inconclusive(paper_plan, claim):
@@ -70,7 +74,7 @@ def test_near_the_margin_is_inconclusive(paper_plan, claim):
     """Far above 0, but not surely above the margin of 15 points."""
     row = claim(paper_plan, "D3", {"dp-gcn-1": 0.75, "mlp": 0.60, "dp-mlp": 0.60}, std=0.01)
     assert row["verdict"] == "inconclusive"
-    assert "above 15: p = 0." in row["evidence"]
+    assert re.search("(above|below) 15: p = 0.", row["evidence"])
 
 
 def test_the_largest_budget_decides(paper_plan, claim):

@@ -210,9 +210,11 @@ def _decide(comparisons: Comparisons, scope: str) -> Verdict:
 def _sentence(where: str, value: Contrast, margin: float) -> str:
     if value.n < 2:
         return f"{where}: {difference(value.estimate)} points"
-    p = value.p_above(margin)
+    side, p = "above", value.p_above(margin)
+    if value.estimate < margin:
+        side, p = "below", value.p_below(margin)
     shown = "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
-    return f"{where}: {difference(value.estimate)} points, standard error {value.error:.2f}; above {margin:g}: {shown}"
+    return f"{where}: {difference(value.estimate)} points, standard error {value.error:.2f}; {side} {margin:g}: {shown}"
 
 
 def _scope(plan: Plan, artefact: str, test: Greater | GrowingGap, tasks: list[str]) -> str:
@@ -222,7 +224,7 @@ def _scope(plan: Plan, artefact: str, test: Greater | GrowingGap, tasks: list[st
     own = [task.published for task in shown.values() if task.published is not None and not plan.suite.demonstration]
     parts = []
     if foreign:
-        parts.append(f"{ELSEWHERE}: {', '.join(foreign)}")
+        parts.append(f"{ELSEWHERE}: {' / '.join(foreign)}")
     if own:
         parts.append(f"on the paper's data sets {', '.join(own)}")
     if own:
