@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.privacy.evaluate import check_accounting, check_row, evaluate
+from dpgraph.privacy.check import check_accounting, check_row
+from dpgraph.privacy.evaluate import evaluate
 from dpgraph.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.pagerank import gaussian_then_training_epsilon, theorem7_epsilon
 from dpgraph.privacy.relational import coupled_rdp
