@@ -22,12 +22,12 @@ def apply_layer(layer: nn.Linear, rows: Tensor, level: int) -> Tensor:
 
 
 def dense_layers(sizes: list[int], generator: torch.Generator, dtype: torch.dtype) -> nn.ModuleList:
-    """Linear layers sizes[0] -> sizes[1] -> ..., LeCun normal weights and zero biases."""
-    return nn.ModuleList(_lecun_normal(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
+    """Layers sizes[0] -> sizes[1] -> ..."""
+    return nn.ModuleList(lecun_normal(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
 
 
-def _lecun_normal(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
-    """Weights from a normal of variance 1 / d_in, truncated at two standard deviations (as in Flax), bias 0."""
+def lecun_normal(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
+    """A layer with weights of variance 1 / d_in, normal truncated at two standard deviations (as in Flax), bias 0."""
     layer = nn.utils.skip_init(nn.Linear, d_in, d_out, dtype=dtype)
     # 0.8796 is the std of a standard normal truncated at +-2, so that the result has variance 1 / d_in.
     std = 1 / math.sqrt(d_in) / 0.87962566103423978

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.dense import Activation, Dense, apply_layer, dense_layers
+from dpgraph.models.dense import Activation, Dense, apply_layer, lecun_normal
 from dpgraph.sampling.ego import Hop
 
 
@@ -17,7 +17,7 @@ class GcnLayer(nn.Module):
 
     def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
         super().__init__()
-        self.linear = dense_layers([width, width], generator, dtype)[0]
+        self.linear = lecun_normal(width, width, generator, dtype)
         self.activation = activation
 
     def forward(self, rows: Tensor, hop: Hop, level: int, dense: Dense = apply_layer) -> Tensor:
@@ -25,7 +25,7 @@ class GcnLayer(nn.Module):
         return self.update(mean_over_segments(rows, hop), level, dense)
 
     def update(self, mean: Tensor, level: int = 0, dense: Dense = apply_layer) -> Tensor:
-        return mean + self.activation(dense(self.linear, mean, level))  # type: ignore[arg-type]
+        return mean + self.activation(dense(self.linear, mean, level))
 
 
 def mean_over_segments(rows: Tensor, hop: Hop) -> Tensor:
