@@ -11,6 +11,7 @@ min_version("9.0")
 SOURCES = Path(workflow.basedir) / "src"
 sys.path.insert(0, str(SOURCES))
 
+from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.config import parse as parse_config
@@ -18,14 +19,21 @@ from dpgraph.experiments.paths import Paths, artefact_files, artefact_inputs
 from dpgraph.experiments.plan import load_plan
 from dpgraph.experiments.shell import export_interpreter
 from dpgraph.experiments.sources import sources
+from dpgraph.reporting.front_page import front_page
 
 
 configfile: "config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 try:
     CONFIG = parse_config(Config, config, "config")
     PLAN = load_plan(CONFIG, Path(workflow.basedir) / "workflow")
+    DATASETS = {
+        task: entry(PLAN.task(task).dataset) for task in PLAN.suite.tasks
+    }  # refuses unknown ones
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
@@ -33,6 +41,7 @@ except UserError as error:
     os._exit(2)
 
 export_interpreter(SOURCES)
+config["about"] = front_page(PLAN)  # what the report's front page says of the suite
 PATHS = Paths(CONFIG)
 SUITE = PATHS.suite
 CONDA = "../envs/cpu.yaml" if CONFIG.device == "cpu" else "../envs/cuda.yaml"

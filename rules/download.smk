@@ -30,4 +30,4 @@ rule download:
         "Fetch {wildcards.dataset}"
     shell:
         "python -m dpgraph fetch {wildcards.dataset} --out $(dirname {output}) --missing {params.missing}"
-        " --mirrors {params.mirrors:q} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        " --mirrors={params.mirrors:q} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

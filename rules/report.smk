@@ -92,6 +92,7 @@ rule runtimes:
         sources("runtimes"),
         results=PATHS.results,
     output:
+        SUITE / "runtimes.csv",
         report(
             SUITE / "runtimes.html",
             category="claims and runtimes",

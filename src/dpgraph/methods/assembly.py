@@ -84,7 +84,7 @@ def run_loop(job: Job, bench: Bench, step: Step, observe: Observe, sampler: Samp
     return Outcome(
         logits=whole.logits(bench.network, bench.features).cpu().numpy(),
         observations=record.rows,
-        statement=job.mechanism.statement(),
+        statement=job.calibration.statement,
         steps_per_second=record.steps_per_second,
         roots_per_second=record.roots_per_second,
         peak_memory_bytes=record.peak_memory_bytes,

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
+from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import PrivacyStatement
 from dpgraph.privacy.mechanisms import Mechanism
 
@@ -28,9 +29,13 @@ class Job:
     graph: Graph
     cell: Cell
     seed: int
-    mechanism: Mechanism  # closed: noise and steps are known
+    calibration: Calibration  # noise and steps are known
     device: torch.device
     checkpoint: Path | None = None  # where a long run may leave its state; None: nowhere
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
         """Names of the random generator of a role: the same for every method, so that methods are paired by seed."""

@@ -179,7 +179,7 @@ def _train_seed(
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise invalid("device", device, "cpu or auto: this machine has no CUDA device")
     checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
-    job = Job(blind(graph), cell, seed, calibration.mechanism, chosen, checkpoint)
+    job = Job(blind(graph), cell, seed, calibration, chosen, checkpoint)
     steps = calibration.statement.steps
     start = time.monotonic()
 

@@ -74,15 +74,18 @@ def html_text(text: str) -> str:
 
 
 def epsilon(value: float | None) -> str:
-    """Three significant digits; ∞ without privacy; none where nothing is guaranteed.
+    """Three significant digits, rounded up; ∞ without privacy; none where nothing is guaranteed.
 
-    >>> epsilon(7.98214), epsilon(11.997), epsilon(1234.5), epsilon(math.inf), epsilon(math.nan)
-    ('7.98', '12.0', '1230', '∞', 'none')
+    >>> epsilon(7.98214), epsilon(11.997), epsilon(8.0), epsilon(1234.5), epsilon(math.inf), epsilon(math.nan)
+    ('7.99', '12.0', '8.00', '1240', '∞', 'none')
     """
     if value is None or math.isnan(value):
         return "none"
     if math.isinf(value):
         return "∞"
+    if value > 0:
+        unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+        value = math.ceil(value / unit - 1e-9) * unit  # a guarantee is never shown better than it is
     text = f"{value:#.3g}"
     return significant(value) if "e" in text else text.rstrip(".")
 

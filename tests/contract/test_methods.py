@@ -1,0 +1,162 @@
+"""What every method must keep, on a toy graph. A new method is tested by being in methods/."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.data.graph import TEST
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.methods.base import Job
+from dpgraph.methods.registry import method, methods
+from dpgraph.methods.stages import blind, calibration_for
+from dpgraph.privacy.guarantee import PrivacyStatement
+from dpgraph.privacy.mechanisms import mechanism_from
+
+CPU = torch.device("cpu")
+
+
+def cells():
+    """(id, cell) for every method, hops and variant."""
+    for name, found in methods().items():
+        hops = (0,) if "mlp" in name else (1, 2)
+        for hop in hops:
+            for variant in ("rigorous", "published") if found.private else (None,):
+                yield f"{name}-{hop}-{variant or 'none'}", cell(name, hop, variant)
+
+
+def cell(name, hops, variant, **training) -> Cell:
+    value = {
+        "task": {"dataset": "toy"},
+        "method": name,
+        "model": {"architecture": "gcn" if hops else "mlp", "hops": hops, "width": 8},
+        "training": {"learning_rate": 0.05, "sampling_rate": 0.3, "steps": 6, "evaluations": 3, **training},
+        "seeds": [0],
+    }
+    if variant is not None:
+        value["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
+    return parse(Cell, value, "cell")
+
+
+CELLS = dict(cells())
+every_cell = pytest.mark.parametrize("name", CELLS)
+
+
+@cache
+def calibrated(found: Cell, num_train: int):
+    return calibration_for(found, num_train)
+
+
+def run(graph, name, seed=0, device=CPU, observe=lambda step, logits: {"step": step}, found=None):
+    asked = found or CELLS[name]
+    calibration = calibrated(asked, len(graph.train_nodes))
+    job = Job(blind(graph), asked, seed, calibration, device)
+    return method(asked.method).run(job, observe), calibration
+
+
+@every_cell
+def test_same_seed_same_result_and_other_seed_another(toy, name):
+    first, _ = run(toy, name)
+    again, _ = run(toy, name)
+    other, _ = run(toy, name, seed=1)
+    assert np.array_equal(first.logits, again.logits)
+    assert not np.array_equal(first.logits, other.logits)
+    assert first.logits.shape == (toy.num_nodes, toy.num_classes)
+
+
+@every_cell
+def test_test_labels_are_never_read(toy, name):
+    labels = toy.labels.copy()
+    labels[toy.split == TEST] = (labels[toy.split == TEST] + 1) % 3
+    assert np.array_equal(run(toy, name)[0].logits, run(replace(toy, labels=labels), name)[0].logits)
+
+
+def test_blind_hides_test_labels_only(toy):
+    hidden = blind(toy)
+    assert (hidden.labels[toy.split == TEST] == -1).all()
+    assert np.array_equal(hidden.labels[toy.split != TEST], toy.labels[toy.split != TEST])
+
+
+@every_cell
+def test_no_global_generator_is_used(toy, name):
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    run(toy, name)
+    assert torch.equal(torch_state, torch.get_rng_state())
+    assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
+
+
+@every_cell
+def test_statement_says_what_ran(toy, name):
+    outcome, calibration = run(toy, name)
+    statement = outcome.statement
+    assert isinstance(statement, PrivacyStatement)
+    assert statement == calibration.statement
+    assert mechanism_from(statement.mechanism) == calibration.mechanism
+    assert calibration.mechanism.statement() == statement
+    if method(CELLS[name].method).private:
+        assert outcome.notes["edge_lists"] == statement.sampler
+        assert outcome.notes["batches"] == statement.batches
+        variant = CELLS[name].privacy.variant
+        guarantee = getattr(statement, variant)
+        assert guarantee.epsilon is not None
+        assert 5.5 < guarantee.epsilon <= 6.0
+        if variant == "published":
+            assert statement.rigorous.epsilon is None
+            assert statement.rigorous.reason
+    else:
+        assert statement.published.epsilon == statement.rigorous.epsilon == float("inf")
+
+
+@every_cell
+def test_observations_come_at_the_asked_points(toy, name):
+    seen = []
+
+    def observe(step, logits):
+        seen.append((step, logits.copy()))
+        return {"step": step}
+
+    outcome, _ = run(toy, name, observe=observe)
+    assert [step for step, _ in seen] == [2, 4, 6]
+    assert np.array_equal(seen[-1][1], outcome.logits)
+    assert [row["step"] for row in outcome.observations] == [2, 4, 6]
+
+
+@every_cell
+def test_more_steps_need_more_noise_or_nothing(toy, name):
+    if not method(CELLS[name].method).private:
+        assert calibration_for(CELLS[name], 40).statement.noise_std_over_clip is None
+        return
+    longer = CELLS[name].model_copy(update={"training": CELLS[name].training.model_copy(update={"steps": 60})})
+    few, many = calibration_for(CELLS[name], 40), calibration_for(longer, 40)
+    assert many.statement.noise_std_over_clip > few.statement.noise_std_over_clip
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if "none" not in name])
+def test_noise_reaches_the_parameters(toy, name):
+    """Two epsilons, same seed: the same noise direction at another scale, so the results must differ."""
+    privacy = CELLS[name].privacy.model_copy(update={"epsilon": 60.0})
+    loose = CELLS[name].model_copy(update={"privacy": privacy})
+    assert not np.array_equal(run(toy, name)[0].logits, run(toy, name, found=loose)[0].logits)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@every_cell
+def test_cpu_and_gpu_agree(toy, name):
+    """Same parameters and batches; noise differs between devices, so private runs are compared in shape only."""
+    cpu, gpu = run(toy, name)[0], run(toy, name, device=torch.device("cuda"))[0]
+    assert gpu.logits.shape == cpu.logits.shape
+    if not method(CELLS[name].method).private:
+        assert np.allclose(cpu.logits, gpu.logits, atol=1e-3)
+
+
+def test_unknown_method_is_one_line():
+    with pytest.raises(UserError, match=r"method=magic: expected one of dp-gnn, dp-mlp, gnn, mlp"):
+        method("magic")
+    with pytest.raises(UserError, match="privacy=None"):
+        calibration_for(CELLS["dp-gnn-1-rigorous"].model_copy(update={"privacy": None}), 40)
+    with pytest.raises(UserError, match="batch_size=50: expected"):
+        calibration_for(cell("gnn", 1, None, sampling_rate=None, batch_size=50), 40)

@@ -1,0 +1,178 @@
+"""The workflow from download to report on a tiny suite. One worker runs these in order: they share one finished run."""
+
+import json
+import os
+import time
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+
+def test_everything_is_there(finished):
+    results = finished.folder / "results/tiny"
+    for name in (
+        *(f"tables/daigavane/{table}.{suffix}" for table in ("table1", "table7") for suffix in ("csv", "md", "tex")),
+        *(f"figures/daigavane/fig2.{suffix}" for suffix in ("pdf", "svg", "png")),
+        "claims.csv",
+        "results.parquet",
+        "report.html",
+        "runtimes.html",
+    ):
+        assert (results / name).stat().st_size > 100, name
+    assert not list((finished.folder / "results").glob("[!t]*"))
+
+
+def test_results_carry_both_epsilons_and_what_did_not_run(finished):
+    results = pd.read_parquet(finished.folder / "results/tiny/results.parquet")
+    final = results[results.final & (results.metric == "accuracy/test")]
+    rigorous = final[final.variant == "rigorous"]
+    assert (rigorous.eps_rigorous <= rigorous.epsilon_target).all()
+    assert rigorous.eps_published.notna().all()
+    published = final[final.variant == "published"]
+    assert published.eps_rigorous.isna().all()
+    assert (published.eps_rigorous_reason.str.len() > 0).all()
+    assert (final[final.variant == "none"].eps_rigorous == float("inf")).all()
+    assert (final.groupby("cell").size() == 2).all()
+    missing = results[results.status == "not run"]
+    assert set(missing.dataset) == {"ogbn-arxiv"}
+    assert missing.reason.str.contains("data not available").all()
+
+
+def test_tables_say_what_did_not_run_and_show_published_values(finished):
+    table = pd.read_csv(finished.folder / "results/tiny/tables/daigavane/table1.csv")
+    arxiv = table[table.dataset == "ogbn-arxiv"]
+    assert arxiv.published_value.tolist() == [55.236]  # MLP, Table 1 of the paper
+    assert arxiv.status.tolist() == ["not run"]
+    text = (finished.folder / "results/tiny/tables/daigavane/table1.md").read_text()
+    assert "not run" in text
+    assert "none" in text
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.jobs() == {}
+
+
+def test_forcing_a_stage_reruns_what_depends_on_it_and_nothing_else(finished):
+    jobs = finished.jobs("--forcerun", "train")
+    assert set(jobs) == {"train", "aggregate", "table", "figure", "claims", "runtimes", "report", "all", "total"}
+    assert jobs["train"] == 8
+    assert jobs["table"] == 1  # table 7 describes data sets and depends on no training
+    assert set(finished.jobs("--forcerun", "figure")) == {"figure", "report", "all", "total"}
+
+
+def test_single_targets(finished):
+    target = finished.folder / "results/tiny/tables/daigavane/table7.csv"
+    before = target.read_text()
+    target.unlink()
+    assert set(finished.jobs("results/tiny/tables/daigavane/table7.csv")) == {"table", "total"}
+    run = finished.snakemake("results/tiny/tables/daigavane/table7.csv")
+    assert run.returncode == 0, run.stderr
+    assert target.read_text() == before
+    assert finished.snakemake().returncode == 0
+
+
+def test_named_targets_are_known(finished):
+    for target in ("tables", "figures", "claims", "report", "data", "cells"):
+        assert finished.jobs(target) == {}
+
+
+def test_one_more_seed_keeps_the_trained_ones(finished):
+    cell = next((finished.folder / "results/tiny/cells").glob("*mlp-0hop-*"))
+    before = (cell / "seed=0.json").stat().st_mtime_ns
+    target = str((cell / "result.json").relative_to(finished.folder))
+    run = finished.snakemake("seeds=3", target)
+    assert run.returncode == 0, run.stderr
+    assert (cell / "seed=0.json").stat().st_mtime_ns == before
+    assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 3
+    assert finished.snakemake().returncode == 0
+
+
+def test_a_hyper_parameter_reruns_its_cells_only(finished):
+    suite = finished.folder / "workflow/suites/tiny.yaml"
+    text = suite.read_text()
+    rule = "      - {methods: [dp-mlp], set: {training: {learning_rate: 0.03}}}\n    artefacts:"
+    suite.write_text(text.replace("    artefacts:", rule, 1))
+    try:
+        jobs = finished.jobs()
+        assert jobs["train"] == 1
+        assert "calibrate" not in jobs  # the noise does not depend on the learning rate
+        assert "preprocess" not in jobs
+    finally:
+        suite.write_text(text)
+        old = time.time() - 3600
+        os.utime(suite, (old, old))
+
+
+def test_a_changed_source_retrains(finished, tmp_path):
+    jobs = finished.jobs("--forcerun", "preprocess")
+    assert {"preprocess", "calibrate", "train"} <= set(jobs)
+    assert "download" not in jobs
+
+
+def test_no_download_is_asked_for_twice_but_a_new_mirror_is_tried(finished, tmp_path):
+    (tmp_path / "mirror").mkdir()
+    run = finished.snakemake("-n", DPGRAPH_MIRROR=str(tmp_path / "mirror"))
+    lines = (run.stdout + run.stderr).splitlines()
+    fetched = [line for line in lines if "Fetch " in line]
+    assert len(fetched) == 1  # ogbn-arxiv was nowhere to be had; the demo graph stays
+    assert "ogbn-arxiv" in fetched[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sede=3"], "error: config: sede=3: unknown key"),
+        (["seeds=0"], "error: config: seeds=0: expected greater than or equal to 1"),
+        (["papers=[nope]"], "error: papers=nope: expected one of daigavane (suite tiny)"),
+    ],
+)
+def test_bad_config_is_one_line_and_status_2(workflow, arguments, message):
+    run = workflow.snakemake(*arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (workflow.folder / "results").exists()
+
+
+def test_bad_suites_are_one_line_and_status_2(workflow):
+    run = workflow.snakemake(suite="nope")
+    assert run.returncode == 2
+    assert "error: suite=nope: expected one of cpu, demo, paper, tiny" in run.stderr
+    path = workflow.folder / "workflow/suites/tiny.yaml"
+    text = path.read_text()
+    for old, new, message in (
+        ("max_degree: 3", "max_degree: 0", "privacy.max_degree=0: expected greater than or equal to 1"),
+        ("sampling_rate: 0.1", "sampling_rate: 1.5", "training.sampling_rate=1.5: expected less than or equal to 1"),
+        ("epsilons: [12]", "epsilons: [-1]", "expected greater than 0"),
+        ("dataset: ogbn-arxiv", "dataset: ogbn-xarviv", "ogbn-xarviv: expected one of"),
+    ):
+        path.write_text(text.replace(old, new))
+        run = workflow.snakemake("-n")
+        assert run.returncode == 2, message
+        assert message in run.stderr
+        assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("suite", ["demo", "cpu", "paper"])
+def test_the_real_suites_expand(workflow, suite):
+    jobs = workflow.jobs(suite=suite)
+    assert jobs["train"] > 50
+    assert jobs["report"] == 1
+
+
+@pytest.mark.real_data
+def test_real_data_from_a_mirror(workflow):
+    mirror = os.environ.get("DPGRAPH_MIRROR")
+    if not mirror:
+        pytest.skip("DPGRAPH_MIRROR is not set: no real data to run on")
+    path = workflow.folder / "workflow/suites/tiny.yaml"
+    text = path.read_text().replace("{dataset: demo-sbm}", "{dataset: cora, split: train-rest}")
+    path.write_text(text.replace("{dataset: demo-sbm, setting: disjoint}", "{dataset: cora, setting: disjoint}"))
+    run = workflow.snakemake("tables", DPGRAPH_MIRROR=mirror)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    table = pd.read_csv(workflow.folder / "results/tiny/tables/daigavane/table1.csv")
+    cora = table[table.dataset == "cora"]
+    assert (cora.n == 2).all()
+    assert (cora.status == "ok").all()
