@@ -103,3 +103,11 @@ def test_private_pagerank() -> None:
     assert gaussian_then_training_epsilon(70, noise, 1, 0.25, 7.42, 400, 1e-3) == pytest.approx(8, rel=0.01)
     with_laplace = theorem7_epsilon(70, 4, 0.02, 1e-5, eps_laplace=0.02)
     assert with_laplace > theorem7_epsilon(70, 4, 0.02, 1e-5) > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_theorem_1_at_extreme_noise() -> None:
+    """Tiny noise overflows nothing; huge noise keeps its digits: gamma is about alpha E(rho / R)^2 / (2 lambda^2)."""
+    assert np.all(np.isfinite(theorem1_rdp(20, 18, 15, 1e-3, (2.0, 9.9))))
+    second_moment = sum(w * (i / 2) ** 2 for i, w in ((0, 1 / 3), (1, 2 / 3)))
+    assert theorem1_rdp(3, 1, 2, 1e7, (2.0,))[0] == pytest.approx(2 * second_moment / 2e14, rel=1e-6)

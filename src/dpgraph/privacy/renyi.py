@@ -101,7 +101,7 @@ def theorem1_rdp(
     alpha = np.asarray(orders)[:, None]
     exponents = alpha * (alpha - 1) * (drawn / affected_roots) ** 2 / (2 * noise_multiplier**2)
     # ln E exp(x) = ln(1 + E(exp(x) - 1)) keeps its digits where the noise is large and x tiny.
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         small = np.log1p((np.exp(log_weights) * np.expm1(exponents)).sum(axis=1))
     large = logsumexp(log_weights + exponents, axis=1)
     return np.where(exponents.max(axis=1) < 1, small, large) / (alpha[:, 0] - 1)
