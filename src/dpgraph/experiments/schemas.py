@@ -8,9 +8,10 @@ from pathlib import Path
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Experiment, Suite
+from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import write_text
 
-MODELS = {"config": Config, "suite": Suite, "experiment": Experiment, "cell": Cell}
+MODELS: dict[str, type[Frozen]] = {"config": Config, "suite": Suite, "experiment": Experiment, "cell": Cell}
 
 
 def schema_text(name: str) -> str:
