@@ -188,8 +188,8 @@ def test_algorithm_1_is_not_stable_but_the_stable_sampler_is(graph_of):
 
 
 def test_algorithm_1_keeps_entries_with_its_probability_and_drops_crowded_nodes(graph_of):
-    """20 roots list 3,000 nodes: Bin(20, K / 40) entries stay, none if more than K."""
-    roots, targets, k = 20, 3000, 4
+    """20 roots list 20,000 nodes: Bin(20, K / 40) entries stay, none if more than K."""
+    roots, targets, k = 20, 20_000, 4
     lists = dict.fromkeys(range(roots), range(roots, roots + targets))
     graph = graph_of(roots + targets, lists, range(roots))
     result = sample_edge_lists(graph, np.arange(roots), k, np.random.default_rng(0))

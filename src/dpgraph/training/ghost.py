@@ -145,10 +145,11 @@ def _width_class(sizes: np.ndarray) -> np.ndarray:
 
 def _interleave(parts: list[LayerRows]) -> LayerRows:
     """Rows of several calls of one layer, brought together root by root."""
+    sizes = np.sum([part.sizes for part in parts], axis=0)
+    if np.all(sizes == len(parts)):  # one row of each call for each root
+        inputs = torch.stack([part.inputs for part in parts], 1).flatten(0, 1)
+        return LayerRows(inputs, torch.stack([part.gradients for part in parts], 1).flatten(0, 1), sizes)
     owners = np.concatenate([np.repeat(np.arange(len(part.sizes)), part.sizes) for part in parts])
     order = torch.from_numpy(np.argsort(owners, kind="stable")).to(parts[0].inputs.device)
-    return LayerRows(
-        torch.cat([part.inputs for part in parts])[order],
-        torch.cat([part.gradients for part in parts])[order],
-        np.sum([part.sizes for part in parts], axis=0),
-    )
+    inputs = torch.cat([part.inputs for part in parts])[order]
+    return LayerRows(inputs, torch.cat([part.gradients for part in parts])[order], sizes)
