@@ -13,7 +13,8 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
 from dpgraph.methods.base import Job
 from dpgraph.methods.registry import method, methods
-from dpgraph.methods.stages import blind, calibration_for
+from dpgraph.methods.stages import blind
+from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.guarantee import PrivacyStatement
 from dpgraph.privacy.mechanisms import mechanism_from
 
@@ -48,7 +49,7 @@ every_cell = pytest.mark.parametrize("name", CELLS)
 
 @cache
 def calibrated(found: Cell, num_train: int):
-    return calibration_for(found, num_train)
+    return calibrate(found, num_train)
 
 
 def run(graph, name, seed=0, device=CPU, observe=lambda step, logits: {"step": step}, found=None):
@@ -128,10 +129,10 @@ def test_observations_come_at_the_asked_points(toy, name):
 @every_cell
 def test_more_steps_need_more_noise_or_nothing(toy, name):
     if not method(CELLS[name].method).private:
-        assert calibration_for(CELLS[name], 40).statement.noise_std_over_clip is None
+        assert calibrate(CELLS[name], 40).statement.noise_std_over_clip is None
         return
     longer = CELLS[name].model_copy(update={"training": CELLS[name].training.model_copy(update={"steps": 60})})
-    few, many = calibration_for(CELLS[name], 40), calibration_for(longer, 40)
+    few, many = calibrate(CELLS[name], 40), calibrate(longer, 40)
     assert many.statement.noise_std_over_clip > few.statement.noise_std_over_clip
 
 
@@ -157,6 +158,6 @@ def test_unknown_method_is_one_line():
     with pytest.raises(UserError, match=r"method=magic: expected one of dp-gnn, dp-mlp, gnn, mlp"):
         method("magic")
     with pytest.raises(UserError, match="privacy=None"):
-        calibration_for(CELLS["dp-gnn-1-rigorous"].model_copy(update={"privacy": None}), 40)
+        calibrate(CELLS["dp-gnn-1-rigorous"].model_copy(update={"privacy": None}), 40)
     with pytest.raises(UserError, match="batch_size=50: expected"):
-        calibration_for(cell("gnn", 1, None, sampling_rate=None, batch_size=50), 40)
+        calibrate(cell("gnn", 1, None, sampling_rate=None, batch_size=50), 40)

@@ -11,7 +11,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
 from dpgraph.files import write_json
-from dpgraph.methods import stages
+from dpgraph.methods import registry
 from dpgraph.methods.stages import calibrate_cell, train_cell
 from dpgraph.training.loop import Diverged
 from tests.contract.conftest import toy_graph
@@ -107,29 +107,27 @@ def test_divergence_is_a_result(folder, tmp_path):
 def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
     class Hungry:
         private = False
-        mechanism = staticmethod(stages.method("gnn").mechanism)
 
         def run(self, job, observe):
             raise MemoryError("no room")
 
-    monkeypatch.setattr(stages, "method", lambda name: Hungry())
+    monkeypatch.setattr(registry, "method", lambda name: Hungry())
     record = train_cell(toy_cell("gnn", 1, None), tmp_path / "out", folder, device="cpu")
     assert (record.status, record.reason) == ("failed", "out of memory: no room")
 
 
 def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch):
-    real = stages.method("gnn")
+    real = registry.method("gnn")
 
     class Half:
         private = False
-        mechanism = staticmethod(real.mechanism)
 
         def run(self, job, observe):
             if job.seed == 1:
                 raise Diverged(3)
             return real.run(job, observe)
 
-    monkeypatch.setattr(stages, "method", lambda name: Half())
+    monkeypatch.setattr(registry, "method", lambda name: Half())
     record = train_cell(with_seeds(toy_cell("gnn", 1, None), 0, 1), tmp_path / "out", folder, device="cpu")
     assert record.status == "ok"
     assert [seed.status for seed in record.seeds] == ["ok", "failed"]

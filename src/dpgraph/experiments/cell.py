@@ -111,6 +111,10 @@ class Training(Frozen):
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
     evaluations: Annotated[int, Field(ge=1, description="Points of the learning curve, the last step included")] = 1
+    max_degree: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="K of a method without privacy, whose lists are then sampled by Algorithm 1; null: whole lists",
+    )
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Training:
@@ -168,6 +172,11 @@ class Cell(Frozen):
                 self.privacy.noise_multiplier is not None,
                 self.training.steps != "max",
             ]
+            if self.training.max_degree is not None:
+                raise ValueError(
+                    f"training.max_degree={self.training.max_degree}: expected null with privacy, whose K is "
+                    "privacy.max_degree"
+                )
             if sum(given) != 2:
                 raise ValueError(
                     f"epsilon={self.privacy.epsilon}, noise_multiplier={self.privacy.noise_multiplier}, "

@@ -179,8 +179,4 @@ def _published_part(
 ) -> dict[str, dict[str, object]]:
     if task.published is None or table not in row.published:
         raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
-    part = published.hyperparameters(experiment.published, table, row.published[table]["model"], task.published)
-    if "privacy" not in row.set:
-        # K of a non-private row caps its lists too; this baseline uses them whole, which can only help it
-        part.pop("privacy")
-    return part
+    return published.hyperparameters(experiment.published, table, row.published[table]["model"], task.published)

@@ -58,5 +58,5 @@ def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[st
     if row["noise_multiplier"]:
         part["privacy"]["noise_multiplier"] = float(row["noise_multiplier"])
     if row["K"] and "MLP" not in model:
-        part["privacy"]["max_degree"] = int(row["K"])
+        part["privacy" if model.startswith("DP-") else "training"]["max_degree"] = int(row["K"])
     return part

@@ -56,12 +56,13 @@ class Outcome:
 
 
 class Method(Protocol):
-    """The first line of its docstring is what `python -m dpgraph list methods` shows."""
+    """A class per method; the first line of its docstring is what `python -m dpgraph list methods` shows.
+
+    Its mechanism is that of the cell (privacy/for_cell.py), solved before it runs. The name of a private method starts
+    with "dp-".
+    """
 
     private: bool
-
-    def mechanism(self, cell: Cell, num_train: int) -> Mechanism:
-        """The cell's mechanism, with what the cell leaves open (noise or steps) None."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""

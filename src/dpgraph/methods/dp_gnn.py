@@ -6,16 +6,16 @@ import numpy as np
 import torch
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Privacy
+from dpgraph.experiments.cell import Privacy
 from dpgraph.methods.assembly import Bench, fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, PoissonTrees
+from dpgraph.privacy.mechanisms import FixedBatchTrees, PoissonTrees
 from dpgraph.randomness import entropy, numpy_generator
 from dpgraph.sampling.batches import PoissonSampler
-from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists, stable_edge_lists
+from dpgraph.sampling.edge_lists import empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.training.clipping import gradient_norms
+from dpgraph.training.loop import Diverged
 from dpgraph.training.steps import ClippedTerm, PrivateStep
 
 
@@ -28,9 +28,6 @@ class DpGnn:
     """
 
     private = True
-
-    def mechanism(self, cell: Cell, num_train: int) -> Mechanism:
-        return mechanism_for(cell, num_train)
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         privacy = job.cell.privacy
@@ -45,7 +42,7 @@ class DpGnn:
     def _rigorous(self, job: Job, observe: Observe, mechanism: PoissonTrees, privacy: Privacy) -> Outcome:
         bench = set_up(job)
         roots = job.graph.train_nodes
-        lists, ran = _no_lists(job), "none"
+        lists, ran = empty_edge_lists(job.graph), "none"
         if mechanism.max_degree is not None and mechanism.list_cap is not None:
             key = entropy(*job.names("edge lists")) % 2**63  # public: it depends on names only
             lists = stable_edge_lists(job.graph, roots, mechanism.max_degree, mechanism.list_cap, key)
@@ -60,7 +57,7 @@ class DpGnn:
     def _published(self, job: Job, observe: Observe, mechanism: FixedBatchTrees, privacy: Privacy) -> Outcome:
         bench = set_up(job)
         roots = job.graph.train_nodes
-        lists, ran = _no_lists(job), "none"
+        lists, ran = empty_edge_lists(job.graph), "none"
         if mechanism.max_degree is not None:
             lists = sample_edge_lists(
                 job.graph, roots, mechanism.max_degree, numpy_generator(*job.names("edge lists"))
@@ -95,10 +92,6 @@ def _private_step(bench: Bench, term: ClippedTerm, std: float | list[float], div
     )
 
 
-def _no_lists(job: Job) -> EdgeLists:
-    return EdgeLists(np.zeros(job.graph.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
-
-
 def _noise(mechanism: PoissonTrees | FixedBatchTrees) -> float:
     """Noise std over clip norm, the one that the accountant used."""
     value = mechanism.noise_std_over_clip
@@ -114,7 +107,10 @@ def _percentiles(bench: Bench, trees: EgoTrees, num_roots: int, percentile: floa
     rigorous epsilon.
     """
     norms = gradient_norms(bench.network, trees, np.arange(num_roots), bench.features, bench.labels)
-    values = torch.quantile(norms.double(), percentile / 100, dim=0)
+    finite = norms[torch.isfinite(norms).all(1)].double()
+    if len(finite) == 0:
+        raise Diverged(0)
+    values = torch.quantile(finite, percentile / 100, dim=0)
     # a group whose gradients all vanish would be clipped at 0 and never move
     return {name: max(float(value), 1e-12) for name, value in zip(bench.network.groups, values, strict=True)}
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.mechanisms import Mechanism
-from dpgraph.sampling.edge_lists import full_edge_lists
+from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.edge_lists import full_edge_lists, sample_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.steps import PlainStep
 
@@ -17,15 +15,15 @@ class Gnn:
 
     private = False
 
-    def mechanism(self, cell: Cell, num_train: int) -> Mechanism:
-        return mechanism_for(cell, num_train)
-
     def run(self, job: Job, observe: Observe) -> Outcome:
-        """Lists hold training and other nodes alike, uncut: the paper caps them at K here too, which can only hurt."""
+        """Whole lists, or with `training.max_degree` lists sampled by Algorithm 1, as the paper does here too."""
         bench = set_up(job)
         roots = job.graph.train_nodes
         sampler = fixed_size_sampler(job.cell, len(roots))
-        trees = pack_ego_trees(full_edge_lists(job.graph, roots), roots, job.cell.model.hops, job.device)
+        lists, cap = full_edge_lists(job.graph, roots), job.cell.training.max_degree
+        if cap is not None:
+            lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))
+        trees = pack_ego_trees(lists, roots, job.cell.model.hops, job.device)
         step = PlainStep(
             bench.network, bench.optimizer, trees, bench.features, bench.labels, sampler, bench.batches
         )  # fmt: skip

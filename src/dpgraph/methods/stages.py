@@ -27,8 +27,8 @@ from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation
 from dpgraph.methods.evaluator import evaluate, predictions
-from dpgraph.methods.registry import method
-from dpgraph.privacy.calibration import Calibration, calibrated
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.for_cell import calibrate, mechanism_for
 
 log = logging.getLogger("dpgraph")
 
@@ -40,20 +40,9 @@ def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    calibration = calibration_for(cell, len(graph.train_nodes))
+    calibration = calibrate(cell, len(graph.train_nodes))
     calibration.write(out)
     log.info("%s: %s", cell.calibration_key, describe(calibration))
-
-
-def calibration_for(cell: Cell, num_train: int) -> Calibration:
-    """Close the noise, or the steps, that the cell leaves open, under the accountant of its variant."""
-    mechanism = method(cell.method).mechanism(cell, num_train)
-    if cell.privacy is None:
-        return calibrated(mechanism, None, "rigorous", None)
-    unknown = None
-    if cell.privacy.epsilon is not None:
-        unknown = "steps" if cell.training.steps == "max" else "noise"
-    return calibrated(mechanism, cell.privacy.epsilon, cell.privacy.variant, unknown)  # type: ignore[arg-type]
 
 
 def describe(calibration: Calibration) -> str:
@@ -122,9 +111,9 @@ def _write(out: Path, record: CellRecord) -> CellRecord:
 def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
     num_train = len(graph.train_nodes)
     if path is None:
-        return calibration_for(cell, num_train)
+        return calibrate(cell, num_train)
     calibration = Calibration.read(path)
-    asked = method(cell.method).mechanism(cell, num_train).model_dump()
+    asked = mechanism_for(cell, num_train).model_dump()
     solved = calibration.mechanism.model_dump()
     for name, value in asked.items():
         if value is not None and solved.get(name) != value:
@@ -172,6 +161,7 @@ def _train_seed(
 ) -> None:
     import torch
 
+    from dpgraph.methods.registry import method
     from dpgraph.training.loop import Diverged
 
     graph = load_graph(graph_folder)

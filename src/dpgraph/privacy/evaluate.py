@@ -18,8 +18,8 @@ from dpgraph.privacy.renyi import (
     moments_epsilon,
     theorem1_epsilon,
     theorem1_rdp,
-    tree_size,
 )
+from dpgraph.privacy.trees import tree_size
 
 Parameters = Mapping[str, Any]
 ORDERS: dict[str, Orders] = {

@@ -10,8 +10,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.privacy.calibration import MAX_STEPS, Calibration, calibrated
 from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, NonPrivate, PoissonTrees
 
-NON_PRIVATE = ("gnn", "mlp")
-PRIVATE_PREFIX = "dp-"
+PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
 
 
 def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
@@ -22,7 +21,7 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
     if training.batch_size is not None and training.batch_size > num_train:
         raise invalid("batch_size", training.batch_size, f"at most the number of training nodes, {num_train}")
     steps = None if training.steps == "max" else training.steps
-    if privacy is not None and cell.method in NON_PRIVATE:
+    if privacy is not None and not cell.method.startswith(PRIVATE_PREFIX):
         raise invalid("privacy", "given", f"none for the method {cell.method}")
     if privacy is None:
         if cell.method.startswith(PRIVATE_PREFIX):

@@ -7,16 +7,17 @@ accountants evaluate it. `kind` tells the classes apart. Proofs: docs/privacy.md
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
-from dpgraph.privacy.composition import composed_epsilon
-from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair
 from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
-from dpgraph.privacy.renyi import poisson_gaussian_epsilon, theorem1_epsilon, tree_size
+from dpgraph.privacy.trees import tree_size
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.double_mixture import MixturePair
 
 PUBLIC_SETTINGS = (
     "the number of roots, the clip norm and all hyper-parameters are public and not tuned on the private data"
@@ -141,10 +142,14 @@ class PoissonTrees(_Steps):
     @property
     def dominating_pair(self) -> MixturePair:
         """Of one step, in units of the clip norm."""
+        from dpgraph.privacy.double_mixture import affected_roots_pair
+
         _, noise = self._closed()
         return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
 
     def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.composition import composed_epsilon
+
         steps, _ = self._closed()
         assumptions: tuple[str, ...] = (PUBLIC_SETTINGS, RELEASED_ONLY)
         if self.hops:
@@ -165,6 +170,8 @@ class PoissonTrees(_Steps):
 
     def published(self) -> Guarantee:
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        from dpgraph.privacy.renyi import theorem1_epsilon
+
         steps, noise = self._closed()
         if self.hops == 0:
             return _published_mlp(self.sampling_rate, noise, steps, self.delta)
@@ -224,6 +231,8 @@ class FixedBatchTrees(_Steps):
         return 2 * self.affected_roots * self.noise_multiplier if self.hops else self.noise_multiplier
 
     def published(self) -> Guarantee:
+        from dpgraph.privacy.renyi import theorem1_epsilon
+
         steps, noise = self._closed()
         if self.hops == 0:
             return _published_mlp(self.batch_size / self.num_roots, noise, steps, self.delta)
@@ -337,6 +346,8 @@ def _check_tree(hops: int, max_degree: int | None) -> None:
 
 
 def _published_mlp(rate: float, noise: float, steps: int, delta: float) -> Guarantee:
+    from dpgraph.privacy.renyi import poisson_gaussian_epsilon
+
     return Guarantee(
         mode="published",
         accountant="Poisson-subsampled Gaussian, RDP orders 1.1 to 199.9, as in the released code for DP-MLP",

@@ -81,11 +81,6 @@ def moments_epsilon(rate: float, noise_multiplier: float, steps: int, delta: flo
     return epsilon_from_rdp(orders, rdp, delta, "classic")
 
 
-def tree_size(max_degree: int, hops: int) -> int:
-    """N(K, r) = sum of K^i over i = 0..r: nodes of a tree of depth r; also the roots one node can reach."""
-    return sum(max_degree**depth for depth in range(hops + 1))
-
-
 @lru_cache(maxsize=256)
 def theorem1_rdp(
     num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, orders: Orders = GNN_ORDERS
