@@ -47,7 +47,9 @@ class Config(Frozen):
         return " ".join(shlex.quote(item) for item in self._items())
 
     def _items(self) -> list[str]:
-        return [f"{name}={json.dumps(value)}" for name, value in self.model_dump(mode="json").items()]
+        # null is what an absent key means, and Snakemake reads it as a text
+        values = self.model_dump(mode="json", exclude_none=True)
+        return [f"{name}={json.dumps(value)}" for name, value in values.items()]
 
 
 def parse(model: type[M], value: Any, where: str) -> M:
