@@ -41,6 +41,13 @@ def test_more_seeds_keep_the_cells():
     assert {len(cell.seeds) for cell in many.cells.values()} == {7}
 
 
+def test_rules_do_not_override_what_makes_a_row():
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    optimizers = {entry.method_id: entry.cell.training.optimizer for entry in plan.entries}
+    assert optimizers["dp-gcn-1-sgd"] == optimizers["dp-gcn-1-sgd-published"] == "sgd"
+    assert optimizers["dp-gcn-1"] == "adam"
+
+
 def test_artefacts_can_be_chosen():
     plan = load_plan(Config(suite="demo", artefacts=("daigavane/fig2",)), WORKFLOW)
     assert list(plan.artefacts) == ["daigavane/fig2"]

@@ -17,7 +17,8 @@ class MethodRow(Frozen):
     label: str
     method: str = Field(description="Name in methods/: gnn, mlp, dp-gnn, dp-mlp")
     set: dict[str, Any] = Field(
-        default_factory=dict, description="Part of a cell: model, training and privacy, merged under the suite's rules"
+        default_factory=dict,
+        description="What makes the row this method: a part of a cell that no rule of a suite overrides",
     )
     published: dict[Id, dict[str, str]] = Field(
         default_factory=dict,

@@ -150,7 +150,7 @@ def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: 
     experiment = plan.experiments[paper]
     row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
     where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-    layers: list[Mapping[str, Any]] = [experiment.defaults, row.set]
+    layers: list[Mapping[str, Any]] = [experiment.defaults]
     for rule in plan.suite.papers[paper].rules:
         if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
             continue
@@ -159,7 +159,7 @@ def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: 
         if rule.hyperparameter_table is not None:
             layers.append(_published_part(experiment, row, rule.hyperparameter_table, suite_task, where))
         layers.append(rule.set)
-    base = merged(*layers)
+    base = merged(*layers, row.set)
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
