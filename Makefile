@@ -18,7 +18,7 @@ paper: setup
 	@echo "$(CURDIR)/results/paper/report.html"
 
 test: setup
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist loadgroup
 
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .

@@ -10,12 +10,12 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Training
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
-from dpgraph.sampling.edge_lists import empty_edge_lists, full_edge_lists
-from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
+from dpgraph.sampling.ego import closed_hop, pack_ego_trees
 from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient, make_optimizer
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
+from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, WholeGraphStep
 
 SGD = Training(optimizer="sgd", learning_rate=0.5, batch_size=10, steps=1)
 
@@ -179,3 +179,41 @@ def test_plain_step_descends_the_mean_loss(graph, make_network):
     assert PlainStep(network, optimizer, trees, features, labels, sampler, numpy_generator("batches"))() == 20
     for p, e in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(p.detach(), e, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, hops):
+    """Message passing over all nodes at once against one tree per root, in float64."""
+    whole = EdgeLists(graph.out_ptr, graph.out_idx)
+    roots = graph.train_nodes
+    features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
+    sampler = FixedSizeSampler(len(roots), 8)
+    found = []
+    for build in (
+        lambda network, optimizer: PlainStep(
+            network,
+            optimizer,
+            pack_ego_trees(whole, roots, hops),
+            features,
+            labels,
+            sampler,
+            numpy_generator("batches"),
+        ),
+        lambda network, optimizer: WholeGraphStep(
+            network,
+            optimizer,
+            closed_hop(whole),
+            torch.from_numpy(roots),
+            features,
+            labels,
+            sampler,
+            numpy_generator("batches"),
+        ),
+    ):
+        network = make_network(hops)
+        step = build(network, make_optimizer(network.parameters(), SGD))
+        for _ in range(3):
+            assert step() == 8
+        found.append(copies(network))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)

@@ -212,6 +212,12 @@ def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
     return owner * np.int64(lists.num_nodes) + level[1]
 
 
+def closed_hop(lists: EdgeLists, device: str | torch.device = "cpu") -> Hop:
+    """Every node over itself and its list, by node id: one layer of message passing on the whole graph at once."""
+    level = _closed_lists(lists, np.arange(lists.num_nodes))
+    return Hop(torch.from_numpy(level[0]).to(device), torch.from_numpy(level[1]).to(device))
+
+
 def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
     """{u} and E_u of each of `nodes`, u first."""
     start = lists.ptr[nodes]

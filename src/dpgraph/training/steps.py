@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dpgraph.models.network import Network
 from dpgraph.sampling.batches import Sampler
-from dpgraph.sampling.ego import EgoTrees
+from dpgraph.sampling.ego import EgoTrees, Hop
 from dpgraph.training.clipping import ClipNorms, RootLosses, clipped_gradient_sum, root_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient
@@ -45,6 +45,38 @@ class PlainStep:
             logits = self.network(batch, self.features)
             loss = nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
             (loss / len(positions)).backward()
+        self.optimizer.step()
+        return len(positions)
+
+
+@dataclass(frozen=True)
+class WholeGraphStep:
+    """`PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
+
+    States depend on the node alone, not on whose tree it stands in, so the loss and its gradient are the same; the
+    cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list.
+    """
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    hop: Hop
+    roots: Tensor  # (R,) int64 node ids
+    features: Tensor
+    labels: Tensor
+    sampler: Sampler
+    batches: np.random.Generator
+
+    def __call__(self) -> int:
+        positions = self.sampler.draw(self.batches)
+        if len(positions) == 0:
+            return 0
+        self.optimizer.zero_grad(set_to_none=True)
+        chosen = self.roots[torch.from_numpy(positions).to(self.roots.device)]
+        states = self.network.encoder(self.features)
+        for layer in self.network.aggregation:
+            states = layer(states, self.hop, 0)
+        logits = self.network.decoder(states[chosen])
+        nn.functional.cross_entropy(logits, self.labels[chosen]).backward()
         self.optimizer.step()
         return len(positions)
 

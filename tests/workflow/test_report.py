@@ -1,0 +1,142 @@
+"""The report in a headless Chromium: no script error, no broken image, no dead link."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=60000",
+    "--window-size=1400,1000",
+]
+
+# Opens the report in a frame, shows every result and every view, and writes down what it met.
+CRAWLER = """<!doctype html><title>crawler</title><iframe id=f width=1300 height=900 src="report.html"></iframe>
+<pre id=found></pre><script>
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const images = (doc) => [...doc.querySelectorAll("img")].filter((i) => !(i.complete && i.naturalWidth > 0)).length;
+document.getElementById("f").addEventListener("load", async () => {
+  const frame = document.getElementById("f").contentWindow;
+  const found = {errors: [], broken: 0, shown: [], links: [], text: frame.document.body.innerText};
+  frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
+  frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
+  const app = frame.eval("app"), results = frame.eval("results");
+  for (const view of [{content: "rulegraph"}, {content: "stats"}]) {
+    app.setView(view); await wait(500); found.broken += images(frame.document);
+    found.links.push(...[...frame.document.querySelectorAll("a[href]")].map((a) => a.getAttribute("href")));
+  }
+  for (const [path, entry] of Object.entries(results)) {
+    app.setView({navbarMode: "resultinfo", resultPath: path}); await wait(200);
+    const image = entry.mime_type.startsWith("image/");
+    app.setView({content: image ? "img" : "html", contentPath: entry.data_uri}); await wait(500);
+    found.broken += images(frame.document);
+    if (image) {
+      const shown = [...frame.document.querySelectorAll("img")].filter((i) => i.src === entry.data_uri);
+      found.shown.push([path, shown.length ? shown[0].naturalWidth : 0]);
+    } else {
+      const text = await (await fetch(entry.data_uri)).text();
+      const page = new DOMParser().parseFromString(text, "text/html");
+      found.links.push(...[...page.querySelectorAll("a[href]")].map((a) => a.getAttribute("href")));
+      found.shown.push([path, page.querySelectorAll("table tr").length]);
+    }
+  }
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
+</script>"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+def crawl(folder, profile):
+    """What the crawler met in folder/report.html, and the console's error lines."""
+    (folder / "crawler.html").write_text(CRAWLER)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        run = subprocess.run(
+            [
+                str(CHROMIUM),
+                *FLAGS,
+                f"--user-data-dir={profile}",
+                "--dump-dom",
+                f"http://127.0.0.1:{server.server_port}/crawler.html",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    text = re.search(r'<pre id="found">(.*?)</pre>', run.stdout, flags=re.DOTALL)
+    assert text, run.stdout[-500:] + run.stderr[-2000:]
+    assert text.group(1), "the crawler did not finish: " + run.stderr[-2000:]
+    unescaped = text.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    return json.loads(unescaped), [line for line in run.stderr.splitlines() if "CONSOLE" in line and "rror" in line]
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("workflow")
+def test_report_opens_without_a_fault(finished, tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the report was not opened")
+    (tmp_path / "page").mkdir()
+    shutil.copy(finished.folder / "results/tiny/report.html", tmp_path / "page/report.html")
+    found, console = crawl(tmp_path / "page", tmp_path / "profile")
+    assert console == []
+    assert found["errors"] == []
+    assert found["broken"] == 0
+    shown = dict(found["shown"])
+    assert {path.rsplit("/", 1)[1] for path in shown} == {
+        "table1.html",
+        "table7.html",
+        "fig2.png",
+        "claims.html",
+        "runtimes.html",
+    }
+    assert all(size > 2 for size in shown.values()), shown
+    assert "This is a demonstration" in found["text"]
+    for link in found["links"]:
+        assert link.startswith(("http://", "https://", "#", "data:", "javascript:")), link
+
+
+@pytest.mark.browser
+def test_the_crawler_sees_faults(tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the crawler was not tried")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page/report.html").write_text(
+        """<body><a href="gone.html">x</a><script>
+        var results = {"a.png": {mime_type: "image/png", data_uri: "data:image/png;base64,AAAA"}};
+        let app = {setView(view) { if (view.content === "img") {
+          const image = document.createElement("img"); image.src = view.contentPath; document.body.append(image);
+          setTimeout(() => { throw new Error("planted"); }, 0); } }};
+        </script>"""
+    )
+    found, console = crawl(tmp_path / "page", tmp_path / "profile")
+    assert found["broken"] >= 1
+    assert any("planted" in error for error in found["errors"])
+    assert any("planted" in line for line in console)
+    assert "gone.html" in found["links"]
+    assert dict(found["shown"])["a.png"] == 0
