@@ -31,9 +31,8 @@ report: "workflow/report/workflow.rst"
 try:
     CONFIG = parse_config(Config, config, "config")
     PLAN = load_plan(CONFIG, Path(workflow.basedir) / "workflow")
-    DATASETS = {
-        task: entry(PLAN.task(task).dataset) for task in PLAN.suite.tasks
-    }  # refuses unknown ones
+    for task in PLAN.suite.tasks:
+        entry(PLAN.task(task).dataset)  # refuses unknown data sets
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
