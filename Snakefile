@@ -1,5 +1,6 @@
 # Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`.
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -8,10 +9,11 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 # the package beside this file, whether or not it is installed
-SOURCES = Path(workflow.basedir) / "src"
+HERE = Path(str(workflow.current_basedir)).resolve()
+SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))
 
-from dpgraph.data.registry import entry
+from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.config import parse as parse_config
@@ -30,7 +32,7 @@ report: "workflow/report/workflow.rst"
 
 try:
     CONFIG = parse_config(Config, config, "config")
-    PLAN = load_plan(CONFIG, Path(workflow.basedir) / "workflow")
+    PLAN = load_plan(CONFIG, HERE / "workflow")
     for task in PLAN.suite.tasks:
         entry(PLAN.task(task).dataset)  # refuses unknown data sets
 except UserError as error:
@@ -51,10 +53,12 @@ SUITE_FILES = [
 
 
 wildcard_constraints:
-    dataset=r"[a-z0-9-]+",
+    dataset="|".join(registry()),
     task=r"[a-z]+\.[a-z0-9.-]+",
-    paper=r"[a-z0-9-]+",
-    artefact=r"[a-z]+[0-9.]+[a-z0-9.]*",
+    paper="|".join(PLAN.experiments),
+    artefact="|".join(
+        sorted({re.escape(name.split("/")[1]) for name in PLAN.artefacts})
+    ),
     cell=r"[A-Za-z0-9.+-]+",
     key=r"[A-Za-z0-9.+-]+",
 

@@ -176,3 +176,13 @@ def test_real_data_from_a_mirror(workflow):
     cora = table[table.dataset == "cora"]
     assert (cora.n == 2).all()
     assert (cora.status == "ok").all()
+
+
+def test_the_catalogue_s_entry_is_the_same_workflow(workflow):
+    assert workflow.jobs("--snakefile", "workflow/Snakefile") == workflow.jobs()
+
+
+def test_unknown_artefacts_have_no_rule(workflow):
+    run = workflow.snakemake("-n", "results/tiny/tables/daigavane/table99.csv")
+    assert run.returncode == 1
+    assert "No rule to produce results/tiny/tables/daigavane/table99.csv" in run.stderr + run.stdout
