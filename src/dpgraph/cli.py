@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from dpgraph import __version__
+from dpgraph import __version__, cli_privacy
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, first_line, parse, read_yaml
@@ -208,15 +208,6 @@ def schemas(options: argparse.Namespace) -> None:
         print(path)
 
 
-def check_accounting(options: argparse.Namespace) -> None:
-    from dpgraph.privacy.check import check_accounting as check
-
-    passed, failed, lines = check(options.file)
-    print("\n".join([*lines, f"{passed} passed, {failed} failed"]))
-    if failed:
-        sys.exit(1)
-
-
 def list_(options: argparse.Namespace) -> None:
     from dpgraph.catalogue import catalogue, print_rows
 
@@ -289,6 +280,5 @@ def _parser() -> argparse.ArgumentParser:
     schemas_ = stage("schemas", schemas, "Write the JSON schemas of config, suites, experiments and cells")
     schemas_.add_argument("--out", type=Path, default=Path("workflow/schemas"))
 
-    check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")
-    check_.add_argument("file", type=Path)
+    cli_privacy.add_stages(stage)
     return parser

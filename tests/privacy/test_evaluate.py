@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpgraph.audits.cross_check import prv_epsilon
 from dpgraph.errors import UserError
 from dpgraph.privacy.check import check_accounting, check_row
 from dpgraph.privacy.evaluate import evaluate
@@ -25,8 +26,20 @@ SLOW = {"R144", "R145", "R146", "R147", "R148", "R151"}  # R143 stands for them;
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in SLOW])
 def test_reference_value(name: str) -> None:
-    passed, line = check_row(ROWS[name])
+    passed, line = check_row(ROWS[name], {"prv": prv_epsilon})
     assert passed, line
+
+
+def test_a_cross_check_is_computed_by_the_other_library() -> None:
+    """And both libraries agree within two percent on it, as they should on the plain Poisson-subsampled Gaussian."""
+    row = ROWS["R036"]
+    passed, line = check_row(row, {"prv": lambda parameters, delta: 99.0})
+    assert not passed
+    assert " 99," in line
+    assert not check_row(row)[0]  # no widened tolerance: without the library there is no answer
+    parameters = {"q": 0.01, "noise_multiplier": 4, "steps": 10000}
+    other = prv_epsilon(parameters, 1e-5)
+    assert evaluate("poisson_gaussian", "rigorous", parameters, 1e-5) == pytest.approx(other, rel=0.02)
 
 
 def test_a_wrong_value_fails() -> None:
@@ -56,9 +69,15 @@ def test_a_whole_table(tmp_path: Path) -> None:
     ("arguments", "line"),
     [
         (("moments", "proved", {}, 1e-5), "^mode=proved"),
-        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): expected one of"),
+        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): nothing is guaranteed: .* 2C"),
+        (("momentous", "published", {}, 1e-5), r"^accountant=momentous \(published, epsilon\): expected one of"),
         (("moments", "published", {"q": 1}, 1e-5), "^moments: expected the parameter noise_multiplier$"),
         (("poisson_gaussian", "rigorous", {"relation": "edge"}, 1e-5), "^relation=edge"),
+        (("moments", "published", {"q": 1, "rate": 1}, 1e-5), "^moments: unknown parameter rate: expected some of"),
+        (("moments", "published", {"q": 1.5}, 1e-5), "^q=1.5: expected a finite number > 0 and <= 1$"),
+        (("moments", "published", {"steps": 2.5}, 1e-5), "^steps=2.5: expected an integer >= 1$"),
+        (("moments", "published", {"steps": True}, 1e-5), "^steps=True: expected an integer >= 1$"),
+        (("moments", "published", {}, 0.0), r"^delta=0.0: expected a number in \(0, 1\)$"),
         (("residual_clipping", "rigorous", {"batches": 1}, 1e-5), "^batches=1: expected 2"),
     ],
 )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -15,12 +15,14 @@ import dpgraph
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen, digest
 from dpgraph.files import read_json, write_json
+from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, PoissonTrees
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier
 NOISE_RANGE = (1e-3, 1e7)
+LOWEST_RATE = 1e-8
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
@@ -116,6 +118,34 @@ def _most_steps(epsilon_at: Callable[[int], float], target: float, max_steps: in
         else:
             first_too_many = middle
     return most
+
+
+def _highest_rate(epsilon_at: Callable[[float], float], target: float) -> float:
+    """Largest Poisson rate, rounded down to four digits, by bisection in logs; 1 where even that meets the target."""
+    if epsilon_at(1.0) <= target:
+        return 1.0
+    low, high = LOWEST_RATE, 1.0
+    if (least := epsilon_at(low)) > target:
+        raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {low:g}")
+    while high / low > 1 + 10.0**-DIGITS / 2:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if epsilon_at(middle) <= target else (low, middle)
+    answer = _rounded_down(low)
+    while epsilon_at(answer) > target:
+        answer = _rounded_down(answer * (1 - 10.0 ** (1 - DIGITS) / 2))
+    return answer
+
+
+def _rounded_down(value: float) -> float:
+    exponent = math.floor(math.log10(value)) - DIGITS + 1
+    return float(f"{math.floor(value / 10.0**exponent + 1e-9)}e{exponent}")
+
+
+SOLVERS: dict[Unknown, Callable[[Callable[[Any], float], float], float]] = {
+    "noise": _least_noise,
+    "steps": lambda epsilon_at, target: _most_steps(epsilon_at, target, MAX_STEPS),
+    "rate": _highest_rate,
+}
 
 
 class Calibration(Frozen):

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from dpgraph.privacy.double_mixture import Mixture, MixturePair, RevealedPair
+from dpgraph.privacy.double_mixture import Mixture, MixturePair
 
-Pair = MixturePair | RevealedPair
+
+class Pair(Protocol):
+    """A dominating pair of one step; hashable, since its distribution is kept for neighbouring settings."""
+
+    def __hash__(self) -> int: ...
+
+    def loss_std(self) -> float: ...
+
+    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
+
 
 TOLERANCE = 5e-4  # refine until halving the grid moves epsilon by less than this share; the error left is a third of it
 MOST_HALVINGS = 8

@@ -6,11 +6,22 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import invalid
 from dpgraph.privacy import class_level, pagerank, pate, relational
+from dpgraph.privacy.calibration import SOLVERS
+from dpgraph.privacy.catalogue import (
+    GNN_ORDERS_NAME,
+    NAMES,
+    NO_RIGOROUS,
+    RELATIONAL_ORDERS_NAME,
+    Unknown,
+    accountant,
+)
 from dpgraph.privacy.composition import composed_epsilon
-from dpgraph.privacy.double_mixture import affected_roots_pair, residual_pair
+from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.renyi import (
     GNN_ORDERS,
     WIDE_ORDERS,
@@ -20,20 +31,14 @@ from dpgraph.privacy.renyi import (
     theorem1_rdp,
 )
 from dpgraph.privacy.trees import tree_size
+from dpgraph.privacy.tuning import repeat_and_select_epsilon
 
 Parameters = Mapping[str, Any]
 ORDERS: dict[str, Orders] = {
-    "1.1..9.9 step 0.1": GNN_ORDERS,
+    GNN_ORDERS_NAME: GNN_ORDERS,
     "wide": WIDE_ORDERS,
-    "1.1..10.9 step 0.1 and 12..63": relational.ORDERS,
+    RELATIONAL_ORDERS_NAME: relational.ORDERS,
 }
-
-
-def _orders(parameters: Parameters, default: str) -> Orders:
-    name = parameters.get("orders", default)
-    if name not in ORDERS:
-        raise invalid("orders", name, f"one of {'; '.join(ORDERS)}")
-    return ORDERS[name]
 
 
 def _moments(p: Parameters, delta: float) -> float:
@@ -45,16 +50,16 @@ def _gaussian(p: Parameters, delta: float) -> float:
 
 
 def _poisson_gaussian(p: Parameters, delta: float) -> float:
-    relation = p.get("relation", "add_or_remove_one")
-    if relation not in ("add_or_remove_one", "replace_one"):
-        raise invalid("relation", relation, "add_or_remove_one or replace_one")
-    pair = affected_roots_pair(1, p["q"], p["noise_multiplier"], relation == "add_or_remove_one")
+    removed = p.get("relation", "add_or_remove_one") == "add_or_remove_one"
+    pair = affected_roots_pair(1, p["q"], p["noise_multiplier"], removed)
     return composed_epsilon(pair, p["steps"], delta)
 
 
 def _hypergeometric(p: Parameters, delta: float) -> float:
     roots = tree_size(p["max_degree"], p["hops"])
-    orders, conversion = _orders(p, "1.1..9.9 step 0.1"), p.get("conversion", "improved")
+    if p["batch_size"] > p["num_train"]:
+        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
     return theorem1_epsilon(
         p["num_train"], p["batch_size"], roots, p["noise_multiplier"], p["steps"], delta, orders, conversion
     )
@@ -66,16 +71,23 @@ def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
     return float(rdp[0])
 
 
+def _roots_pair(p: Parameters) -> MixturePair:
+    return affected_roots_pair(p["affected_roots"], p["q"], p["sigma_over_clip"], p.get("own_root_removed", True))
+
+
 def _double_mixture(p: Parameters, delta: float) -> float:
-    own = p.get("own_root_removed", True)
-    return composed_epsilon(
-        affected_roots_pair(p["affected_roots"], p["q"], p["sigma_over_clip"], own), p["steps"], delta
-    )
+    return composed_epsilon(_roots_pair(p), p["steps"], delta)
+
+
+def _private_quantile(p: Parameters, delta: float) -> float:
+    return composed_epsilon(_roots_pair(p), p["steps"], delta, once=PureDp(p["eps_quantile"]))
+
+
+def _paid_tuning(p: Parameters, delta: float) -> float:
+    return repeat_and_select_epsilon(p["q"], p["noise_multiplier"], p["steps"], p["runs"], p["mean_runs"], delta)
 
 
 def _residual_clipping(p: Parameters, delta: float) -> float:
-    if p.get("batches", 2) != 2:
-        raise invalid("batches", p["batches"], "2: with one batch for both terms the pair is false")
     pair = residual_pair(
         p["affected_roots"], p["q_self"], p["q_neighbour"], p["neighbour_to_self_clip"], p["sigma_over_self_clip"]
     )
@@ -87,7 +99,7 @@ def _relational(p: Parameters) -> tuple[float, float, int, int, float, float]:
 
 
 def _relational_coupled(p: Parameters, delta: float) -> float:
-    orders = _orders(p, "1.1..10.9 step 0.1 and 12..63")
+    orders = ORDERS[p.get("orders", RELATIONAL_ORDERS_NAME)]
     return relational.coupled_epsilon(*_relational(p), p["steps"], delta, orders)
 
 
@@ -134,8 +146,13 @@ def _appr_exponential(p: Parameters, delta: float) -> float:
     return pagerank.exponential_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], delta, p.get("eps_laplace"))
 
 
-# (accountant, published or rigorous, quantity)
-ACCOUNTANTS: dict[tuple[str, str, str], Callable[[Parameters, float], float]] = {
+def _appr_training(p: Parameters, delta: float) -> float:
+    return pagerank.gaussian_then_training_epsilon(
+        p["rows"], p["sigma_over_clip"], p["column_support"], p["q"], p["noise_multiplier"], p["steps"], delta
+    )
+
+
+FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
     ("moments", "published", "epsilon"): _moments,
     ("gaussian", "rigorous", "epsilon"): _gaussian,
     ("poisson_gaussian", "rigorous", "epsilon"): _poisson_gaussian,
@@ -143,6 +160,8 @@ ACCOUNTANTS: dict[tuple[str, str, str], Callable[[Parameters, float], float]] = 
     ("hypergeometric", "published", "rdp_per_step"): _hypergeometric_rdp,
     ("double_mixture", "rigorous", "epsilon"): _double_mixture,
     ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
+    ("private_quantile", "rigorous", "epsilon"): _private_quantile,
+    ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
     ("relational_coupled", "published", "epsilon"): _relational_coupled,
     ("relational_coupled", "published", "rdp_per_step"): _relational_coupled_rdp,
     ("relational_static", "rigorous", "epsilon"): _relational_static,
@@ -152,32 +171,86 @@ ACCOUNTANTS: dict[tuple[str, str, str], Callable[[Parameters, float], float]] = 
     ("appr_gaussian_theorem6", "published", "epsilon"): _appr_theorem6,
     ("appr_exponential", "published", "epsilon"): _appr_theorem7,
     ("appr_exponential", "rigorous", "epsilon"): _appr_exponential,
+    ("appr_training", "rigorous", "epsilon"): _appr_training,
 }
 # paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
 # library's value for the same mechanism.
-MODES = {
-    "published": ("published",),
-    "paper": ("published",),
-    "rigorous": ("rigorous",),
-    "bug": ("rigorous",),
-    "cross-check": ("rigorous",),
+MODES: dict[str, Mode] = {
+    "published": "published",
+    "paper": "published",
+    "rigorous": "rigorous",
+    "bug": "rigorous",
+    "cross-check": "rigorous",
 }
 
 
-def evaluate(accountant: str, mode: str, parameters: Parameters, delta: float, quantity: str = "epsilon") -> float:
+def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantity: str = "epsilon") -> float:
     """One accountant at one setting.
+
+    Raises UserError for what is unknown, out of range, or outside the premises of the accountant's theorem.
 
     >>> round(evaluate("gaussian", "rigorous", {"sensitivity": 2, "sigma": 26, "compositions": 2000}, 1e-5), 3)
     19.941
     """
     if mode not in MODES:
         raise invalid("mode", mode, f"one of {', '.join(MODES)}")
-    for kind in MODES[mode]:
-        function = ACCOUNTANTS.get((accountant, kind, quantity))
-        if function is not None:
-            try:
-                return function(parameters, delta)
-            except KeyError as error:
-                raise UserError(f"{accountant}: expected the parameter {error.args[0]}") from error
-    known = sorted({f"{name} ({kind}, {what})" for name, kind, what in ACCOUNTANTS})
-    raise invalid("accountant", f"{accountant} ({mode}, {quantity})", f"one of {'; '.join(known)}")
+    kind = MODES[mode]
+    values = _checked(name, kind, parameters, delta, quantity)
+    return FUNCTIONS[name, kind, quantity](values, delta)
+
+
+def _checked(
+    name: str, mode: Mode, parameters: Parameters, delta: float, quantity: str = "epsilon", open_: str | None = None
+) -> dict[str, Any]:
+    known = accountant(name, mode, quantity)
+    if quantity == "epsilon" and not 0 < delta < 1:
+        raise invalid("delta", delta, "a number in (0, 1)")
+    values = known.checked(name, parameters, open_)
+    units = values.get(known.units or "")
+    if mode == "rigorous" and units is not None and delta >= 1 / units:
+        raise invalid("delta", delta, f"a number < 1 / {known.units} = {1 / units:.3g}")
+    return values
+
+
+def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Guarantee:
+    """The same with all that it rests on; without an epsilon and with the reason where nothing is guaranteed.
+
+    A mechanism that no paper published has no published epsilon.
+    """
+    if (name, mode, "epsilon") not in FUNCTIONS and name in NAMES:
+        reason = NO_RIGOROUS.get(name) if mode == "rigorous" else "no paper published an accountant for it"
+        return Guarantee(
+            mode=mode, accountant=name, adjacency="none", sampling="none", epsilon=None, reason=reason, delta=delta
+        )
+    known = accountant(name, mode)
+    epsilon = evaluate(name, mode, parameters, delta)
+    unchecked = () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
+    return Guarantee(
+        mode=mode,
+        accountant=name,
+        adjacency=known.adjacency,
+        sampling=known.sampling,
+        assumptions=(*known.assumptions, *unchecked),
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def solve_for(
+    name: str, mode: Mode, parameters: Parameters, delta: float, epsilon: float, unknown: Unknown
+) -> dict[str, Any]:
+    """The parameters with the least noise, the most steps or the highest batch rate that meet `epsilon`.
+
+    The answer's epsilon never exceeds the target. Raises UserError where no answer exists.
+    """
+    open_ = accountant(name, mode).unknown(unknown)
+    if not 0 < epsilon < math.inf:
+        raise invalid("epsilon", epsilon, "a finite number > 0")
+    values = _checked(name, mode, {key: value for key, value in parameters.items() if key != open_}, delta, open_=open_)
+    function = FUNCTIONS[name, mode, "epsilon"]
+
+    def epsilon_at(value: float) -> float:
+        return function({**values, open_: value}, delta)
+
+    found: float = SOLVERS[unknown](epsilon_at, epsilon)
+    return {**values, open_: found}

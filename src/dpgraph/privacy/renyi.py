@@ -43,14 +43,14 @@ def _poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: Orders) 
     event: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise_multiplier)
     if rate < 1:
         event = dp_accounting.PoissonSampledDpEvent(rate, event)
-    with _quiet():
+    with quiet():
         accountant.compose(event)
     # Rounding may bring a vanishing divergence below zero, which the library would read as no loss at all.
     return np.maximum(accountant.rdp, SMALLEST_RDP)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """The library warns of every low order whose series does not converge; it leaves those out, which is safe."""
     logger = logging.getLogger("absl")
     level = logger.level

@@ -1,0 +1,30 @@
+"""Another library's epsilon for the same mechanism."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from dpgraph.errors import UserError, invalid
+
+
+def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
+    """Opacus' accountant by privacy random variables (Gopi et al. 2021): Poisson-subsampled Gaussian, add or remove.
+
+    Parameters: q, noise_multiplier, steps. Its answer is an upper end of an interval about 1 % wide.
+    """
+    from opacus.accountants import PRVAccountant
+
+    relation = parameters.get("relation", "add_or_remove_one")
+    if relation != "add_or_remove_one":
+        raise invalid("relation", relation, "add_or_remove_one, the only one of the PRV accountant")
+    try:
+        rate, noise, steps = parameters["q"], parameters["noise_multiplier"], parameters["steps"]
+    except KeyError as error:
+        raise UserError(f"prv: expected the parameter {error.args[0]}") from None
+    accountant = PRVAccountant()
+    accountant.history = [(noise, rate, steps)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(accountant.get_epsilon(delta))

@@ -1,0 +1,163 @@
+"""Command line of the accountants and audits: epsilon, noise, plan, check-accounting, audit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.privacy.catalogue import ACCOUNTANTS, NAMES, PARAMETERS
+from dpgraph.privacy.guarantee import Mode
+
+log = logging.getLogger("dpgraph")
+Stage = Callable[..., argparse.ArgumentParser]
+
+
+def epsilon(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.evaluate import guarantee
+
+    parameters = _parameters(options)
+    modes: tuple[Mode, ...] = ("published", "rigorous") if options.mode == "both" else (options.mode,)
+    found = [guarantee(options.mechanism, mode, parameters, options.delta) for mode in modes]
+    if all(one.epsilon is None for one in found):
+        raise UserError(f"{options.mechanism}: nothing is guaranteed: {found[0].reason}")
+    if options.json:
+        answer = {one.mode: one.model_dump(mode="json") for one in found}
+        print(json.dumps({"mechanism": options.mechanism, "parameters": parameters, **answer}, indent=1))
+        return
+    for one in found:
+        if one.epsilon is None:
+            print(f"{one.mode} epsilon: none: {one.reason}")
+            continue
+        print(f"{one.mode} epsilon: {one.epsilon:.6g} at delta {options.delta:g}")
+        print(f"  adjacency: {one.adjacency}\n  sampling: {one.sampling}")
+        for assumption in one.assumptions:
+            print(f"  assumes: {assumption}")
+
+
+def noise(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.catalogue import accountant
+    from dpgraph.privacy.evaluate import evaluate, solve_for
+
+    solved = solve_for(
+        options.mechanism, options.mode, _parameters(options), options.delta, options.epsilon, options.solve
+    )
+    spent = evaluate(options.mechanism, options.mode, solved, options.delta)
+    name = accountant(options.mechanism, options.mode).unknown(options.solve)
+    if options.json:
+        answer = {"mechanism": options.mechanism, "mode": options.mode, "delta": options.delta, "solved": name}
+        print(json.dumps({**answer, "parameters": solved, "epsilon": spent}, indent=1))
+        return
+    print(
+        f"{name} {solved[name]:g}: {options.mode} epsilon {spent:.6g} <= {options.epsilon:g} at delta {options.delta:g}"
+    )
+
+
+def plan(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.planner import Question, plan_table, plans
+
+    question = Question(
+        num_train=options.num_train,
+        hops=options.hops,
+        max_degree=options.max_degree,
+        list_cap=options.list_cap if options.list_cap is not None else options.max_degree,
+        epsilon=options.epsilon,
+        delta=options.delta if options.delta is not None else 1 / (10 * options.num_train),
+        max_steps=options.max_steps,
+    )
+    found = plans(question, options.cache)
+    if options.json:
+        settings = [{**one.model_dump(mode="json"), **one.merits} for one in found]
+        print(json.dumps({"question": question.model_dump(mode="json"), "settings": settings}, indent=1))
+    else:
+        print(plan_table(question, found))
+
+
+def check_accounting(options: argparse.Namespace) -> None:
+    from dpgraph.audits.cross_check import prv_epsilon
+    from dpgraph.privacy.check import check_accounting as check
+
+    passed, failed, lines = check(options.file, {"prv": prv_epsilon})
+    print("\n".join([*lines, f"{passed} passed, {failed} failed"]))
+    if failed:
+        sys.exit(1)
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Flags over --parameters; a flag's text is read as JSON where it is JSON."""
+    found: dict[str, Any] = {}
+    if options.parameters is not None:
+        try:
+            found = json.loads(options.parameters)
+        except ValueError:
+            raise invalid("--parameters", options.parameters, "a JSON object") from None
+        if not isinstance(found, dict):
+            raise invalid("--parameters", options.parameters, "a JSON object")
+    for name in PARAMETERS:
+        text = getattr(options, f"parameter_{name}", None)
+        if text is not None:
+            found[name] = _value(name, text)
+    return found
+
+
+def _value(name: str, text: str) -> Any:
+    if PARAMETERS[name].kind is str:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise invalid(name, text, PARAMETERS[name].allowed) from None
+
+
+def add_stages(stage: Stage) -> None:
+    for name, run, text in (
+        ("epsilon", epsilon, "Epsilon of a mechanism under its accountants"),
+        ("noise", noise, "Least noise, most steps or highest batch rate for a target epsilon"),
+    ):
+        mechanisms = stage(name, run, text).add_subparsers(required=True, metavar="MECHANISM", dest="mechanism")
+        for mechanism in NAMES:
+            _add_mechanism(mechanisms, mechanism, solving=name == "noise")
+
+    plan_ = stage("plan", plan, "Best (batch rate, steps, noise) for a target under the rigorous accountant")
+    plan_.add_argument("--num-train", type=int, required=True, help="N, training nodes, public")
+    plan_.add_argument("--hops", type=int, required=True, help="r")
+    plan_.add_argument("--max-degree", type=int, help="K (with hops)")
+    plan_.add_argument("--list-cap", type=int, help="D (default: K)")
+    plan_.add_argument("--epsilon", type=float, required=True)
+    plan_.add_argument("--delta", type=float, help="default: 1 / (10 N)")
+    plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
+    plan_.add_argument("--cache", type=Path, help="folder that keeps answers between calls")
+    plan_.add_argument("--json", action="store_true")
+
+    check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")
+    check_.add_argument("file", type=Path)
+
+
+def _add_mechanism(mechanisms: Any, mechanism: str, solving: bool) -> None:
+    known = {
+        mode: one for (name, mode, quantity), one in ACCOUNTANTS.items() if (name, quantity) == (mechanism, "epsilon")
+    }
+    added = mechanisms.add_parser(mechanism, help=f"{' and '.join(known)}")
+    added.add_argument("--delta", type=float, required=True)
+    only = next(iter(known)) if len(known) == 1 else None
+    if solving:
+        added.add_argument("--epsilon", type=float, required=True, help="target, never exceeded")
+        added.add_argument("--solve", choices=["noise", "steps", "rate"], default="noise")
+        added.add_argument("--mode", choices=["published", "rigorous"], default=only or "rigorous")
+    else:
+        added.add_argument("--mode", choices=["published", "rigorous", "both"], default="both")
+    added.add_argument("--json", action="store_true")
+    added.add_argument("--parameters", metavar="JSON", help="all parameters at once; flags go over it")
+    for name in dict.fromkeys(name for one in known.values() for name in one.names if name):
+        parameter = PARAMETERS[name]
+        added.add_argument(
+            f"--{name.replace('_', '-')}",
+            dest=f"parameter_{name}",
+            metavar=parameter.kind.__name__.upper(),
+            help=f"{parameter.text}: {parameter.allowed}".replace("%", "%%"),
+        )

@@ -1,0 +1,136 @@
+"""Which batch rate, number of steps and noise to train with, given a privacy target: `python -m dpgraph plan`.
+
+Every step releases q N times the mean clipped gradient plus noise: in units of the clip norm the averaged gradient has
+noise of std nu = sigma / (q N) per coordinate. T averaged gradients that agree have together the signal-to-noise ratio
+sqrt(T) / nu, the *total signal*. A setting is *dominated* if another one has at least its steps T (progress of the
+optimiser), at least its total signal, and at most its epochs q T (cost in passes over the training nodes), one of them
+strictly. What is left is the Pareto front.
+Only public numbers enter, so planning costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from pydantic import model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.calibration import calibrated
+from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.progress import progress
+
+RATES, STEPS = 7, 5  # points of the logarithmic grids
+SMALLEST_BATCH = 16  # expected roots
+TIE = 1e-3  # shares below which two merits count as equal: noise has four digits
+
+
+class Question(Frozen):
+    """A privacy target on a graph of N training nodes, and a budget of steps."""
+
+    num_train: int
+    hops: int
+    max_degree: int | None
+    list_cap: int | None
+    epsilon: float
+    delta: float
+    max_steps: int
+
+    @model_validator(mode="after")
+    def _valid(self) -> Question:
+        if self.max_steps < 1:
+            raise invalid("max_steps", self.max_steps, "an integer >= 1")
+        if not 0 < self.epsilon < math.inf:
+            raise invalid("epsilon", self.epsilon, "a finite number > 0")
+        self.mechanism(1.0, 1)
+        return self
+
+    def mechanism(self, rate: float, steps: int) -> PoissonTrees:
+        return PoissonTrees(
+            num_roots=self.num_train,
+            hops=self.hops,
+            max_degree=self.max_degree,
+            list_cap=self.list_cap,
+            sampling_rate=rate,
+            steps=steps,
+            delta=self.delta,
+            noise_multiplier=None,
+        )
+
+
+class Plan(Frozen):
+    """sigma is noise std / clip norm."""
+
+    sampling_rate: float
+    steps: int
+    noise_multiplier: float
+    epsilon: float
+    num_train: int
+
+    @property
+    def merits(self) -> dict[str, float]:
+        noise = self.noise_multiplier / (self.sampling_rate * self.num_train)
+        return {
+            "noise_per_step": noise,
+            "total_signal": math.sqrt(self.steps) / noise,
+            "epochs": self.sampling_rate * self.steps,
+        }
+
+
+def candidates(question: Question) -> list[tuple[float, int]]:
+    """(q, T): expected batches from 16 roots to all, steps down to a hundredth of the budget."""
+    least = min(1.0, SMALLEST_BATCH / question.num_train)
+    rates = np.unique([float(f"{rate:.3g}") for rate in np.geomspace(least, 1.0, RATES)])
+    steps = np.unique(np.geomspace(max(1, question.max_steps / 100), question.max_steps, STEPS).round().astype(int))
+    return [(float(rate), int(count)) for rate in rates for count in steps]
+
+
+def plans(question: Question, cache: Path | None = None) -> list[Plan]:
+    """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
+    grid = candidates(question)
+    found = []
+    with progress("plan", len(grid), "setting") as bar:
+        for rate, steps in grid:
+            answer = calibrated(question.mechanism(rate, steps), question.epsilon, "rigorous", "noise", cache_dir=cache)
+            found.append(
+                Plan(
+                    sampling_rate=rate,
+                    steps=steps,
+                    noise_multiplier=answer.statement.noise_std_over_clip or 0.0,
+                    epsilon=answer.statement.rigorous.epsilon or 0.0,
+                    num_train=question.num_train,
+                )
+            )
+            bar.update()
+    return sorted(pareto(found), key=lambda plan: (plan.steps, plan.merits["epochs"]))
+
+
+def pareto(found: list[Plan]) -> list[Plan]:
+    """Those that no other one dominates."""
+    if not found:
+        return []
+    losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in found])
+    gap = losses[:, None, :] - losses[None, :, :]  # of i over j
+    dominated = (np.all(gap >= -TIE, axis=2) & np.any(gap > TIE, axis=2)).any(axis=1)
+    return [plan for plan, drop in zip(found, dominated) if not drop]
+
+
+def plan_table(question: Question, found: list[Plan]) -> str:
+    roots = question.mechanism(1.0, 1).affected_roots
+    head = ("q", "batch", "T", "sigma/C", "epsilon", "noise/step", "signal", "epochs")
+    rows = [
+        (
+            f"{p.sampling_rate:.3g}", f"{p.sampling_rate * p.num_train:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
+            f"{p.epsilon:.4g}", *(f"{p.merits[name]:.3g}" for name in ("noise_per_step", "total_signal", "epochs")),
+        )
+        for p in found
+    ]  # fmt: skip
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (head, *rows)]
+    note = (
+        f"{roots} affected roots, rigorous epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; noise/step: "
+        "sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in steps, signal and epochs at once"
+    )
+    return "\n".join([note, *lines])

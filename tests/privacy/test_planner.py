@@ -1,0 +1,96 @@
+"""The planner's front, and solving for noise, steps and rate by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.privacy import planner
+from dpgraph.privacy.evaluate import evaluate, solve_for
+from dpgraph.privacy.planner import Plan, Question, pareto, plan_table, plans
+
+QUESTION: dict[str, Any] = {
+    "num_train": 400, "hops": 1, "max_degree": 2, "list_cap": 2, "epsilon": 3.0, "delta": 1e-4, "max_steps": 20,
+}  # fmt: skip
+
+
+def test_every_plan_meets_the_target_and_none_is_beaten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "RATES", 3)
+    monkeypatch.setattr(planner, "STEPS", 2)
+    question = Question(**QUESTION)
+    found = plans(question, tmp_path)
+    assert found
+    for plan in found:
+        mechanism = question.mechanism(plan.sampling_rate, plan.steps).with_noise(plan.noise_multiplier)
+        assert mechanism.rigorous().epsilon == pytest.approx(plan.epsilon)
+        assert plan.epsilon <= 3.0
+        assert plan.steps <= 20
+    assert plans(question, tmp_path) == found  # from the cache
+    assert len(list(tmp_path.iterdir())) == len(planner.candidates(question))
+    lines = plan_table(question, found).splitlines()
+    assert len(lines) == 2 + len(found)
+    assert "5 affected roots" in lines[0]
+
+
+def test_the_front_by_hand() -> None:
+    def plan(rate: float, steps: int, noise: float) -> Plan:
+        return Plan(sampling_rate=rate, steps=steps, noise_multiplier=noise, epsilon=1.0, num_train=100)
+
+    good = plan(0.1, 100, 5.0)
+    noisier = plan(0.1, 100, 6.0)
+    dearer = plan(0.2, 100, 10.0)  # the same signal at twice the epochs
+    shorter = plan(0.1, 25, 2.5)  # the same signal with fewer steps, so cheaper
+    stronger = plan(0.2, 100, 9.0)
+    assert pareto([noisier, good, dearer, shorter, stronger]) == [good, shorter, stronger]
+    assert good.merits == {"noise_per_step": 0.5, "total_signal": 20.0, "epochs": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"max_steps": 0}, "^max_steps=0: expected an integer >= 1$"),
+        ({"epsilon": 0.0}, "^epsilon=0.0: expected a finite number > 0$"),
+        ({"delta": 1 / 400}, r"^delta=0.0025: expected a number < 1 / num_roots"),
+        ({"max_degree": None}, "^max_degree=None"),
+        ({"num_train": 0}, "^num_roots=0"),
+    ],
+)
+def test_impossible_questions(changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        Question(**{**QUESTION, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "parameters", "unknown", "open_", "step"),
+    [
+        ("double_mixture", "rigorous", {"affected_roots": 3, "q": 0.1, "steps": 20}, "noise", "sigma_over_clip", -2e-3),
+        ("double_mixture", "rigorous", {"affected_roots": 3, "q": 0.1, "sigma_over_clip": 9.0}, "steps", "steps", 1),
+        ("double_mixture", "rigorous", {"affected_roots": 3, "sigma_over_clip": 9.0, "steps": 20}, "rate", "q", 2e-3),
+        ("moments", "published", {"q": 0.1, "steps": 300}, "noise", "noise_multiplier", -2e-3),
+        ("pate_confident_gnmax", "rigorous", {"checks": 90, "sigma_threshold": 50, "sigma_votes": 40}, "steps", "answers", 1),
+    ],
+)  # fmt: skip
+def test_solved_to_the_private_side_of_the_target_and_close_to_it(
+    name: str, mode: Any, parameters: dict[str, Any], unknown: Any, open_: str, step: float
+) -> None:
+    solved = solve_for(name, mode, parameters, 1e-5, 2.0, unknown)
+    assert evaluate(name, mode, solved, 1e-5) <= 2.0
+    value = solved[open_]
+    further = value + step if isinstance(step, int) else value * (1 + step)
+    assert evaluate(name, mode, {**solved, open_: further}, 1e-5) > 2.0
+
+
+def test_what_cannot_be_solved_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^solve=rate: expected one of noise, steps$"):
+        solve_for("gaussian", "rigorous", {}, 1e-5, 1.0, "rate")
+    with pytest.raises(UserError, match=r"^solve=noise: expected a mechanism with noise$"):
+        solve_for("appr_exponential", "rigorous", {}, 1e-5, 1.0, "noise")
+    with pytest.raises(UserError, match=r"^epsilon=0.0: expected a finite number > 0$"):
+        solve_for("moments", "published", {}, 1e-5, 0.0, "noise")
+    trees = {"affected_roots": 3, "sigma_over_clip": 1e-2, "steps": 9}
+    with pytest.raises(UserError, match=r"^epsilon=0.01: expected a target >= .*, the epsilon at the rate 1e-08$"):
+        solve_for("double_mixture", "rigorous", trees, 1e-12, 0.01, "rate")
+    assert solve_for("double_mixture", "rigorous", {**trees, "sigma_over_clip": 1e4}, 1e-5, 2.0, "rate")["q"] == 1.0
