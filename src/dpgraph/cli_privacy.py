@@ -88,6 +88,31 @@ def check_accounting(options: argparse.Namespace) -> None:
         sys.exit(1)
 
 
+def audit(options: argparse.Namespace) -> None:
+    from dpgraph.audits.registry import AUDITS, run_audit, write_audits
+    from dpgraph.progress import tracked
+
+    names = list(AUDITS) if options.audit == "all" else [options.audit]
+    bugs = {name: [options.planted] for name in names}
+    if options.planted == "all":
+        bugs = {name: [None, *AUDITS[name].bugs] for name in names if name in AUDITS}
+    todo = [(name, bug) for name in names for bug in bugs.get(name, [None])]
+    found = [run_audit(name, options.trials, bug) for name, bug in tracked(todo, "audits", len(todo), "audit")]
+    if options.out is not None:
+        write_audits(found, options.out)
+    if options.json:
+        print(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
+    else:
+        for one in found:
+            verdict = "passed" if one.passed else "FAILED"
+            print(f"{one.audit}{f' with {one.planted}' if one.planted else ''}: {verdict}")
+            print(f"  claim: {one.claim}\n  found: {one.finding} ({one.trials} trials, {one.seconds:.2g} s)")
+    # with every bug planted, what must pass is the code as it is, and what must fail are the bugs
+    good = [one.passed == (options.planted != "all" or one.planted is None) for one in found]
+    if not all(good):
+        sys.exit(1)
+
+
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Flags over --parameters; a flag's text is read as JSON where it is JSON."""
     found: dict[str, Any] = {}
@@ -133,6 +158,15 @@ def add_stages(stage: Stage) -> None:
     plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
     plan_.add_argument("--cache", type=Path, help="folder that keeps answers between calls")
     plan_.add_argument("--json", action="store_true")
+
+    audit_ = stage("audit", audit, "Attack the project's own update code; status 1 if a claim does not hold")
+    audit_.add_argument("audit", help="update, trajectory, residual, lists, sensitivity, clipping, locality or all")
+    audit_.add_argument("--trials", type=int, help="per side (default: the audit's own)")
+    audit_.add_argument(
+        "--planted", metavar="BUG", help="plant this bug, which the audit must catch; all: none and each"
+    )
+    audit_.add_argument("--out", type=Path, help="Parquet file of the results")
+    audit_.add_argument("--json", action="store_true")
 
     check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")
     check_.add_argument("file", type=Path)

@@ -70,7 +70,10 @@ def test_impossible_questions(changes: dict[str, Any], line: str) -> None:
         ("double_mixture", "rigorous", {"affected_roots": 3, "q": 0.1, "sigma_over_clip": 9.0}, "steps", "steps", 1),
         ("double_mixture", "rigorous", {"affected_roots": 3, "sigma_over_clip": 9.0, "steps": 20}, "rate", "q", 2e-3),
         ("moments", "published", {"q": 0.1, "steps": 300}, "noise", "noise_multiplier", -2e-3),
-        ("pate_confident_gnmax", "rigorous", {"checks": 90, "sigma_threshold": 50, "sigma_votes": 40}, "steps", "answers", 1),
+        (
+            "pate_confident_gnmax", "rigorous", {"checks": 90, "sigma_threshold": 50, "sigma_votes": 40},
+            "steps", "answers", 1,
+        ),
     ],
 )  # fmt: skip
 def test_solved_to_the_private_side_of_the_target_and_close_to_it(

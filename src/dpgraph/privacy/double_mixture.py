@@ -76,6 +76,10 @@ class MixturePair:
         forward, backward = self.losses
         return np.maximum(forward.get_delta_for_epsilon(epsilon), backward.get_delta_for_epsilon(epsilon))
 
+    def log_ratio(self, position: np.ndarray) -> np.ndarray:
+        """ln(left / right) of the densities at `position` (n,), in the unit of the shifts: the best test's score."""
+        return self.losses[0]._mapped("_loss_and_slope", -np.asarray(position, dtype=float) / self.noise_std)[0]
+
     def loss_std(self) -> float:
         """Standard deviation of one step's privacy loss, the larger of both directions."""
         return max(loss.loss_std() for loss in self.losses)

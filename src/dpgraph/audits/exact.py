@@ -1,0 +1,210 @@
+"""Audits without statistics: how many trees one record changes (A4), sensitivity (A5), clipping (A6), locality (A7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from dpgraph.audits.result import AuditResult
+from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.experiments.cell import Model
+from dpgraph.models.network import Network
+from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.training.clipping import clipped_gradient_sum
+
+Sampler = Callable[[Graph, int, int], EdgeLists]  # (graph, K, D)
+CLIP_NORM = 0.3
+
+
+def _roots_bound(max_degree: int, list_cap: int, hops: int) -> int:
+    """R, from the mechanism that the accountant reads."""
+    return PoissonTrees(
+        num_roots=10**6, steps=1, delta=1e-9, noise_multiplier=1.0, sampling_rate=0.5, hops=hops,
+        max_degree=max_degree, list_cap=list_cap,
+    ).affected_roots  # fmt: skip
+
+
+def changed_roots(before: EdgeLists, after: EdgeLists, node: int, hops: int) -> int:
+    """Roots (all nodes) whose tree of depth `hops` differs or holds `node`, whose record changes."""
+    size = before.num_nodes
+    matrices = [sp.csr_matrix((np.ones(len(x.idx)), x.idx, x.ptr), shape=(size, size)) for x in (before, after)]
+    differs = np.asarray(abs(matrices[0] - matrices[1]).sum(axis=1)).ravel() > 0
+    reads = np.zeros(size, dtype=bool)
+    reads[node] = True
+    for _ in range(hops):
+        below = (matrices[0] @ reads + matrices[1] @ reads) > 0
+        reads = differs | below | (np.arange(size) == node)
+    return int(reads.sum())
+
+
+def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:
+    """All nodes are roots; lists ascend without repeats."""
+    size = len(lists)
+    generator = numpy_generator("audits", "features", name, size)
+    return Graph(
+        name=name,
+        out_ptr=np.concatenate([[0], np.cumsum([len(x) for x in lists])]).astype(np.int64),
+        out_idx=np.concatenate([*lists, np.zeros(0)]).astype(np.int32),
+        in_ptr=np.zeros(size + 1, dtype=np.int64),
+        in_idx=np.zeros(0, dtype=np.int32),
+        features=generator.standard_normal((size, 4)).astype(np.float32),
+        labels=generator.integers(0, 3, size),
+        split=np.full(size, TRAIN, dtype=np.uint8),
+        num_classes=3,
+    )
+
+
+def without_list(graph: Graph, node: int) -> Graph:
+    """The node's record becomes null: its own list is gone; pointers to it lead to a null that sends no message."""
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+    kept = owners != node
+    lengths = np.bincount(owners[kept], minlength=graph.num_nodes)
+    return graph_of(np.split(graph.out_idx[kept], np.cumsum(lengths)[:-1]), graph.name)
+
+
+def _random(size: int, longest: int, index: int) -> Graph:
+    generator = numpy_generator("audits", "graph", size, longest, index)
+    scores = generator.random((size, size))
+    np.fill_diagonal(scores, np.inf)
+    order = np.argsort(scores, axis=1)
+    return graph_of([np.sort(order[v, : generator.integers(0, longest + 1)]) for v in range(size)], f"random {index}")
+
+
+def _shapes() -> list[tuple[Graph, int]]:
+    """Graphs with the node whose record goes: fan (section 3.2a of the counterexample), hub, star, path, random."""
+    half = 300
+    spokes = np.arange(half, 2 * half)
+    fan = [np.array([half + i]) for i in range(half)] + [np.zeros(0, int)] * half + [spokes]
+    star = [np.arange(1, 200)] + [np.array([0])] * 199
+    path = [np.array([u for u in (v - 1, v + 1) if 0 <= u < 200]) for v in range(200)]
+    shapes = [(graph_of(fan, "fan"), 2 * half), (graph_of(star, "star"), 0), (graph_of(path, "path"), 199)]
+    return shapes + [(_random(60, 12, index), index) for index in range(12)]
+
+
+LISTS_BUGS: dict[str, Sampler] = {
+    "Algorithm 1": lambda graph, degree, cap: sample_edge_lists(
+        graph, graph.train_nodes, degree, numpy_generator("audits", "algorithm 1")
+    ),
+}
+
+
+def lists(trials: int, planted: str | None = None) -> AuditResult:
+    """A4: null one record under the same seed and count the roots whose trees change; at most R."""
+
+    def stable(graph: Graph, degree: int, cap: int, key: int = 0) -> EdgeLists:
+        return stable_edge_lists(graph, graph.train_nodes, degree, cap, key)
+
+    worst, where, cases, passed = 0.0, "", 0, True
+    for graph, node in _shapes():
+        other = without_list(graph, node)
+        for degree, cap, hops in ((1, 1, 1), (2, 2, 1), (2, 3, 1), (2, 2, 2)):
+            bound = _roots_bound(degree, cap, hops)
+            for key in range(1 if planted else trials):
+                if planted:
+                    pair = [LISTS_BUGS[planted](one, degree, cap) for one in (graph, other)]
+                else:
+                    pair = [stable(one, degree, cap, key) for one in (graph, other)]
+                changed = changed_roots(*pair, node, hops)
+                cases += 1
+                passed = passed and changed <= bound
+                if changed / bound > worst:
+                    worst, where = changed / bound, f"{changed} of at most {bound} on the {graph.name} graph"
+    return AuditResult(
+        audit="lists", title="trees that one record changes", planted=planted, passed=passed, trials=cases,
+        claim="at most R = N(K, r) + D N(K, r - 1)", finding=f"at most {where}",
+    )  # fmt: skip
+
+
+def _task(index: int, scale: float) -> tuple[Graph, Network, torch.Tensor, torch.Tensor]:
+    graph = _random(30, 6, index)
+    network = Network(Model(width=3, hops=1), 4, 3, torch_generator("audits", "exact", index), torch.float64)
+    return graph, network, scale * torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
+
+
+def _sum(
+    network: Network, lists_: EdgeLists, roots: np.ndarray, x: torch.Tensor, y: torch.Tensor, clip: float
+) -> torch.Tensor:
+    trees = pack_ego_trees(lists_, roots, 1)
+    sums = clipped_gradient_sum(network, trees, np.arange(len(roots)), x, y, clip).sums
+    return torch.cat([part.flatten() for part in sums])
+
+
+CLIP_BUGS = {"no-op clip": 1e12, "clip norm doubled": 2 * CLIP_NORM}
+
+
+def sensitivity(trials: int, planted: str | None = None) -> AuditResult:
+    """A5: |g(B) - g(B')| <= (2 R - 1) C, and <= 2 C per changed root, on random graphs whose record is nulled.
+
+    Lists from the stable sampler, gradients from the engine, all roots in the batch. The changed record has features a
+    thousand times larger than the others, so that clipping matters.
+    """
+    clip = CLIP_BUGS[planted] if planted else CLIP_NORM
+    degree, cap, worst = 2, 2, 0.0
+    for index in range(trials):
+        graph, network, x, y = _task(index, 30.0)
+        node = index % graph.num_nodes
+        x[node] *= 1000
+        sides = (graph, without_list(graph, node))
+        before, after = (stable_edge_lists(side, side.train_nodes, degree, cap, index) for side in sides)
+        without = _drop(after, node)
+        roots = np.setdiff1d(graph.train_nodes, [node])
+        gap = _sum(network, before, graph.train_nodes, x, y, clip) - _sum(network, without, roots, x, y, clip)
+        changed = changed_roots(before, after, node, 1)
+        worst = max(worst, float(gap.norm()) / ((2 * changed - 1) * CLIP_NORM))
+    return AuditResult(
+        audit="sensitivity", title="change of a whole batch's clipped sum", planted=planted, passed=worst <= 1 + 1e-9,
+        claim="at most (2 c - 1) C for c <= R changed roots", finding=f"at most {worst:.3g} of it", trials=trials,
+    )  # fmt: skip
+
+
+def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
+    """Pointers to a null bring no message."""
+    kept = lists_.idx != node
+    owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
+    counts = np.bincount(owners, minlength=lists_.num_nodes)
+    return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
+
+
+def clipping(trials: int, planted: str | None = None) -> AuditResult:
+    """A6: gradients a million times larger; the clipped sum's norm stays below batch size times C."""
+    clip = CLIP_BUGS[planted] if planted else CLIP_NORM
+    worst = 0.0
+    for index in range(trials):
+        graph, network, x, y = _task(index, 1e6)
+        kept = stable_edge_lists(graph, graph.train_nodes, 2, 2, index)
+        roots = graph.train_nodes[: 1 + index % graph.num_nodes]
+        worst = max(worst, float(_sum(network, kept, roots, x, y, clip).norm()) / (len(roots) * CLIP_NORM))
+    return AuditResult(
+        audit="clipping", title="norm of a batch's clipped sum at huge gradients", planted=planted,
+        passed=worst <= 1 + 1e-9, claim="at most batch size times C", finding=f"at most {worst:.3g} of it", trials=trials,
+    )  # fmt: skip
+
+
+LOCALITY_BUGS = {"masked loss, uncut edges": full_edge_lists}
+
+
+def locality(trials: int, planted: str | None = None) -> AuditResult:
+    """A7: features and labels of nodes outside the batch's trees change; the clipped sum stays bit-identical."""
+    moved = 0
+    for index in range(trials):
+        graph, network, x, y = _task(index, 1.0)
+        kept = stable_edge_lists(graph, graph.train_nodes, 1, 1, index)
+        roots = graph.train_nodes[index % 5 :: 5]
+        inside = np.union1d(roots, np.concatenate([kept.of(v) for v in roots]))
+        used = LOCALITY_BUGS[planted](graph, graph.train_nodes) if planted else kept
+        outside = torch.from_numpy(np.setdiff1d(np.arange(graph.num_nodes), inside))
+        x_other, y_other = x.clone(), y.clone()
+        x_other[outside] *= -7
+        y_other[outside] = (y[outside] + 1) % 3
+        a, b = (_sum(network, used, roots, *data, CLIP_NORM) for data in ((x, y), (x_other, y_other)))
+        moved += not torch.equal(a, b)
+    return AuditResult(
+        audit="locality", title="reach of nodes outside the batch's trees", planted=planted, passed=moved == 0,
+        claim="bit-identical updates", finding=f"{moved} of {trials} updates moved", trials=trials,
+    )  # fmt: skip

@@ -1,0 +1,259 @@
+"""Statistical audits of the noisy update (A1), of composed steps (A2), and of the two batches of residual clipping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import logsumexp
+
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.worst_case import LIST_CAP, MAX_DEGREE, Side, WorstCase, charged_losses, worst_case
+from dpgraph.experiments.cell import Model
+from dpgraph.models.network import Network
+from dpgraph.privacy.auditing import Errors, measured_errors, profile_test
+from dpgraph.privacy.composition import composed_delta, composed_epsilon
+from dpgraph.privacy.double_mixture import residual_pair
+from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.batches import PoissonSampler
+from dpgraph.sampling.edge_lists import EdgeLists
+from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.training.clipping import ClipNorms, clipped_gradient_sum
+from dpgraph.training.noise import add_gaussian_noise
+from dpgraph.training.steps import ClippedTerm, PrivateStep
+
+CLIP_NORM = 0.5
+DELTA = 1e-3
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What is planted: factors on noise and clip norm, clipping per group, another batch rate, more affected roots."""
+
+    noise: float = 1.0
+    clip: float = 1.0
+    groups: bool = False
+    rate: float | None = None
+    degree: int = MAX_DEGREE
+    cap: int = LIST_CAP
+
+    @property
+    def clip_norms(self) -> ClipNorms:
+        norm = self.clip * CLIP_NORM
+        return {name: norm for name in ("encoder", "aggregation", "decoder")} if self.groups else norm
+
+
+UPDATE_BUGS = {
+    "noise over sqrt 2": Bug(noise=0.5**0.5),
+    "noise halved": Bug(noise=0.5),
+    "sensitivity C for 2C": Bug(clip=2.0),
+    "sqrt L forgotten": Bug(groups=True),
+}
+TRAJECTORY_BUGS = {
+    "noise over 1.25": Bug(noise=0.8),
+    "noise halved": Bug(noise=0.5),
+    "sqrt L forgotten": Bug(groups=True),
+    "full batch for rate q": Bug(rate=1.0),
+    "15 affected roots for 8": Bug(degree=7, cap=7),
+}
+
+
+def _mechanism(rate: float, steps: int, noise_multiplier: float) -> PoissonTrees:
+    return PoissonTrees(
+        num_roots=100,
+        sampling_rate=rate,
+        steps=steps,
+        hops=1,
+        max_degree=MAX_DEGREE,
+        list_cap=LIST_CAP,
+        delta=DELTA,
+        noise_multiplier=noise_multiplier,
+    )
+
+
+def update(trials: int, planted: str | None = None) -> AuditResult:
+    """A1: one step at rate 1 of the update code on the worst case, claimed mu = (2 R - 1) / (2 R) = 0.938.
+
+    The clipped sum is the same in every trial, so the engine computes it once a side; noise is added anew in each. That
+    this is what `PrivateStep` does is checked bit for bit on a few whole steps.
+    """
+    bug = UPDATE_BUGS[planted] if planted else Bug()
+    roots = 1 + MAX_DEGREE + LIST_CAP
+    mechanism = _mechanism(1.0, 1, 2.0 * roots)
+    case = worst_case()
+    std = bug.noise * (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
+    generator = torch_generator("audits", "update", planted or "")
+    sums = [_full_sums(case, side, bug.clip_norms) for side in (case.with_record, case.without_record)]
+    for side, total in zip((case.with_record, case.without_record), sums):
+        if not _is_private_step(case, side, bug.clip_norms, std, total):
+            return AuditResult(
+                audit="update", title=UPDATE, planted=planted, passed=False, trials=trials,
+                claim="a step is clipped sum plus noise", finding="PrivateStep moves the parameters otherwise",
+            )  # fmt: skip
+    direction = torch.cat([(a - b).flatten() for a, b in zip(*sums)])
+    direction /= direction.norm()
+    scores = []
+    for total in sums:
+        noisy = [part.expand(trials, *part.shape).clone() for part in total]
+        add_gaussian_noise(noisy, std, generator)
+        scores.append((torch.cat([part.flatten(1) for part in noisy], dim=1) @ direction).numpy())
+    errors = measured_errors(*scores)
+    claim = f"mu = {(2 * roots - 1) / (2 * roots):.3f}, R = {roots}"
+    test = profile_test(errors, mechanism.dominating_pair.delta)
+    return statistical_result("update", UPDATE, planted, claim, trials, errors, test, DELTA)
+
+
+UPDATE = "one noisy update, rate 1"
+
+
+def _full_sums(case: WorstCase, side: Side, clip_norms: ClipNorms) -> list[torch.Tensor]:
+    everyone = np.arange(side.trees.num_roots)
+    network = case.network()
+    return clipped_gradient_sum(
+        network, side.trees, everyone, case.features, case.charges, clip_norms, charged_losses
+    ).sums
+
+
+def _is_private_step(
+    case: WorstCase, side: Side, clip_norms: ClipNorms, std: float, total: list[torch.Tensor], steps: int = 3
+) -> bool:
+    """Whether SGD steps of rate 1 from the same parameters move them by minus (total + noise of this std)."""
+    noise = torch_generator("audits", "private step")
+    again = torch_generator("audits", "private step")
+    for _ in range(steps):
+        network = case.network()
+        before = [p.detach().clone() for p in network.parameters()]
+        step = PrivateStep(
+            network,
+            torch.optim.SGD(network.parameters(), lr=1.0),
+            case.features,
+            case.charges,
+            [ClippedTerm(side.trees, PoissonSampler(side.trees.num_roots, 1.0), clip_norms, charged_losses)],
+            std,
+            1.0,
+            numpy_generator("audits", "batches"),
+            noise,
+        )
+        step()
+        expected = [part.clone() for part in total]
+        add_gaussian_noise(expected, std, again)
+        moved = [old - new.detach() for old, new in zip(before, network.parameters())]
+        if not all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(moved, expected)):
+            return False
+    return True
+
+
+TRAJECTORY = "64 composed steps, rate 1/4"
+
+
+def trajectory(trials: int, planted: str | None = None) -> AuditResult:
+    """A2: 64 steps at rate 1/4 and noise 24 C, scored by the log-likelihood ratio of the double mixture.
+
+    The affected roots' clipped gradients come from the engine, once; batches from the sampler, noise from the trainer's
+    function, anew in every step of every trial. The attacker knows all unaffected terms.
+    """
+    bug = TRAJECTORY_BUGS[planted] if planted else Bug()
+    steps = 64
+    mechanism = _mechanism(0.25, steps, 24.0)
+    case = worst_case(bug.degree, bug.cap)
+    gradients = [case.gradients(side, bug.clip_norms) for side in (case.with_record, case.without_record)]
+    direction = gradients[0][0] / np.linalg.norm(gradients[0][0])
+    std = bug.noise * (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
+    batches = numpy_generator("audits", "trajectory", planted or "")
+    noise = torch_generator("audits", "trajectory", planted or "")
+    pair = mechanism.dominating_pair
+    scores = []
+    for terms in gradients:
+        drawn = np.zeros(trials * steps * len(terms))
+        drawn[PoissonSampler(len(drawn), bug.rate or mechanism.sampling_rate).draw(batches)] = 1
+        sums = torch.from_numpy(drawn.reshape(trials, steps, len(terms)) @ (terms @ direction))
+        add_gaussian_noise([sums], std, noise)
+        positions = sums.numpy() / CLIP_NORM
+        scores.append(pair.log_ratio(positions.ravel()).reshape(trials, steps).sum(axis=1))
+    errors = measured_errors(*scores)
+    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    return statistical_result("trajectory", TRAJECTORY, planted, claim, trials, errors, test, DELTA)
+
+
+RESIDUAL = "two batches of residual clipping"
+RESIDUAL_BUGS = {"one batch for both terms": True}
+
+
+def residual(trials: int, planted: str | None = None) -> AuditResult:
+    """Draws of self and neighbour terms by `PrivateStep`, one step, R = 2, C_n = C_s / 2, noise C_s / 4.
+
+    The attacker sees, beside the changed record's direction, the self term of the other affected root in a direction of
+    its own, and scores by the likelihood ratio under one batch for both terms: if the draws coincide, that self term
+    tells whether the neighbour term was drawn, and the two-batch pair (docs/privacy.md, Theorem 3) is refuted.
+    """
+    rate, ratio, std = 0.1, 0.5, 0.25
+    pair = residual_pair(2, rate, rate, ratio, std)
+    generator = numpy_generator("audits", "residual", planted or "")
+    scores = []
+    for present in (1, -1):  # with the record, without
+        own_self, own_neighbour, other_self, other_neighbour = _term_draws(trials, rate, planted is not None, present)
+        y = present * ratio * other_neighbour + std * generator.standard_normal(trials)
+        if present == 1:
+            y += own_self + ratio * own_neighbour
+        z = other_self + std * generator.standard_normal(trials)
+        scores.append(_one_batch_log_ratio(y, z, rate, ratio, std))
+    errors: Errors = measured_errors(*scores)
+    claim = f"epsilon {composed_epsilon(pair, 1, DELTA):.2f} at delta {DELTA:g}, R = 2"
+    test = profile_test(errors, pair.delta)
+    return statistical_result("residual", RESIDUAL, planted, claim, trials, errors, test, DELTA)
+
+
+class _Recording(PoissonSampler):
+    """Remembers whom it drew; `like`: repeats another one's last draw instead (the planted bug)."""
+
+    def __init__(self, num_roots: int, rate: float, like: _Recording | None = None) -> None:
+        super().__init__(num_roots, rate)
+        object.__setattr__(self, "last", np.zeros(0, dtype=np.int64))
+        object.__setattr__(self, "like", like)
+
+    last: np.ndarray
+    like: _Recording | None
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray:
+        object.__setattr__(self, "last", super().draw(generator) if self.like is None else self.like.last)
+        return self.last
+
+
+def _term_draws(trials: int, rate: float, shared: bool, side: int) -> list[np.ndarray]:
+    """(trials,) 0 or 1 each: own self, own neighbour, other's self, other's neighbour term, from one PrivateStep."""
+    roots = 2 * trials
+    trees = pack_ego_trees(EdgeLists(np.zeros(roots + 1, dtype=np.int64), np.zeros(0, np.int32)), np.arange(roots), 0)
+    model = Model(architecture="mlp", hops=0, width=1)
+    network = Network(model, 1, 2, torch_generator("audits", "residual"), torch.float64)
+    own = _Recording(roots, rate)
+    neighbours = _Recording(roots, rate, own if shared else None)
+    PrivateStep(
+        network,
+        torch.optim.SGD(network.parameters(), lr=1.0),
+        torch.ones(roots, 1, dtype=torch.float64),
+        torch.zeros(roots, dtype=torch.int64),
+        [ClippedTerm(trees, own, 1.0), ClippedTerm(trees, neighbours, 0.5)],
+        0.0,
+        1.0,
+        numpy_generator("audits", "residual", "batches", side),
+        torch_generator("audits", "residual", "noise", side),
+    )()
+    drawn = np.zeros((2, roots))
+    drawn[0, own.last] = drawn[1, neighbours.last] = 1
+    return [drawn[0, :trials], drawn[1, :trials], drawn[0, trials:], drawn[1, trials:]]
+
+
+def _one_batch_log_ratio(y: np.ndarray, z: np.ndarray, rate: float, ratio: float, std: float) -> np.ndarray:
+    def log_density(terms: list[tuple[float, float, float]]) -> np.ndarray:
+        parts = [np.log(w) - ((y - a) ** 2 + (z - b) ** 2) / (2 * std**2) for w, a, b in terms]
+        return logsumexp(np.stack(parts), axis=0)
+
+    stay = 1 - rate
+    with_record = [
+        (stay * stay, 0.0, 0.0), (stay * rate, ratio, 1.0), (rate * stay, 1 + ratio, 0.0),
+        (rate * rate, 1 + 2 * ratio, 1.0),
+    ]  # fmt: skip
+    return log_density(with_record) - log_density([(stay, 0.0, 0.0), (rate, -ratio, 1.0)])

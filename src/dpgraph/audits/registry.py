@@ -1,0 +1,61 @@
+"""All audits by name, with the bugs that each must catch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.audits import exact, noise
+from dpgraph.audits.result import AuditResult
+from dpgraph.errors import invalid
+from dpgraph.files import atomic_path
+
+
+@dataclass(frozen=True)
+class Audit:
+    run: Callable[[int, str | None], AuditResult]
+    trials: int  # by default
+    bugs: Mapping[str, Any]
+
+
+AUDITS = {
+    "update": Audit(noise.update, 40_000, noise.UPDATE_BUGS),
+    "trajectory": Audit(noise.trajectory, 4000, noise.TRAJECTORY_BUGS),
+    "residual": Audit(noise.residual, 40_000, noise.RESIDUAL_BUGS),
+    "lists": Audit(exact.lists, 5, exact.LISTS_BUGS),
+    "sensitivity": Audit(exact.sensitivity, 60, exact.CLIP_BUGS),
+    "clipping": Audit(exact.clipping, 30, exact.CLIP_BUGS),
+    "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
+}
+
+
+def run_audit(name: str, trials: int | None = None, planted: str | None = None) -> AuditResult:
+    """Raises UserError for an unknown audit or bug."""
+    if name not in AUDITS:
+        raise invalid("audit", name, f"one of {', '.join(AUDITS)}")
+    audit = AUDITS[name]
+    if planted is not None and planted not in audit.bugs:
+        raise invalid("planted", planted, f"one of {', '.join(audit.bugs)}")
+    count = audit.trials if trials is None else trials
+    if count < 4:
+        raise invalid("trials", count, "an integer >= 4")
+    start = time.monotonic()
+    found = audit.run(count, planted)
+    return found.model_copy(update={"seconds": round(time.monotonic() - start, 2)})
+
+
+def write_audits(found: list[AuditResult], path: Path) -> None:
+    """Parquet: one row per point of a curve; an audit without a curve has one row, with epsilon and deltas empty."""
+    rows = []
+    for one in found:
+        shared = one.model_dump(exclude={"curve"})
+        empty = {"epsilon": None, "claimed": None, "measured": None}
+        rows += [{**shared, **point} for point in ([p.model_dump() for p in one.curve] or [empty])]
+    table = pd.DataFrame(rows).astype({"epsilon": float, "claimed": float, "measured": float})
+    with atomic_path(path) as temporary:
+        table.to_parquet(temporary, index=False)

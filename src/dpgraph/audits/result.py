@@ -1,0 +1,57 @@
+"""What an audit finds."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.auditing import Errors, ProfileTest
+
+
+class Point(Frozen):
+    """At one epsilon: the claimed delta and the measured lower bound of the true one."""
+
+    epsilon: float
+    claimed: float
+    measured: float
+
+
+class AuditResult(Frozen):
+    """`passed`: the code under audit keeps its claim as far as this audit can see."""
+
+    audit: str
+    title: str
+    planted: str | None = Field(description="The bug that was planted, None: the project's code as it is")
+    passed: bool
+    claim: str
+    finding: str
+    trials: int
+    seconds: float = 0.0
+    curve: tuple[Point, ...] = ()
+
+
+def statistical_result(
+    audit: str,
+    title: str,
+    planted: str | None,
+    claim: str,
+    trials: int,
+    errors: Errors,
+    test: ProfileTest,
+    delta: float,
+) -> AuditResult:
+    worst = float((test.measured - test.claimed).max())
+    finding = f"eps_lb {errors.epsilon(delta):.3g} at delta {delta:g}, mu_lb {errors.mu:.3g}; measured delta " + (
+        f"exceeds the claimed one by up to {worst:.2g}" if test.refuted else "nowhere above the claimed one"
+    )
+    points = zip(test.epsilons.tolist(), test.claimed.tolist(), test.measured.tolist())
+    return AuditResult(
+        audit=audit,
+        title=title,
+        planted=planted,
+        passed=not test.refuted,
+        claim=claim,
+        finding=finding,
+        trials=trials,
+        curve=tuple(Point(epsilon=e, claimed=c, measured=m) for e, c, m in points),
+    )

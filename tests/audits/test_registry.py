@@ -1,0 +1,113 @@
+"""Every audit passes on the project's code and fails on each planted bug; so does the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dpgraph.audits import exact, noise
+from dpgraph.audits.registry import AUDITS, run_audit
+from dpgraph.audits.worst_case import worst_case
+from dpgraph.cli import main
+from dpgraph.errors import UserError
+from dpgraph.privacy.mechanisms import PoissonTrees
+
+PLANTED = [(name, bug) for name, audit in AUDITS.items() for bug in audit.bugs]
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_code_keeps_its_claims(name: str) -> None:
+    found = run_audit(name)
+    assert found.passed, found.finding
+    assert found.planted is None
+
+
+@pytest.mark.parametrize(("name", "bug"), PLANTED)
+def test_a_planted_bug_is_caught(name: str, bug: str) -> None:
+    found = run_audit(name, planted=bug)
+    assert not found.passed, found.finding
+
+
+def test_the_promised_bugs_are_planted() -> None:
+    bugs = {bug for _, bug in PLANTED}
+    assert {
+        "noise halved", "sqrt L forgotten", "sensitivity C for 2C", "Algorithm 1", "no-op clip",
+        "masked loss, uncut edges", "one batch for both terms", "full batch for rate q",
+    } <= bugs  # fmt: skip
+
+
+def test_the_audits_have_power() -> None:
+    """A1 measures most of the true mu = .938, A4 and A5 reach their bounds: passing is not for want of strength."""
+    assert float(run_audit("update").finding.split("mu_lb ")[1].split(";")[0]) > 0.85
+    assert "at most 3 of at most 3" in run_audit("lists").finding
+    assert run_audit("sensitivity").finding.startswith("at most 1 ")
+    assert run_audit("clipping").finding.startswith("at most 1 ")
+
+
+@pytest.mark.parametrize(("degree", "cap"), [(3, 4), (1, 2), (7, 7)])
+def test_the_worst_case_is_the_theorems_pair(degree: int, cap: int) -> None:
+    """R affected roots with +C e each, R - 1 without the record, each -C e; R is what the mechanism states."""
+    case = worst_case(degree, cap)
+    mechanism = PoissonTrees(
+        num_roots=1000, steps=1, delta=1e-4, noise_multiplier=1.0, sampling_rate=0.5, hops=1, max_degree=degree,
+        list_cap=cap,
+    )  # fmt: skip
+    assert case.affected_roots == mechanism.affected_roots
+    with_record, without = (case.gradients(side, 0.5) for side in (case.with_record, case.without_record))
+    direction = with_record[0] / 0.5
+    assert with_record @ direction == pytest.approx([0.5] * mechanism.affected_roots)
+    assert without @ direction == pytest.approx([-0.5] * (mechanism.affected_roots - 1))
+
+
+def test_a_step_that_is_not_clipped_sum_plus_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "_is_private_step", lambda *arguments: False)
+    assert not run_audit("update", 100).passed
+    monkeypatch.undo()
+    case = worst_case()
+    total = noise._full_sums(case, case.with_record, 0.5)
+    assert noise._is_private_step(case, case.with_record, 0.5, 2.0, total)
+    assert not noise._is_private_step(case, case.with_record, 0.5, 2.001, [2 * part for part in total])
+
+
+def test_changed_roots_by_hand() -> None:
+    """Lists 1 -> 0, 2 -> 1, 3 -> {}: nulling 0 reaches 0 and 1 within one hop, 2 within two."""
+    graph = exact.graph_of([exact.np.array(x, dtype=int) for x in ([3], [0], [1], [])])
+    before, after = (exact.full_edge_lists(one, one.train_nodes) for one in (graph, exact.without_list(graph, 0)))
+    assert [exact.changed_roots(before, after, 0, hops) for hops in (1, 2)] == [2, 3]
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "audits.parquet"
+    assert main(["audit", "update", "--trials", "20000", "--planted", "all", "--out", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["planted"] for one in found] == [None, *AUDITS["update"].bugs]
+    table = pd.read_parquet(out)
+    assert set(table.planted.dropna()) == set(AUDITS["update"].bugs)
+    assert (table[table.planted.isna()].measured <= table[table.planted.isna()].claimed).all()
+    assert main(["audit", "clipping", "--trials", "5"]) == 0
+    assert "clipping: passed" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["audit", "clipping", "--trials", "5", "--planted", "no-op clip"])
+    assert stopped.value.code == 1
+    assert "clipping with no-op clip: FAILED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nothing"], "error: audit=nothing: expected one of update, "),
+        (["update", "--planted", "gremlins"], "error: planted=gremlins: expected one of noise over sqrt 2, "),
+        (["update", "--trials", "3"], "error: trials=3: expected an integer >= 4"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(line)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UserError, match="^audit=x"):
+        run_audit("x")
