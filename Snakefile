@@ -69,6 +69,7 @@ localrules:
     cells,
     tables,
     figures,
+    audits,
 
 
 # what a plain `snakemake` makes
@@ -100,10 +101,18 @@ rule figures:
         artefact_files(PLAN, "figure", "pdf", "svg", "png"),
 
 
+# attacks on the update code, and what they found
+rule audits:
+    input:
+        PATHS.figure("audits", "png"),
+        SUITE / "audits.html",
+
+
 include: "rules/download.smk"
 include: "rules/preprocess.smk"
 include: "rules/privacy.smk"
 include: "rules/train.smk"
+include: "rules/audit.smk"
 include: "rules/aggregate.smk"
 include: "rules/report.smk"
 include: "rules/bench.smk"

@@ -122,6 +122,7 @@ rule report:
         rules.figures.input,
         rules.claims.output,
         rules.runtimes.output,
+        rules.audits.input,
     output:
         PATHS.report,
     log:
@@ -135,5 +136,5 @@ rule report:
         "Report of {CONFIG.suite}"
     shell:
         "python -m snakemake --snakefile {params.snakefile:q} --report {output} --nolock --cores 1"
-        " --config {params.overrides} -- tables figures claims runtimes"
+        " --config {params.overrides} -- tables figures claims runtimes audits"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -195,6 +195,16 @@ def runtimes(options: argparse.Namespace) -> None:
     write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
 
 
+def audit_report(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    audits = read_audits(paths.suite / "audits.parquet")
+    write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
+    write_audit_page(plan, audits, paths.suite / "audits.html")
+
+
 def bench(options: argparse.Namespace) -> None:
     from dpgraph.methods.bench import bench as bench_step
 
@@ -266,6 +276,8 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("artefact", help="e.g. daigavane/table1")
     stage("claims", claims, "Verdict on every claim", plan=True)
     stage("runtimes", runtimes, "Runtime, memory and outcome of every cell", plan=True)
+
+    stage("audit-report", audit_report, "Figure and page of the suite's audits", plan=True)
 
     bench_ = stage("bench", bench, "Private step against the non-private step on the same batches")
     bench_.add_argument("--out", type=Path, required=True)

@@ -162,9 +162,7 @@ def add_stages(stage: Stage) -> None:
     audit_ = stage("audit", audit, "Attack the project's own update code; status 1 if a claim does not hold")
     audit_.add_argument("audit", help="update, trajectory, residual, lists, sensitivity, clipping, locality or all")
     audit_.add_argument("--trials", type=int, help="per side (default: the audit's own)")
-    audit_.add_argument(
-        "--planted", metavar="BUG", help="plant this bug, which the audit must catch; all: none and each"
-    )
+    audit_.add_argument("--planted", metavar="BUG", help="plant this bug, to be caught; all: none and each")
     audit_.add_argument("--out", type=Path, help="Parquet file of the results")
     audit_.add_argument("--json", action="store_true")
 

@@ -19,6 +19,10 @@ def test_everything_is_there(finished):
         "results.parquet",
         "report.html",
         "runtimes.html",
+        "audits.parquet",
+        "audits.html",
+        "figures/audits.pdf",
+        "figures/audits.svg",
     ):
         assert (results / name).stat().st_size > 100, name
     assert not list((finished.folder / "results").glob("[!t]*"))
@@ -74,7 +78,7 @@ def test_single_targets(finished):
 
 
 def test_named_targets_are_known(finished):
-    for target in ("tables", "figures", "claims", "report", "data", "cells"):
+    for target in ("tables", "figures", "claims", "report", "data", "cells", "audits"):
         assert finished.jobs(target) == {}
 
 

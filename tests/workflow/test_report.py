@@ -114,6 +114,8 @@ def test_report_opens_without_a_fault(finished, tmp_path):
         "fig2.png",
         "claims.html",
         "runtimes.html",
+        "audits.png",
+        "audits.html",
     }
     assert all(size > 2 for size in shown.values()), shown
     assert "This is a demonstration" in found["text"]

@@ -107,10 +107,10 @@ def lists(trials: int, planted: str | None = None) -> AuditResult:
             bound = _roots_bound(degree, cap, hops)
             for key in range(1 if planted else trials):
                 if planted:
-                    pair = [LISTS_BUGS[planted](one, degree, cap) for one in (graph, other)]
+                    before, after = (LISTS_BUGS[planted](one, degree, cap) for one in (graph, other))
                 else:
-                    pair = [stable(one, degree, cap, key) for one in (graph, other)]
-                changed = changed_roots(*pair, node, hops)
+                    before, after = (stable(one, degree, cap, key) for one in (graph, other))
+                changed = changed_roots(before, after, node, hops)
                 cases += 1
                 passed = passed and changed <= bound
                 if changed / bound > worst:
@@ -182,7 +182,8 @@ def clipping(trials: int, planted: str | None = None) -> AuditResult:
         worst = max(worst, float(_sum(network, kept, roots, x, y, clip).norm()) / (len(roots) * CLIP_NORM))
     return AuditResult(
         audit="clipping", title="norm of a batch's clipped sum at huge gradients", planted=planted,
-        passed=worst <= 1 + 1e-9, claim="at most batch size times C", finding=f"at most {worst:.3g} of it", trials=trials,
+        passed=worst <= 1 + 1e-9, trials=trials, claim="at most batch size times C",
+        finding=f"at most {worst:.3g} of it",
     )  # fmt: skip
 
 

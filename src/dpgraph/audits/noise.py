@@ -12,7 +12,7 @@ from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.worst_case import LIST_CAP, MAX_DEGREE, Side, WorstCase, charged_losses, worst_case
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
-from dpgraph.privacy.auditing import Errors, measured_errors, profile_test
+from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.double_mixture import residual_pair
 from dpgraph.privacy.mechanisms import PoissonTrees
@@ -99,7 +99,7 @@ def update(trials: int, planted: str | None = None) -> AuditResult:
         noisy = [part.expand(trials, *part.shape).clone() for part in total]
         add_gaussian_noise(noisy, std, generator)
         scores.append((torch.cat([part.flatten(1) for part in noisy], dim=1) @ direction).numpy())
-    errors = measured_errors(*scores)
+    errors = measured_errors(scores[0], scores[1])
     claim = f"mu = {(2 * roots - 1) / (2 * roots):.3f}, R = {roots}"
     test = profile_test(errors, mechanism.dominating_pair.delta)
     return statistical_result("update", UPDATE, planted, claim, trials, errors, test, DELTA)
@@ -172,7 +172,7 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
         add_gaussian_noise([sums], std, noise)
         positions = sums.numpy() / CLIP_NORM
         scores.append(pair.log_ratio(positions.ravel()).reshape(trials, steps).sum(axis=1))
-    errors = measured_errors(*scores)
+    errors = measured_errors(scores[0], scores[1])
     claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
     return statistical_result("trajectory", TRAJECTORY, planted, claim, trials, errors, test, DELTA)
@@ -200,7 +200,7 @@ def residual(trials: int, planted: str | None = None) -> AuditResult:
             y += own_self + ratio * own_neighbour
         z = other_self + std * generator.standard_normal(trials)
         scores.append(_one_batch_log_ratio(y, z, rate, ratio, std))
-    errors: Errors = measured_errors(*scores)
+    errors = measured_errors(scores[0], scores[1])
     claim = f"epsilon {composed_epsilon(pair, 1, DELTA):.2f} at delta {DELTA:g}, R = 2"
     test = profile_test(errors, pair.delta)
     return statistical_result("residual", RESIDUAL, planted, claim, trials, errors, test, DELTA)

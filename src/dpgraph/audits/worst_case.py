@@ -1,9 +1,9 @@
 """A graph on which one record changes as many roots as the stable sampler allows, with gradients that push apart.
 
-Node 0 is the changed record v. It is listed by K roots w, and lists D nodes u. Each u is also listed by K roots x, so that
-when v's list goes, u lets in one x that it had refused. So K + D roots change besides v's own: R = 1 + K + D. The loss of
-a root is plus or minus its logits, by the sign of the charges in its tree, so that every clipped gradient of a changed root
-is +C e with v and -C e without: the pair that Theorem 2 of docs/privacy.md says is the worst.
+Node 0 is the changed record v. It is listed by K roots w, and lists D nodes u. Each u is also listed by K roots x, so
+that when v's list goes, u lets in one x that it had refused. So K + D roots change besides v's own: R = 1 + K + D. The
+loss of a root is plus or minus its logits, by the sign of the charges in its tree, so that every clipped gradient of a
+changed root is +C e with v and -C e without: the pair that Theorem 2 of docs/privacy.md says is the worst.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def worst_case(max_degree: int = MAX_DEGREE, list_cap: int = LIST_CAP) -> WorstC
     charges = np.full(num_nodes, -1)
     charges[0], charges[hubs] = 10_000, -100
     charges[rivals.ravel()] = 1
-    sides = [_side(lists_, graph, kept, other) for lists_, graph in ((kept, before), (other, after))]
     return WorstCase(
-        *sides,
+        with_record=_side(kept, before, kept, other),
+        without_record=_side(other, after, kept, other),
         features=torch.ones(num_nodes, 2, dtype=torch.float64),
         charges=torch.from_numpy(charges),
         affected_roots=1 + max_degree + list_cap,

@@ -14,6 +14,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "preprocess": ("data/*.py", "data/readers/*.py", "data/registry.yaml"),
     "calibrate": ("privacy/*.py",),
     "train": ("data/graph.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py", "randomness.py"),
+    "audit": ("audits/*.py", "privacy/*.py", "sampling/*.py", "models/*.py", "training/*.py"),
     "aggregate": ("reporting/aggregate.py",),
     # drawing is cheap: any change of the room redraws
     "table": ("reporting/*.py", "experiments/published/*.csv"),

@@ -1,9 +1,10 @@
 """Statistics of audits: what does a distinguisher's score say of a claimed privacy curve?
 
-Half of the trials choose thresholds, the other half bounds the errors of "score > threshold means with": false positives
-by F, false negatives by M (Clopper & Pearson, all thresholds and both errors jointly at `confidence`). Every (eps, delta)-DP
-mechanism has M >= 1 - delta - e^eps F and F >= 1 - delta - e^eps M, so max(1 - M - e^eps F, 1 - F - e^eps M) is a lower
-bound of the true delta(eps). A claimed curve below it at any eps is refuted.
+Half of the trials choose thresholds, the other half bounds the errors of "score > threshold means with": false
+positives by F, false negatives by M (Clopper & Pearson, all thresholds and both errors jointly at `confidence`). Every
+(eps, delta)-DP mechanism has M >= 1 - delta - e^eps F and F >= 1 - delta - e^eps M, so that
+max(1 - M - e^eps F, 1 - F - e^eps M) is a lower bound of the true delta(eps). A claimed curve below it at any eps is
+refuted.
 """
 
 from __future__ import annotations

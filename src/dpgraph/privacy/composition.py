@@ -41,9 +41,9 @@ def gaussian_pair(mu: float) -> MixturePair:
 
 
 def composed_delta(pair: Pair, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
-    """delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one, mass cut from tails included.
+    """delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
 
-    The grid is an eighth of the standard deviation of one step's loss.
+    Mass cut from tails counts as infinite loss. The grid is an eighth of the standard deviation of one step's loss.
     """
     grid = 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 8))
     composed = _one_step(pair, grid, tail_mass / steps)

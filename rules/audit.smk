@@ -1,0 +1,54 @@
+# Attacks on the project's own update code, as it is and with every planted bug, and their figure.
+# They read no data of the suite: a change of the code is what reruns them.
+
+
+rule audit:
+    input:
+        sources("audit"),
+    output:
+        SUITE / "audits.parquet",
+    log:
+        f"logs/{CONFIG.suite}/audit.log",
+    benchmark:
+        f"benchmarks/{CONFIG.suite}/audit.jsonl"
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 3000 * attempt,
+        runtime=20,
+    message:
+        "Audits of the update code"
+    shell:
+        "python -m dpgraph audit all --planted all --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+rule audit_report:
+    input:
+        sources("figure"),
+        audits=SUITE / "audits.parquet",
+    output:
+        SUITE / "figures/audits.pdf",
+        SUITE / "figures/audits.svg",
+        report(
+            SUITE / "figures/audits.png",
+            category="audits",
+            labels={"artefact": "audits", "kind": "figure"},
+            caption="../workflow/report/audits.rst",
+        ),
+        report(
+            SUITE / "audits.html",
+            category="audits",
+            labels={"artefact": "audits", "kind": "table"},
+            caption="../workflow/report/audits.rst",
+        ),
+    log:
+        f"logs/{CONFIG.suite}/audit_report.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        plan=CONFIG.arguments(),
+    message:
+        "Figure of the audits"
+    shell:
+        "python -m dpgraph audit-report {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -1,0 +1,57 @@
+"""The audits' figure and page: one panel per curve, verdicts in words, the same bytes again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from dpgraph.errors import UserError
+from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+
+
+@pytest.fixture
+def audits() -> pd.DataFrame:
+    epsilon = np.linspace(0, 4, 9)
+    claimed = np.exp(-epsilon - 1)
+    rows = []
+    for audit, planted, factor in (("update", None, 0.8), ("update", "noise halved", 1.9), ("residual", None, 0.0)):
+        shared = {
+            "audit": audit, "title": f"audit {audit}", "planted": planted, "passed": factor < 1, "claim": "R < 8",
+            "finding": "eps_lb 1", "trials": 100, "seconds": 0.5,
+        }  # fmt: skip
+        rows += [{**shared, "epsilon": e, "claimed": c, "measured": factor * c} for e, c in zip(epsilon, claimed)]
+    exact = {**rows[-1], "audit": "clipping", "title": "audit clipping", "passed": True}
+    rows += [{**exact, "epsilon": None, "claimed": None, "measured": None}]
+    return pd.DataFrame(rows).astype({"epsilon": float, "claimed": float, "measured": float})
+
+
+def test_figure(audits: pd.DataFrame, tmp_path: Path) -> None:
+    paths = write_audit_figure(audits, tmp_path / "audits")
+    assert [path.name for path in paths] == ["audits.pdf", "audits.svg", "audits.png"]
+    image = imread(paths[2])[:, :, :3]
+    border = np.concatenate([image[:3].reshape(-1, 3), image[-3:].reshape(-1, 3), image[:, -3:].reshape(-1, 3)])
+    assert (border > 0.99).all()  # nothing is cut off
+    again = write_audit_figure(audits, tmp_path / "again")
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
+    with pytest.raises(UserError, match=r"^audits: expected at least one with a curve"):
+        write_audit_figure(audits[audits.epsilon.isna()], tmp_path / "none")
+
+
+def test_page(plan, audits: pd.DataFrame, tmp_path: Path) -> None:
+    text = write_audit_page(plan, audits, tmp_path / "audits.html").read_text()
+    assert text.count("<tr>") == 5  # a head, two updates, residual, clipping
+    assert "<td>audit update</td><td>noise halved</td><td>caught</td><td>R &lt; 8</td>" in text
+    assert "<td>audit clipping</td><td>–</td><td>passed</td>" in text
+    missed = audits.assign(passed=~audits.passed)
+    text = write_audit_page(plan, missed, tmp_path / "missed.html").read_text()
+    assert "<td>missed</td>" in text
+    assert "<td>FAILED</td>" in text
+
+
+def test_no_audits_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no audits there; make them with `python -m dpgraph audit all"):
+        read_audits(tmp_path / "audits.parquet")
