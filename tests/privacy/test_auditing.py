@@ -46,6 +46,14 @@ def test_level_and_power() -> None:
     assert caught >= 180
 
 
+@pytest.mark.parametrize("mu", [1e-3, 0.158, 6.0])
+def test_true_claims_at_the_ends_of_the_scale(mu: float) -> None:
+    """Where the claimed delta rounds to zero, or below, nothing is refuted for that."""
+    for index in range(20):
+        errors = measured_errors(*scores(mu, 2000, "ends", index))
+        assert not profile_test(errors, lambda eps: gaussian_delta(mu, eps)).refuted
+
+
 def test_both_directions_count() -> None:
     """Without the record the score is a rare low value: only the direction without-against-with sees it."""
     generator = numpy_generator("test", "directions")

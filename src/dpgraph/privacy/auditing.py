@@ -107,4 +107,5 @@ class ProfileTest:
 def profile_test(errors: Errors, claim: Curve, epsilons: np.ndarray | None = None) -> ProfileTest:
     """Tests the whole claimed curve at once: the error bounds hold jointly, so any number of epsilons may be tried."""
     grid = np.linspace(0.0, 8.0, 65) if epsilons is None else np.asarray(epsilons, dtype=float)
-    return ProfileTest(grid, np.asarray(claim(grid), dtype=float), errors.delta(grid))
+    claimed = np.maximum(np.asarray(claim(grid), dtype=float), 0.0)  # closed forms may round below zero
+    return ProfileTest(grid, claimed, errors.delta(grid))
