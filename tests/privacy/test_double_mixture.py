@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpgraph.privacy.composition import composed_epsilon
+from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.double_mixture import (
     DoubleMixtureGaussianPrivacyLoss,
     Mixture,
@@ -90,6 +90,32 @@ def test_divergence_of_many_steps_against_monte_carlo() -> None:
         margin = 4 * sample.std() / math.sqrt(trajectories)
         pmf = pair.losses[0 if forward else 1].pessimistic_pmf(1e-3, 1e-12).self_compose(steps)
         assert pmf.get_delta_for_epsilon(epsilon) == pytest.approx(sample.mean(), abs=margin)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_composed_curve_against_monte_carlo_on_random_settings(seed: int) -> None:
+    """Both directions of `composed_delta` at three epsilons; losses from densities written out; 99.99 % interval."""
+    generator = np.random.default_rng(seed)
+    roots, steps = int(generator.integers(1, 9)), int(generator.integers(1, 25))
+    rate = float(generator.uniform(0.02, 1))
+    noise = float(generator.uniform(1.0, 3.0)) * roots * np.sqrt(rate * steps)
+    trajectories, counts = 20_000, (roots, roots - 1)
+    epsilons = np.array([0.1, 0.5, 1.0])
+    found = []
+    for side, sign in ((0, 1), (1, -1)):
+        drawn = generator.binomial(counts[side], rate, (trajectories, steps))
+        x = sign * drawn + noise * generator.normal(size=(trajectories, steps))
+        grid = np.linspace(x.min() - 1, x.max() + 1, 4001)
+        a = density(np.arange(roots + 1), binom.pmf(np.arange(roots + 1), roots, rate), noise, grid)
+        b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, grid)
+        loss = sign * np.interp(x, grid, np.log(a / b)).sum(1)
+        sample = np.maximum(-np.expm1(epsilons[:, None] - loss), 0)
+        found.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
+    claimed = composed_delta(affected_roots_pair(roots, rate, noise), steps, epsilons)
+    best = np.argmax([mean for mean, _ in found], axis=0)
+    for index, side in enumerate(best):
+        mean, margin = found[side][0][index], found[side][1][index]
+        assert claimed[index] == pytest.approx(mean, abs=margin)
 
 
 @settings(max_examples=15, deadline=None)
