@@ -12,7 +12,19 @@ PACKAGE = Path(__file__).resolve().parent.parent
 STAGES: dict[str, tuple[str, ...]] = {
     "download": ("data/fetch.py", "data/registry.yaml"),
     "preprocess": ("data/*.py", "data/readers/*.py", "data/registry.yaml"),
-    "calibrate": ("privacy/*.py",),
+    "calibrate": tuple(
+        f"privacy/{name}.py"
+        for name in (
+            "mechanisms",
+            "calibration",
+            "for_cell",
+            "composition",
+            "double_mixture",
+            "renyi",
+            "trees",
+            "guarantee",
+        )
+    ),
     "train": ("data/graph.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py", "randomness.py"),
     "audit": ("audits/*.py", "privacy/*.py", "sampling/*.py", "models/*.py", "training/*.py"),
     "aggregate": ("reporting/aggregate.py",),
