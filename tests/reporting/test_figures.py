@@ -55,9 +55,9 @@ def test_global_state_of_matplotlib_is_left_alone(plan, results, tmp_path):
 
 def test_points_stand_at_the_epsilon_that_is_theirs(plan, results):
     points = privacy_utility_points(plan, "daigavane/fig2", results)
-    ours = points[(points["source"] == "ours") & (points["epsilon_target"] == 8)].set_index("method")
-    assert ours.loc["dp-gcn-1", "epsilon"] == pytest.approx(0.999 * 8)  # rigorous
-    assert ours.loc["dp-gcn-1-published", "epsilon"] == 8  # published; nothing is proved
+    ours = points[(points["source"] == "ours") & (points["epsilon_target"] == 4)].set_index("method")
+    assert ours.loc["dp-gcn-1", "epsilon"] == pytest.approx(0.999 * 4)  # rigorous
+    assert ours.loc["dp-gcn-1-published", "epsilon"] == 4  # published; nothing is proved
     assert math.isnan(ours.loc["dp-gcn-1-published", "eps_rigorous"])
     assert math.isinf(points.set_index("method").loc["gcn-1", "epsilon"])
 
@@ -83,7 +83,7 @@ def test_printed_numbers_stand_beside_ours(paper_plan, rows_of, as_frame, tmp_pa
 
 
 def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
-    some = results[results["epsilon_target"] != 8.0]
+    some = results[results["epsilon_target"] != 4.0]
     points = pd.read_csv(write_figure(plan, "daigavane/fig2", some, tmp_path / "some")[3])
     assert (points["status"] == "not run").sum() == 3
     empty = write_figure(plan, "daigavane/fig2", None, tmp_path / "none")
