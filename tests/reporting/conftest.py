@@ -103,7 +103,7 @@ def results(plan: Plan) -> pd.DataFrame:
     for entry in first_entries(plan):
         if entry.task_id == "sbm-clustered" and entry.method_id == "gcn-2":
             rows.append(missing_row(entry, "failed", "diverged: non-finite loss at step 41"))
-        elif entry.task_id == "digits-disjoint" and entry.method_id == "dp-mlp":
+        elif entry.task_id == "sbm-clustered" and entry.method_id == "dp-mlp":
             rows.append(missing_row(entry, "not run", "data not available"))
         else:
             rows += result_rows(entry)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,8 @@ def test_a_cell_of_two_papers_counts_once(plan, results):
 def test_page(plan, results, tmp_path):
     paths = write_runtimes(plan, results, tmp_path / "runtimes.html")
     text = paths[0].read_text()
-    assert "59 cells: 57 ok, 1 failed, 1 not run; 9 min of training in all" in text
+    cells = len(plan.cells)
+    assert re.search(rf"{cells} cells: {cells - 2} ok, 1 failed, 1 not run; \d+ min of training in all", text)
     assert all(slug in text for slug in plan.cells)
     assert "<script" not in text
 

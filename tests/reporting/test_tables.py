@@ -73,13 +73,16 @@ def test_published_epsilon_never_without_its_twin(plan, results, tmp_path):
     """In every written form, each row with a finite published epsilon has a rigorous one or the word none."""
     _, markdown, latex, page = write_table(plan, "daigavane/table1", results, None, tmp_path / "table1")
     rows = [line.split("|") for line in markdown.read_text().splitlines() if line.startswith("| DP-")]
-    assert len(rows) == 20
+    private = [entry for entry in plan.entries_of("daigavane/table1") if entry.cell.privacy is not None]
+    assert len(rows) == len(private) >= 8
     for row in rows:
         assert re.fullmatch(r" \d[\d.]* ", row[5])
         assert re.fullmatch(r" (\d[\d.]*|none<sup>1</sup>) ", row[6])
     assert markdown.read_text().count("<sup>1</sup>") == 1 + sum("paper's mechanism" in row[1] for row in rows)
     assert "<sup>1</sup> Lemma 2 is false" in markdown.read_text()
-    assert latex.read_text().count(r"none\textsuperscript{1}") == page.read_text().count("none<sup>1</sup>") == 6
+    papers_own = sum(entry.cell.privacy.variant == "published" for entry in private)
+    assert latex.read_text().count(r"none\textsuperscript{1}") == papers_own > 0
+    assert page.read_text().count("none<sup>1</sup>") == papers_own
 
 
 def test_without_results_every_row_says_not_run(plan, tmp_path):

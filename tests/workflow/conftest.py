@@ -47,9 +47,17 @@ class Copy:
 
     folder: Path
 
-    def snakemake(self, *arguments: str, suite: str = "tiny", **environment: str) -> subprocess.CompletedProcess[str]:
+    def snakemake(
+        self,
+        *options: str,
+        suite: str = "tiny",
+        config: tuple[str, ...] = (),
+        targets: tuple[str, ...] = (),
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *options]
         return subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "2", "--config", f"suite={suite}", *arguments],
+            [*command, "--config", f"suite={suite}", *config, "--", *targets],
             cwd=self.folder,
             env={**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **environment},
             capture_output=True,
@@ -58,9 +66,9 @@ class Copy:
             check=False,
         )
 
-    def jobs(self, *arguments: str, suite: str = "tiny") -> dict[str, int]:
+    def jobs(self, *options: str, suite: str = "tiny", targets: tuple[str, ...] = ()) -> dict[str, int]:
         """Jobs per rule that a dry run announces."""
-        run = self.snakemake("-n", *arguments, suite=suite)
+        run = self.snakemake("-n", *options, suite=suite, targets=targets)
         assert run.returncode == 0, run.stdout + run.stderr
         lines = (run.stdout + run.stderr).splitlines()
         if any("Nothing to be done" in line for line in lines):

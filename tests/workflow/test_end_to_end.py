@@ -70,8 +70,8 @@ def test_single_targets(finished):
     target = finished.folder / "results/tiny/tables/daigavane/table7.csv"
     before = target.read_text()
     target.unlink()
-    assert set(finished.jobs("results/tiny/tables/daigavane/table7.csv")) == {"table", "total"}
-    run = finished.snakemake("results/tiny/tables/daigavane/table7.csv")
+    assert set(finished.jobs(targets=("results/tiny/tables/daigavane/table7.csv",))) == {"table", "total"}
+    run = finished.snakemake(targets=("results/tiny/tables/daigavane/table7.csv",))
     assert run.returncode == 0, run.stderr
     assert target.read_text() == before
     assert finished.snakemake().returncode == 0
@@ -79,14 +79,14 @@ def test_single_targets(finished):
 
 def test_named_targets_are_known(finished):
     for target in ("tables", "figures", "claims", "report", "data", "cells", "audits"):
-        assert finished.jobs(target) == {}
+        assert finished.jobs(targets=(target,)) == {}
 
 
 def test_one_more_seed_keeps_the_trained_ones(finished):
-    cell = next((finished.folder / "results/tiny/cells").glob("*mlp-0hop-*"))
+    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.mlp-0hop-*"))
     before = (cell / "seed=0.json").stat().st_mtime_ns
     target = str((cell / "result.json").relative_to(finished.folder))
-    run = finished.snakemake("seeds=3", target)
+    run = finished.snakemake(config=("seeds=3",), targets=(target,))
     assert run.returncode == 0, run.stderr
     assert (cell / "seed=0.json").stat().st_mtime_ns == before
     assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 3
@@ -133,7 +133,7 @@ def test_no_download_is_asked_for_twice_but_a_new_mirror_is_tried(finished, tmp_
     ],
 )
 def test_bad_config_is_one_line_and_status_2(workflow, arguments, message):
-    run = workflow.snakemake(*arguments)
+    run = workflow.snakemake(config=tuple(arguments))
     assert run.returncode == 2
     assert message in run.stderr
     assert "Traceback" not in run.stderr
@@ -162,7 +162,7 @@ def test_bad_suites_are_one_line_and_status_2(workflow):
 @pytest.mark.parametrize("suite", ["demo", "cpu", "paper"])
 def test_the_real_suites_expand(workflow, suite):
     jobs = workflow.jobs(suite=suite)
-    assert jobs["train"] > 50
+    assert jobs["train"] > 30
     assert jobs["report"] == 1
 
 
@@ -174,7 +174,7 @@ def test_real_data_from_a_mirror(workflow):
     path = workflow.folder / "workflow/suites/tiny.yaml"
     text = path.read_text().replace("{dataset: demo-sbm}", "{dataset: cora, split: train-rest}")
     path.write_text(text.replace("{dataset: demo-sbm, setting: disjoint}", "{dataset: cora, setting: disjoint}"))
-    run = workflow.snakemake("tables", DPGRAPH_MIRROR=mirror)
+    run = workflow.snakemake(targets=("tables",), DPGRAPH_MIRROR=mirror)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
     table = pd.read_csv(workflow.folder / "results/tiny/tables/daigavane/table1.csv")
     cora = table[table.dataset == "cora"]
@@ -187,6 +187,6 @@ def test_the_catalogue_s_entry_is_the_same_workflow(workflow):
 
 
 def test_unknown_artefacts_have_no_rule(workflow):
-    run = workflow.snakemake("-n", "results/tiny/tables/daigavane/table99.csv")
+    run = workflow.snakemake("-n", targets=("results/tiny/tables/daigavane/table99.csv",))
     assert run.returncode == 1
     assert "No rule to produce results/tiny/tables/daigavane/table99.csv" in run.stderr + run.stdout
