@@ -85,12 +85,13 @@ class Task(Frozen):
 class Model(Frozen):
     """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E)."""
 
-    architecture: Literal["mlp", "gcn"] = "gcn"
+    architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
     hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
     encoder_layers: Annotated[int, Field(ge=1, description="n_enc")] = 1
     decoder_layers: Annotated[int, Field(ge=1, description="n_dec, its last layer gives the logits")] = 1
     width: Annotated[int, Field(ge=1, description="Latent size of encoder, message passing and decoder")] = 256
     activation: Literal["relu", "tanh"] = "tanh"
+    heads: Annotated[int, Field(ge=1, description="Attention heads (gat only)")] = 10
 
     @model_validator(mode="after")
     def _hops(self) -> Model:
@@ -128,16 +129,21 @@ class Training(Frozen):
 class Privacy(Frozen):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
-    variant: Literal["rigorous", "published"] = Field(
+    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
         default="rigorous",
         description="rigorous: stable sampler, Poisson batches, public joint clip norm, double-mixture accountant; "
+        "rigorous-fixed-size: the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
         "published: Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1",
     )
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
     noise_multiplier: (
         Annotated[
             float,
-            Field(gt=0, description="rigorous: noise std / clip norm; published: lambda = std / (2 C N(K, r))"),
+            Field(
+                gt=0,
+                description="rigorous: noise std / clip norm (rigorous-fixed-size: / 2 C R); published: lambda = "
+                "std / (2 C N(K, r))",
+            ),
         ]
         | None
     ) = None
@@ -148,7 +154,13 @@ class Privacy(Frozen):
     list_cap: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="D of the stable sampler: a list's longest length; None: K"
     )
-    clip_norm: Annotated[float, Field(gt=0, description="C, public (variant rigorous)")] = 1.0
+    clip_norm: Annotated[float, Field(gt=0, description="C, public (rigorous variants); C_s of dp-residual")] = 1.0
+    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
+        default=0.1, description="C_n / C_s of dp-residual: what neighbours may add; 0: nothing"
+    )
+    neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="q2 of dp-residual: rate of the batch of neighbour terms; null: as that of self terms"
+    )
     clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
         default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
     )

@@ -26,19 +26,78 @@ class MethodRow(Frozen):
     )
 
 
+class Sweep(Frozen):
+    """One hyper-parameter that an artefact varies; the suite's grids name its values."""
+
+    label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
+    published_key: str | None = Field(
+        default=None, description="Its key in column other_params of published/results_*.csv; null: not in the paper"
+    )
+
+
+class Search(Frozen):
+    """Hyper-parameter search: every trial is a cell; the best on validation data is selected."""
+
+    strategy: Literal["grid", "random"]
+    space: dict[str, tuple[Any, ...]] = Field(
+        min_length=1, description="Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"
+    )
+    trials: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="random: how many, on average for the distributions below; grid: null"
+    )
+    distribution: Literal["fixed", "geometric", "poisson"] = Field(
+        default="fixed",
+        description="Of the number of random trials; geometric and poisson have a theorem that pays for the selection",
+    )
+    metric: str = "accuracy/validation"
+
+    @model_validator(mode="after")
+    def _trials(self) -> Search:
+        if (self.strategy == "random") != (self.trials is not None):
+            raise ValueError(f"strategy={self.strategy}, trials={self.trials}: expected trials exactly when random")
+        if self.strategy == "grid" and self.distribution != "fixed":
+            raise ValueError(f"distribution={self.distribution}: expected fixed for a grid")
+        for path, values in self.space.items():
+            if not values:
+                raise ValueError(f"space.{path}=[]: expected at least one value")
+        return self
+
+
 class Artefact(Frozen):
     """A table or figure of the paper."""
 
     kind: Literal["table", "figure"]
-    view: Literal["accuracy", "statistics", "privacy-utility"] = Field(
+    view: Literal["accuracy", "statistics", "privacy-utility", "sweep", "class-wise", "search"] = Field(
         description="How it is made: accuracy (methods by data sets), statistics (of data sets), "
-        "privacy-utility (accuracy against epsilon)"
+        "privacy-utility (accuracy against epsilon), sweep (accuracy by the values of one hyper-parameter), "
+        "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search)"
     )
     title: str
     caption: str = ""
     metric: str = "accuracy/test"
     methods: tuple[Id, ...] = ()
+    sweep: Sweep | None = Field(
+        default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
+    )
+    search: Search | None = None
+    along_training: bool = Field(
+        default=False,
+        description="privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the "
+        "steps so far, instead of one at its end",
+    )
     published_table: Id | None = Field(default=None, description="Table in published/*.csv; null: the artefact's id")
+
+    @model_validator(mode="after")
+    def _view(self) -> Artefact:
+        if (self.view == "search") != (self.search is not None):
+            raise ValueError(f"view={self.view}: expected search exactly with the view search")
+        if (self.view == "sweep" and self.sweep is None) or (
+            self.sweep is not None and self.view not in ("sweep", "privacy-utility")
+        ):
+            raise ValueError(f"view={self.view}: expected sweep with the view sweep, or privacy-utility with one")
+        if self.along_training and self.view != "privacy-utility":
+            raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
+        return self
 
 
 class Greater(Frozen):
@@ -134,11 +193,16 @@ class Rule(Frozen):
 
 
 class Grid(Frozen):
-    """Methods crossed with tasks and, for private methods, with target epsilons."""
+    """Methods crossed with tasks, for private methods with target epsilons, and in a sweep with its values."""
 
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids of the artefact; * matches any characters")
     tasks: tuple[str, ...] = Field(min_length=1)
     epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    values: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Of a sweep: a part of a cell by its label, which wins over the rules, e.g. "
+        "7: {privacy: {max_degree: 7}}",
+    )
 
 
 class SuitePaper(Frozen):

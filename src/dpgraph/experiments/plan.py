@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Suite, SuiteTask
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
+from dpgraph.randomness import numpy_generator
 
 WORKFLOW = Path("workflow")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it."""
+    """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it.
+
+    `value` is the label of a sweep's value or of a search's trial, `settings` what it sets; None and empty elsewhere.
+    """
 
     artefact: str  # "daigavane/table1"
     method_id: str
@@ -29,6 +34,8 @@ class Entry:
     suite_task: SuiteTask
     epsilon: float | None
     cell: Cell
+    value: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def paper(self) -> str:
@@ -126,25 +133,72 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
 
 
 def _entries(plan: Plan, artefact: str) -> list[Entry]:
-    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, then by task."""
+    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value."""
     paper, name = artefact.split("/")
-    methods = plan.experiments[paper].artefacts[name].methods
-    places: dict[tuple[int, float, str], Entry] = {}
+    described = plan.experiments[paper].artefacts[name]
+    methods = described.methods
+    places: dict[tuple[int, float, str, str | None], Entry] = {}
+    tried = trials(artefact, described.search) if described.search is not None else None
     for grid in plan.suite.papers[paper].artefacts[name]:
         for pattern in grid.methods:
             if methods and not any(fnmatchcase(method, pattern) for method in methods):
                 raise invalid(f"papers.{paper}.artefacts.{name}.methods", pattern, f"one of {', '.join(methods)}")
+        if bool(grid.values) != (described.sweep is not None):
+            expected = "one or more, since the artefact is a sweep" if described.sweep else "none, it is no sweep"
+            raise invalid(f"papers.{paper}.artefacts.{name}.values", list(grid.values), expected)
+        values: list[tuple[str | None, Mapping[str, Any]]] = [(None, {})]
+        if described.sweep is not None or tried is not None:
+            values = list((grid.values if tried is None else tried).items())
         for index, method in enumerate(methods):
             if not any(fnmatchcase(method, pattern) for pattern in grid.methods):
                 continue
             for task in grid.tasks:
-                for entry in _crossed(plan, artefact, method, task, grid.epsilons):
-                    places.setdefault((index, entry.epsilon or 0.0, task), entry)
+                for value, settings in values:
+                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings):
+                        places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
     order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
+    # sorted() is stable: values keep the order in which the suite names them
     return [places[place] for place in sorted(places, key=lambda place: (place[0], place[1], order[place[2]]))]
 
 
-def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: tuple[float, ...]) -> list[Entry]:
+def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
+    """Settings of every trial by its label; random ones are drawn once for the artefact, for all methods and tasks.
+
+    >>> trials("p/s", Search(strategy="grid", space={"training.steps": (1, 2)}))["trial 2"]
+    {'training': {'steps': 2}}
+    """
+    if search.strategy == "grid":
+        drawn = list(product(*search.space.values()))
+    else:
+        random = numpy_generator("dpgraph", "search", artefact)
+        mean = search.trials or 1
+        count = {
+            "fixed": lambda: mean,
+            "geometric": lambda: int(random.geometric(1 / mean)),
+            "poisson": lambda: int(random.poisson(mean)),
+        }[search.distribution]()
+        drawn = [tuple(values[random.integers(len(values))] for values in search.space.values()) for _ in range(count)]
+    return {
+        f"trial {number}": merged(*(_nested(path, value) for path, value in zip(search.space, values, strict=True)))
+        for number, values in enumerate(drawn, 1)
+    }
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value  # type: ignore[no-any-return]
+
+
+def _crossed(
+    plan: Plan,
+    artefact: str,
+    method_id: str,
+    task_id: str,
+    epsilons: tuple[float, ...],
+    value: str | None,
+    settings: Mapping[str, Any],
+) -> list[Entry]:
     """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
     paper = artefact.split("/")[0]
     experiment = plan.experiments[paper]
@@ -159,7 +213,7 @@ def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: 
         if rule.hyperparameter_table is not None:
             layers.append(_published_part(experiment, row, rule.hyperparameter_table, suite_task, where))
         layers.append(rule.set)
-    base = merged(*layers, row.set)
+    base = merged(*layers, settings, row.set)
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
@@ -167,10 +221,10 @@ def _crossed(plan: Plan, artefact: str, method_id: str, task_id: str, epsilons: 
     base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
     entries = []
     for epsilon in epsilons if private and epsilons else (None,):
-        value = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
-        cell = parse(Cell, value, where)
+        complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
+        cell = parse(Cell, complete, where)
         target = cell.privacy.epsilon if cell.privacy is not None else None
-        entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell))
+        entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
     return entries
 
 

@@ -31,10 +31,19 @@ class SeedRecord(Frozen):
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
 
 
+class Budget(Frozen):
+    """What the parameters of one step would have cost, had training ended there."""
+
+    step: int
+    eps_published: float | None = Field(description="None: nothing is guaranteed")
+    eps_rigorous: float | None = Field(description="None: nothing is guaranteed")
+
+
 class CellRecord(Frozen):
     cell: Cell
     status: Literal["ok", "failed", "not run"]
     reason: str = ""
     statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")
+    budgets: tuple[Budget, ...] = Field(default=(), description="At the evaluation steps before the last one")
     seeds: tuple[SeedRecord, ...] = ()
     provenance: dict[str, Any] = Field(default_factory=dict)
