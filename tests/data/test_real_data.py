@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dpgraph.data.adjacency import owners
+from dpgraph.data.clusters import cluster_split
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.graph import Graph
 from dpgraph.data.preprocess import preprocess
-from dpgraph.data.readers import graphsaint, ogb
+from dpgraph.data.readers import graphsaint, ogb, read
+from dpgraph.data.registry import entry
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.statistics import statistics
 from dpgraph.data.store import load_graph, load_status
@@ -53,6 +55,8 @@ def raw_dir(mirrors, tmp_path_factory):
         (Task(dataset="cora-ml", split="random-80-0-20"), 2995, 8158, 2879, 7, (2396, 0, 599)),
         (Task(dataset="coauthor-cs", split="random-80-0-20"), 18333, 81894, 6805, 15, (14666, 0, 3667)),
         (Task(dataset="coauthor-cs", split="random-80-0-20", features="project-100"), 18333, 81894, 100, 15, None),
+        (Task(dataset="ogbn-arxiv-text"), 169343, 1157799, 40, 40, (90941, 29799, 48603)),
+        (Task(dataset="ogbn-arxiv-text-half", setting="disjoint"), 169343, 457109, 40, 40, (90941, 29799, 48603)),
     ],
     ids=lambda value: value.folder if isinstance(value, Task) else "",
 )
@@ -129,6 +133,31 @@ def test_arxiv_without_features_is_unavailable_and_names_the_file(raw_dir, tmp_p
     status = load_status(tmp_path)
     assert status.status == "unavailable"
     assert status.reason.startswith("data not available: raw/node-feat.csv.gz (in none of")
+
+
+@pytest.fixture(scope="module")
+def arxiv_text(raw_dir):
+    return read(entry("ogbn-arxiv-text"), raw_dir("ogbn-arxiv-text"))
+
+
+def test_guessed_classes_of_arxiv(raw_dir, arxiv, arxiv_text):
+    assert np.array_equal(arxiv_text.labels, arxiv.labels)
+    named = arxiv_text.features.any(axis=1)
+    assert (~named).sum() == 36
+    first = arxiv_text.features.argmax(axis=1)
+    assert np.mean((first == arxiv_text.labels)[named]) == pytest.approx(0.7351, abs=5e-5)
+    half = read(entry("ogbn-arxiv-text-half"), raw_dir("ogbn-arxiv-text-half"))
+    kept = half.features.any(axis=1)
+    assert (named & ~kept).sum() == pytest.approx(169343 / 2, abs=20)
+    assert np.array_equal(half.features[kept], arxiv_text.features[kept])
+    # the choice knows neither split nor labels: each third of the ids and each split loses about a half
+    assert [kept[arxiv_text.split == part].mean() for part in range(3)] == pytest.approx([0.5] * 3, abs=0.015)
+
+
+def test_arxiv_clustered_meets_the_published_ratio(arxiv_text):
+    split, declared = cluster_split(arxiv_text, (67, 18, 15))
+    assert np.abs(np.bincount(split) / len(split) - (0.67, 0.18, 0.15)).max() <= 0.005
+    assert declared["clusters"] <= 40
 
 
 def test_graphsaint_layout_holds_the_same_arxiv(mirrors, arxiv, tmp_path):

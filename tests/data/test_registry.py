@@ -20,7 +20,8 @@ toy:
 
 def test_known_data_sets():
     names = (
-        "cora citeseer pubmed cora-ml coauthor-cs ogbn-arxiv ogbn-products ogbn-mag reddit reddit-saint pokec demo-sbm"
+        "cora citeseer pubmed cora-ml coauthor-cs ogbn-arxiv ogbn-arxiv-text ogbn-arxiv-text-half ogbn-products "
+        "ogbn-mag reddit reddit-saint pokec demo-sbm"
     )
     assert set(names.split()) <= set(registry())
 
@@ -68,7 +69,7 @@ def test_wrong_reader_options_are_named(tmp_path):
     known = parse(MINIMAL)["toy"]
     with pytest.raises(UserError, match="options of reader npz: missing a required argument: 'file'"):
         read(known.model_copy(update={"options": {"fil": "toy.npz"}}), tmp_path)
-    with pytest.raises(UserError, match="reader=np: expected one of digits"):
+    with pytest.raises(UserError, match="reader=np: expected one of arxiv_text"):
         read(known.model_copy(update={"reader": "np"}), tmp_path)
 
 

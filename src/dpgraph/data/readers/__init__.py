@@ -10,7 +10,7 @@ from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.errors import UserError, invalid
 
-READERS = ("digits", "graphsaint", "npz", "ogb", "planetoid", "pokec", "reddit", "sbm")
+READERS = ("arxiv_text", "digits", "graphsaint", "npz", "ogb", "planetoid", "pokec", "reddit", "sbm")
 
 
 def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph:
