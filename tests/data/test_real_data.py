@@ -148,9 +148,9 @@ def test_guessed_classes_of_arxiv(raw_dir, arxiv, arxiv_text):
     assert np.mean((first == arxiv_text.labels)[named]) == pytest.approx(0.7351, abs=5e-5)
     half = read(entry("ogbn-arxiv-text-half"), raw_dir("ogbn-arxiv-text-half"))
     kept = half.features.any(axis=1)
-    assert (named & ~kept).sum() == pytest.approx(169343 / 2, abs=20)
+    assert 169343 // 2 - 36 <= (named & ~kept).sum() <= 169343 // 2
     assert np.array_equal(half.features[kept], arxiv_text.features[kept])
-    # the choice knows neither split nor labels: each third of the ids and each split loses about a half
+    # the choice knows neither split nor labels: each split loses about a half
     assert [kept[arxiv_text.split == part].mean() for part in range(3)] == pytest.approx([0.5] * 3, abs=0.015)
 
 
