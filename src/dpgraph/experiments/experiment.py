@@ -100,6 +100,14 @@ class Artefact(Frozen):
         return self
 
 
+Tasks = Annotated[
+    tuple[str, ...] | None,
+    Field(description="Only these tasks, by the paper's name of the data set; null: all of the artefact"),
+]
+At = Literal["largest-epsilon", "every-epsilon"]
+Points = Annotated[float, Field(gt=0, description="Percentage points")]
+
+
 class Greater(Frozen):
     """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit)."""
 
@@ -107,11 +115,22 @@ class Greater(Frozen):
     artefact: Id
     better: tuple[Id, ...] = Field(min_length=1)
     worse: tuple[Id, ...] = Field(min_length=1)
+    worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
     margin: float = Field(default=0.0, description="In percentage points")
-    tasks: tuple[str, ...] | None = Field(
-        default=None, description="Only these tasks, by the paper's name of the data set; null: all of the artefact"
-    )
-    at: Literal["largest-epsilon", "every-epsilon"] = "largest-epsilon"
+    tasks: Tasks = None
+    at: At = "largest-epsilon"
+
+
+class Similar(Frozen):
+    """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
+
+    kind: Literal["similar"] = "similar"
+    artefact: Id
+    pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
+    second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
+    within: Points
+    tasks: Tasks = None
+    at: At = "largest-epsilon"
 
 
 class GrowingGap(Frozen):
@@ -121,7 +140,56 @@ class GrowingGap(Frozen):
     artefact: Id
     better: Id
     worse: tuple[Id, ...] = Field(min_length=1)
-    tasks: tuple[str, ...] | None = None
+    tasks: Tasks = None
+
+
+class Monotone(Frozen):
+    """Along a sweep, in the suite's order of its values, each of `methods` ends above where it starts.
+
+    No step between neighbouring values falls by `tolerance` or more.
+    """
+
+    kind: Literal["monotone"] = "monotone"
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    tolerance: Points
+    tasks: Tasks = None
+
+
+class NearBest(Frozen):
+    """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
+
+    kind: Literal["near-best"] = "near-best"
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
+    within: Points
+    tasks: Tasks = None
+
+
+class SmallerRange(Frozen):
+    """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
+
+    kind: Literal["smaller-range"] = "smaller-range"
+    artefact: Id
+    than: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    tasks: Tasks = None
+
+
+class RarerClasses(Frozen):
+    """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
+
+    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), one per seed,
+    is below 0; with `of: accuracy`, that with the method's own accuracy is above 0.
+    """
+
+    kind: Literal["rarer-classes"] = "rarer-classes"
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    reference: Id = Field(description="The method without privacy")
+    of: Literal["loss", "accuracy"] = "loss"
+    tasks: Tasks = None
 
 
 class Computed(Frozen):
@@ -136,11 +204,46 @@ class NotTested(Frozen):
     why: str
 
 
+SimpleTest = Greater | Similar | GrowingGap | Monotone | NearBest | SmallerRange | RarerClasses
+
+
+class AllOf(Frozen):
+    """Several tests that must all hold; their comparisons count together."""
+
+    kind: Literal["all"] = "all"
+    tests: tuple[Annotated[SimpleTest, Field(discriminator="kind")], ...] = Field(min_length=2)
+
+
+def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
+    """Artefacts that a test reads, each with the methods that it looks for there."""
+    match test:
+        case Greater():
+            return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]
+        case Similar():
+            first, second = zip(*test.pairs)
+            return [(test.artefact, first), (test.second_in or test.artefact, second)]
+        case GrowingGap():
+            return [(test.artefact, (test.better, *test.worse))]
+        case SmallerRange():
+            return [(test.artefact, test.methods), (test.than, test.methods)]
+        case RarerClasses():
+            return [(test.artefact, (*test.methods, test.reference))]
+        case _:
+            return [(test.artefact, test.methods)]
+
+
 class Claim(Frozen):
     statement: str
     source: str = Field(description="Section, table or figure of the paper")
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
-    test: Annotated[Greater | GrowingGap | Computed | NotTested, Field(discriminator="kind")]
+    test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
+
+    @property
+    def parts(self) -> tuple[SimpleTest, ...]:
+        """The tests on results; none where the claim is computed or not run."""
+        if isinstance(self.test, AllOf):
+            return self.test.tests
+        return () if isinstance(self.test, Computed | NotTested) else (self.test,)
 
 
 class Experiment(Frozen):
@@ -160,15 +263,24 @@ class Experiment(Frozen):
                 if method not in self.methods:
                     raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
         for name, claim in self.claims.items():
-            test = claim.test
-            if isinstance(test, Greater | GrowingGap):
-                if test.artefact not in self.artefacts:
-                    raise ValueError(f"claims.{name}.test.artefact={test.artefact}: expected an artefact of this file")
-                better = test.better if isinstance(test, Greater) else (test.better,)
-                for method in (*better, *test.worse):
-                    if method not in self.artefacts[test.artefact].methods:
-                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {test.artefact}")
+            for artefact, methods in (use for part in claim.parts for use in uses(part)):
+                if artefact not in self.artefacts:
+                    raise ValueError(f"claims.{name}.test.artefact={artefact}: expected an artefact of this file")
+                for method in methods:
+                    if method not in self.artefacts[artefact].methods:
+                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {artefact}")
+            for part in claim.parts:
+                self._view_of(name, part)
         return self
+
+    def _view_of(self, claim: str, test: SimpleTest) -> None:
+        """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
+        for artefact, _ in uses(test):
+            described = self.artefacts[artefact]
+            if isinstance(test, Monotone | NearBest | SmallerRange) and described.sweep is None:
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
+            if isinstance(test, RarerClasses) and described.view != "class-wise":
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
 
 
 class SuiteTask(Frozen):
