@@ -24,6 +24,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "affected_roots": 4, "q_self": 0.1, "q_neighbour": 0.1, "neighbour_to_self_clip": 0.2,
         "sigma_over_self_clip": 5.0, "steps": 5,
     },
+    "residual_one_batch": {
+        "affected_roots": 4, "q": 0.1, "neighbour_to_self_clip": 0.2, "sigma_over_self_clip": 5.0, "steps": 5,
+    },
     "private_quantile": {**TREES, "eps_quantile": 0.1},
     "paid_tuning": {"q": 0.1, "noise_multiplier": 4.0, "steps": 5, "runs": "geometric", "mean_runs": 3},
     "relational_static": {

@@ -16,6 +16,9 @@ STAGES: dict[str, tuple[str, ...]] = {
         f"privacy/{name}.py"
         for name in (
             "mechanisms",
+            "noisy_steps",
+            "published_trees",
+            "tree_mechanisms",
             "calibration",
             "for_cell",
             "composition",

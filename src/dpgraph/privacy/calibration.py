@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from dpgraph.experiments.frozen import Frozen, digest
 from dpgraph.files import read_json, write_json
 from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, PoissonTrees
+from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, NonPrivate
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier
@@ -37,14 +37,14 @@ def solve(
     mechanism: Mechanism,
     epsilon: float,
     mode: Mode,
-    unknown: Literal["noise", "steps"] = "noise",
+    unknown: Unknown = "noise",
     max_steps: int = MAX_STEPS,
 ) -> Mechanism:
-    """The mechanism with the least noise (to four significant digits), or the most steps, that meets `epsilon`.
+    """The mechanism with the least noise, the most steps or the highest batch rate (four digits) that meets `epsilon`.
 
     The mode's epsilon of the answer never exceeds the target. Raises UserError where no answer exists.
     """
-    if not isinstance(mechanism, (PoissonTrees, FixedBatchTrees)):
+    if isinstance(mechanism, NonPrivate):
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if not 0 < epsilon < math.inf:
         raise invalid("epsilon", epsilon, "a finite number > 0")
@@ -53,7 +53,9 @@ def solve(
             _most_steps(lambda t: epsilon_of(mechanism.with_steps(t), mode), epsilon, max_steps)
         )
     if mechanism.steps is None:
-        raise invalid("steps", None, "an integer >= 1 when the noise is unknown")
+        raise invalid("steps", None, f"an integer >= 1 when the {unknown} is unknown")
+    if unknown == "rate":
+        return mechanism.with_rate(_highest_rate(lambda q: epsilon_of(mechanism.with_rate(q), mode), epsilon))
     if mode == "rigorous" and isinstance(mechanism, FixedBatchTrees):
         epsilon_of(mechanism.with_noise(1.0), mode)  # says why there is none
     return mechanism.with_noise(_least_noise(lambda s: epsilon_of(mechanism.with_noise(s), mode), epsilon))
@@ -154,7 +156,7 @@ class Calibration(Frozen):
     mechanism: Mechanism
     target_epsilon: float | None
     mode: Mode
-    unknown: Literal["noise", "steps"] | None
+    unknown: Unknown | None
     statement: PrivacyStatement
     seconds: float
     versions: dict[str, str]
@@ -174,7 +176,7 @@ def calibrated(
     mechanism: Mechanism,
     epsilon: float | None,
     mode: Mode,
-    unknown: Literal["noise", "steps"] | None,
+    unknown: Unknown | None,
     max_steps: int = MAX_STEPS,
     cache_dir: Path | None = None,
 ) -> Calibration:

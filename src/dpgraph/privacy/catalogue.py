@@ -89,7 +89,7 @@ PARAMETERS: dict[str, Parameter] = {
     "mean_runs": Parameter("mean number of training runs that are tried", least=1),
     "method": _choice("numerics; another one only for cross-checks", "pld"),
     "negatives": _count("k, negatives per positive"),
-    "neighbour_to_self_clip": _noise("C_n / C_s"),
+    "neighbour_to_self_clip": Parameter("C_n / C_s", least=0),
     "nodes": _count("n"),
     "noise_multiplier": _noise("noise std / clip norm; hypergeometric: the paper's lambda"),
     "num_train": _count("N, public"),
@@ -131,7 +131,10 @@ PREMISES: dict[str, tuple[Any, str]] = {
         "private_quantile",
     ),
     "groups": (1, "with L groups the joint multiplier is (sum (C_l / sigma_l)^2)^(-1/2): pass that as the noise"),
-    "batches": (2, "with one batch for both terms the self terms tell which affected roots were drawn"),
+    "batches": (
+        2,
+        "with one batch for both terms the self terms tell which affected roots were drawn: see residual_one_batch",
+    ),
 }
 
 
@@ -243,6 +246,15 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         sampling="two independent Poisson batches per step",
         assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
         noise="sigma_over_self_clip",
+    ),
+    ("residual_one_batch", "rigorous", "epsilon"): Accountant(
+        ("affected_roots", "q", "neighbour_to_self_clip", "sigma_over_self_clip", "steps"),
+        premises=(*SGD_PREMISES, "sampler"),
+        adjacency=NODE_NULL,
+        sampling="one Poisson batch for both terms; the number of drawn affected roots counts as revealed",
+        assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
+        noise="sigma_over_self_clip",
+        rate="q",
     ),
     ("private_quantile", "rigorous", "epsilon"): Accountant(
         (*_DM, "eps_quantile"),

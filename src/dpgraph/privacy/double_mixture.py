@@ -266,9 +266,30 @@ def residual_pair(
     """One step of residual clipping with two independent Poisson batches; unit: the clip norm of the self terms.
 
     The node's own self term (rate `self_rate`, norm 1) and at most `affected_roots` neighbour terms (rate
-    `neighbour_rate`, norm `neighbour_clip`) change. With one batch for both terms the pair is false (docs/privacy.md).
+    `neighbour_rate`, norm `neighbour_clip`) change. With one batch for both terms the pair is false (docs/privacy.md);
+    see `residual_one_batch_pair`.
     """
+    if neighbour_clip == 0:
+        return affected_roots_pair(1, self_rate, noise_std, own_root_removed)
     own = Mixture.binomial(1, self_rate)
     left = own.plus(Mixture.binomial(affected_roots, neighbour_rate, neighbour_clip))
     right = Mixture.binomial(affected_roots - int(own_root_removed), neighbour_rate, neighbour_clip)
     return MixturePair(left, right if own_root_removed else own.plus(right), noise_std)
+
+
+def residual_one_batch_pair(affected_roots: int, rate: float, neighbour_clip: float, noise_std: float) -> RevealedPair:
+    """Residual clipping with one Poisson batch for both terms; unit: the clip norm of the self terms.
+
+    The unchanged self terms of affected roots tell which of them were drawn, so their number i ~ Bin(R - 1, rate) is
+    revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i C_n), averaged over i (docs/privacy.md, section 4).
+    """
+    revealed = Mixture.binomial(affected_roots - 1, rate)
+    pairs = tuple(
+        MixturePair(
+            Mixture.of([1 - rate, rate], [drawn * neighbour_clip, drawn * neighbour_clip + 1 + neighbour_clip]),
+            Mixture.of([1.0], [drawn * neighbour_clip]),
+            noise_std,
+        )
+        for drawn in revealed.shifts
+    )
+    return RevealedPair(revealed.probabilities, pairs)

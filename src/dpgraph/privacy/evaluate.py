@@ -18,7 +18,7 @@ from dpgraph.privacy.catalogue import (
     accountant,
 )
 from dpgraph.privacy.composition import composed_epsilon
-from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_pair
+from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_one_batch_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.quantile import PureDp
@@ -94,6 +94,11 @@ def _residual_clipping(p: Parameters, delta: float) -> float:
     return composed_epsilon(pair, p["steps"], delta)
 
 
+def _residual_one_batch(p: Parameters, delta: float) -> float:
+    pair = residual_one_batch_pair(p["affected_roots"], p["q"], p["neighbour_to_self_clip"], p["sigma_over_self_clip"])
+    return composed_epsilon(pair, p["steps"], delta)
+
+
 def _relational(p: Parameters) -> tuple[float, float, int, int, float, float]:
     return p["nodes"], p["relations"], p["max_degree"], p["negatives"], p["q"], p["sigma_over_sensitivity"]
 
@@ -160,6 +165,7 @@ FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
     ("hypergeometric", "published", "rdp_per_step"): _hypergeometric_rdp,
     ("double_mixture", "rigorous", "epsilon"): _double_mixture,
     ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
+    ("residual_one_batch", "rigorous", "epsilon"): _residual_one_batch,
     ("private_quantile", "rigorous", "epsilon"): _private_quantile,
     ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
     ("relational_coupled", "published", "epsilon"): _relational_coupled,

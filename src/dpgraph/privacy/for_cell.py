@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.cell import Cell, Privacy
 from dpgraph.privacy.calibration import MAX_STEPS, Calibration, calibrated
-from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, NonPrivate, PoissonTrees
+from dpgraph.privacy.catalogue import Unknown
+from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.mechanisms import (
+    FixedBatchTrees,
+    FixedSizeStableTrees,
+    Mechanism,
+    NonPrivate,
+    PoissonTrees,
+    ResidualTrees,
+)
 
+RESIDUAL = "dp-residual"
 PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
 
 
@@ -31,33 +41,48 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         return NonPrivate(steps=steps)
     if cell.method == "dp-mlp" and cell.model.hops != 0:
         raise invalid("hops", cell.model.hops, "0 for dp-mlp")
-    delta = privacy.delta if privacy.delta is not None else 1 / (10 * num_train)
+    _check_residual(cell, privacy)
     hops = cell.model.hops
-    degree = privacy.max_degree if hops else None
     rate = training.sampling_rate
     batch_size = training.batch_size or max(1, round((rate or 0) * num_train))
-    if privacy.variant == "rigorous":
-        cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
-        return PoissonTrees(
-            num_roots=num_train,
-            sampling_rate=batch_size / num_train if rate is None else rate,
-            steps=steps,
-            hops=hops,
-            max_degree=degree,
-            list_cap=cap if hops else None,
-            delta=delta,
-            noise_multiplier=privacy.noise_multiplier,
+    poisson_rate = batch_size / num_train if rate is None else rate
+    common: dict[str, Any] = {
+        "num_roots": num_train,
+        "steps": steps,
+        "delta": privacy.delta if privacy.delta is not None else 1 / (10 * num_train),
+        "noise_multiplier": privacy.noise_multiplier,
+        "hops": hops,
+        "max_degree": privacy.max_degree if hops else None,
+    }
+    if privacy.variant == "published":  # groups: encoder, (aggregation,) decoder
+        return FixedBatchTrees(**common, batch_size=batch_size, groups=3 if hops else 2)
+    cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
+    common["list_cap"] = cap if hops else None
+    if privacy.variant == "rigorous-fixed-size":
+        return FixedSizeStableTrees(**common, batch_size=batch_size)
+    if cell.method == RESIDUAL:
+        second = privacy.neighbour_sampling_rate
+        return ResidualTrees(
+            **common,
+            sampling_rate=poisson_rate,
+            neighbour_rate=poisson_rate if second is None else second,
+            neighbour_clip=privacy.neighbour_clip_ratio,
         )
-    return FixedBatchTrees(
-        num_roots=num_train,
-        batch_size=batch_size,
-        steps=steps,
-        hops=hops,
-        max_degree=degree,
-        groups=3 if hops else 2,  # encoder, (aggregation,) decoder
-        delta=delta,
-        noise_multiplier=privacy.noise_multiplier,
-    )
+    return PoissonTrees(**common, sampling_rate=poisson_rate)
+
+
+def _check_residual(cell: Cell, privacy: Privacy) -> None:
+    if cell.method == RESIDUAL:
+        if privacy.variant != "rigorous":
+            raise invalid("variant", privacy.variant, f"rigorous for {RESIDUAL}")
+        if cell.model.hops < 1:
+            raise invalid("hops", cell.model.hops, f"an integer >= 1 for {RESIDUAL}")
+        return
+    defaults = Privacy.model_fields
+    for name in ("neighbour_clip_ratio", "neighbour_sampling_rate"):
+        value, default = getattr(privacy, name), defaults[name].default
+        if value != default:
+            raise invalid(name, value, f"{default}: only the method {RESIDUAL} has it")
 
 
 def calibrate(cell: Cell, num_train: int, cache_dir: Path | None = None, max_steps: int = MAX_STEPS) -> Calibration:
@@ -65,7 +90,8 @@ def calibrate(cell: Cell, num_train: int, cache_dir: Path | None = None, max_ste
     mechanism = mechanism_for(cell, num_train)
     if cell.privacy is None:
         return calibrated(mechanism, None, "rigorous", None)
-    unknown: Literal["noise", "steps"] | None = None
+    unknown: Unknown | None = None
     if cell.privacy.epsilon is not None:
         unknown = "steps" if cell.training.steps == "max" else "noise"
-    return calibrated(mechanism, cell.privacy.epsilon, cell.privacy.variant, unknown, max_steps, cache_dir)
+    mode: Mode = "published" if cell.privacy.variant == "published" else "rigorous"
+    return calibrated(mechanism, cell.privacy.epsilon, mode, unknown, max_steps, cache_dir)

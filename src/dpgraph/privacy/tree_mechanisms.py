@@ -1,0 +1,280 @@
+"""DP learning on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size.
+
+All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
+from dpgraph.privacy.noisy_steps import (
+    PUBLIC_SETTINGS,
+    RELEASED_ONLY,
+    NoisySteps,
+    check_tree,
+    published_mlp,
+    published_theorem1,
+)
+from dpgraph.privacy.trees import tree_size
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.double_mixture import MixturePair
+
+
+class StableTrees(NoisySteps):
+    """Ego trees of depth r over the stable sampler's lists."""
+
+    hops: int = Field(description="r; 0: a root's own record only")
+    max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
+    list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
+
+    def _check(self) -> None:
+        super()._check()
+        if self.delta >= 1 / self.num_roots:
+            raise invalid("delta", self.delta, f"a number < 1 / num_roots = {1 / self.num_roots:.3g}")
+        check_tree(self.hops, self.max_degree)
+        if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
+            raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
+
+    @property
+    def affected_roots(self) -> int:
+        """R = N(K, r) + D N(K, r - 1); 1 without hops. There are no more than num_roots, plus one for a non-root."""
+        if self.hops == 0:
+            return 1
+        degree, cap = self.max_degree or 0, self.list_cap or 0
+        return min(tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1), self.num_roots + 1)
+
+    @property
+    def reach(self) -> int:
+        """N(K, r): what the paper counts."""
+        return tree_size(self.max_degree or 0, self.hops)
+
+    @property
+    def _assumptions(self) -> tuple[str, ...]:
+        if self.hops == 0:
+            return PUBLIC_SETTINGS, RELEASED_ONLY
+        return (
+            f"stable sampler: at most {self.affected_roots} roots change",
+            "messages and normalisers depend on accepted nodes only",
+            PUBLIC_SETTINGS,
+            RELEASED_ONLY,
+        )
+
+
+class PoissonTrees(StableTrees):
+    """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
+
+    Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
+    sums, adds N(0, (noise_multiplier * C)^2) and divides by sampling_rate * num_roots. With the stable sampler one node
+    changes at most `affected_roots` roots, its own included: docs/privacy.md, Lemma 1 (sampler) and Theorem 2.
+
+    A node that is no root changes one term fewer and has no term of its own: on both sides at most R - 1 affected
+    roots, norms at most those of the pair (R, R - 1), which therefore dominates. Fewer than R affected roots likewise.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. Raises UserError where the theorem does
+    not hold.
+    """
+
+    kind: Literal["poisson-trees"] = "poisson-trees"
+    sampling_rate: float = Field(description="q, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> PoissonTrees:
+        self._check()
+        _check_rate("sampling_rate", self.sampling_rate)
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of the clip norm."""
+        from dpgraph.privacy.double_mixture import affected_roots_pair
+
+        _, noise = self._closed()
+        return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
+
+    def with_rate(self, sampling_rate: float) -> PoissonTrees:
+        return PoissonTrees(**{**dict(self), "sampling_rate": sampling_rate})
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.composition import composed_epsilon
+
+        steps, _ = self._closed()
+        return Guarantee(
+            mode="rigorous",
+            accountant="double mixture, privacy loss distribution",
+            adjacency=NODE_NULL,
+            sampling=f"Poisson, rate {self.sampling_rate:.6g}",
+            assumptions=self._assumptions,
+            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta),
+            delta=self.delta,
+        )
+
+    def published(self) -> Guarantee:
+        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        steps, noise = self._closed()
+        if self.hops == 0:
+            return published_mlp(self.sampling_rate, noise, steps, self.delta)
+        batch_size = max(1, round(self.sampling_rate * self.num_roots))
+        remarks = ("evaluated at this noise", "its sampling assumption, fixed-size batches, does not hold here")
+        return published_theorem1(
+            self.num_roots, batch_size, self.reach, noise / (2 * self.reach), steps, self.delta, remarks
+        )
+
+    def statement(self) -> PrivacyStatement:
+        return self._statement("stable" if self.hops else "none", "poisson", "joint, public clip norm")
+
+
+class ResidualTrees(StableTrees):
+    """Residual clipping: two independent Poisson batches per step, so that neighbours pay for what they add only.
+
+    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
+    gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
+    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
+    batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released; neighbour_clip = 0 is DP-MLP.
+    """
+
+    kind: Literal["residual-trees"] = "residual-trees"
+    sampling_rate: float = Field(description="q1, public: rate of the self terms")
+    neighbour_rate: float = Field(description="q2, public: rate of the neighbour terms")
+    neighbour_clip: float = Field(description="C_n / C_s, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> ResidualTrees:
+        self._check()
+        _check_rate("sampling_rate", self.sampling_rate)
+        _check_rate("neighbour_rate", self.neighbour_rate)
+        if not 0 <= self.neighbour_clip < math.inf:
+            raise invalid("neighbour_clip", self.neighbour_clip, "a finite number >= 0")
+        if self.hops < 1:
+            raise invalid("hops", self.hops, "an integer >= 1")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        """Divided by C_s."""
+        return self.noise_multiplier
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of C_s."""
+        from dpgraph.privacy.double_mixture import residual_pair
+
+        _, noise = self._closed()
+        return residual_pair(self.affected_roots, self.sampling_rate, self.neighbour_rate, self.neighbour_clip, noise)
+
+    def with_rate(self, sampling_rate: float) -> ResidualTrees:
+        """Both rates scaled by the same factor, the second one at most 1."""
+        neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
+        rates = {"sampling_rate": sampling_rate, "neighbour_rate": neighbour_rate}
+        return ResidualTrees(**{**dict(self), **rates})
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.composition import composed_epsilon
+
+        steps, _ = self._closed()
+        return Guarantee(
+            mode="rigorous",
+            accountant="double mixture of residual clipping, privacy loss distribution",
+            adjacency=NODE_NULL,
+            sampling=f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
+            f"{self.neighbour_rate:.6g} (neighbour terms)",
+            assumptions=(
+                "a self gradient reads its root's own record only",
+                f"C_n / C_s = {self.neighbour_clip:.6g} is public",
+                *self._assumptions,
+            ),
+            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta),
+            delta=self.delta,
+        )
+
+    def published(self) -> Guarantee:
+        return Guarantee(
+            mode="published",
+            accountant="none",
+            adjacency="none",
+            sampling="two independent Poisson batches",
+            epsilon=None,
+            reason="no paper has published this mechanism",
+            delta=self.delta,
+        )
+
+    def statement(self) -> PrivacyStatement:
+        sampler = "stable" if self.neighbour_clip else "none"  # without neighbour terms no list is read
+        return self._statement(sampler, "poisson", "self and neighbour terms apart, public clip norms")
+
+
+class FixedSizeStableTrees(StableTrees):
+    """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
+
+    `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
+    R under node-null, where N and the batches' law are the same on both sides; it reveals how many affected roots are
+    drawn, so it is loose (docs/privacy.md, section 3.3). Without hops nothing but the own term changes, and null is a
+    zero: the sum moves by C, not 2C.
+    """
+
+    kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
+    batch_size: int = Field(description="m, drawn without replacement")
+
+    @model_validator(mode="after")
+    def _valid(self) -> FixedSizeStableTrees:
+        self._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.renyi import theorem1_least_epsilon
+
+        steps, noise = self._closed()
+        multiplier = noise if self.hops else 2 * noise
+        return Guarantee(
+            mode="rigorous",
+            accountant="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+            adjacency=NODE_NULL,
+            sampling=f"batches of {self.batch_size} without replacement",
+            assumptions=self._assumptions,
+            epsilon=theorem1_least_epsilon(
+                self.num_roots, self.batch_size, self.affected_roots, multiplier, steps, self.delta
+            ),
+            delta=self.delta,
+        )
+
+    def published(self) -> Guarantee:
+        """Theorem 1 at N(K, r) and this noise; DP-MLP: the released code's own accountant."""
+        steps, noise = self._closed()
+        std = 2 * self.affected_roots * noise
+        if self.hops == 0:
+            return published_mlp(self.batch_size / self.num_roots, std, steps, self.delta)
+        return published_theorem1(
+            self.num_roots,
+            self.batch_size,
+            self.reach,
+            std / (2 * self.reach),
+            steps,
+            self.delta,
+            ("evaluated at this noise",),
+        )
+
+    def statement(self) -> PrivacyStatement:
+        batches = "fixed-size without replacement"
+        return self._statement("stable" if self.hops else "none", batches, "joint, public clip norm")
+
+
+def _check_rate(name: str, value: float) -> None:
+    if not 0 < value <= 1:
+        raise invalid(name, value, "a number in (0, 1]")
