@@ -211,6 +211,12 @@ def bench(options: argparse.Namespace) -> None:
     bench_step(options.out, options.device)
 
 
+def bench_sampling(options: argparse.Namespace) -> None:
+    from dpgraph.sampling.bench import bench as bench_samplers
+
+    bench_samplers(options.out, options.nodes)
+
+
 def schemas(options: argparse.Namespace) -> None:
     from dpgraph.experiments.schemas import write_schemas
 
@@ -282,6 +288,10 @@ def _parser() -> argparse.ArgumentParser:
     bench_ = stage("bench", bench, "Private step against the non-private step on the same batches")
     bench_.add_argument("--out", type=Path, required=True)
     bench_.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+
+    bench_sampling_ = stage("bench-sampling", bench_sampling, "Edge lists and ego trees at the size of ogbn-products")
+    bench_sampling_.add_argument("--out", type=Path, required=True)
+    bench_sampling_.add_argument("--nodes", type=int, default=None, help="default: as ogbn-products, 2.4 million")
 
     list__ = stage("list", list_, "What there is", plan=True)
     list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])

@@ -155,7 +155,7 @@ def pack_ego_trees(
     levels = _levels(lists, roots, hops)
     order = np.lexsort([np.diff(ptr) for ptr, _ in levels[1:]] or [np.zeros(len(roots))])
     roots = roots[order]
-    levels = _levels(lists, roots, hops)
+    levels = [_reordered(level, order) for level in levels]
     rank = np.empty(len(roots), dtype=np.int64)
     rank[order] = np.arange(len(roots))
     row_ptr = tuple(ptr for ptr, _ in levels)
@@ -205,6 +205,14 @@ def _levels(lists: EdgeLists, roots: np.ndarray, hops: int) -> list[Level]:
         sizes = np.bincount(distinct // lists.num_nodes, minlength=len(roots))
         levels.append((_offsets(sizes), distinct % lists.num_nodes))
     return levels
+
+
+def _reordered(level: Level, order: np.ndarray) -> Level:
+    """The same rows, roots in another order."""
+    ptr, rows = level
+    lengths = np.diff(ptr)[order]
+    moved = _offsets(lengths)
+    return moved, rows[np.arange(moved[-1]) + np.repeat(ptr[order] - moved[:-1], lengths)]
 
 
 def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
