@@ -6,6 +6,7 @@ the seeds, so that adding a seed trains one more seed and nothing else.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cached_property
 from typing import Annotated, Literal
@@ -124,6 +125,14 @@ class Training(Frozen):
                 f"batch_size={self.batch_size}, sampling_rate={self.sampling_rate}: expected exactly one of them"
             )
         return self
+
+    def evaluation_steps(self, steps: int) -> set[int]:
+        """`evaluations` steps at equal distances, the last of all `steps` among them.
+
+        >>> sorted(Training(learning_rate=1, batch_size=1, steps=10, evaluations=3).evaluation_steps(10))
+        [4, 7, 10]
+        """
+        return {math.ceil(steps * (point + 1) / self.evaluations) for point in range(self.evaluations)}
 
 
 class Privacy(Frozen):

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
-from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.privacy.mechanisms import Mechanism
+from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, Sampler
+from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
+from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import train
 from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.steps import Step
+from dpgraph.training.steps import ClippedTerm, PrivateStep, Step
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,36 @@ def fixed_size_sampler(cell: Cell, num_roots: int) -> FixedSizeSampler:
     return FixedSizeSampler(num_roots, size)
 
 
-def evaluation_steps(steps: int, points: int) -> set[int]:
-    """`points` steps at equal distances, the last step among them.
+def stable_trees(job: Job, hops: int, max_degree: int | None, list_cap: int | None) -> tuple[EgoTrees, str]:
+    """Trees of the training nodes over the lists of the stable sampler (none without hops), and the sampler's name."""
+    roots = job.graph.train_nodes
+    if max_degree is None or list_cap is None:
+        return pack_ego_trees(empty_edge_lists(job.graph), roots, hops, job.device), "none"
+    key = entropy(*job.names("edge lists")) % 2**63  # public: it depends on names only
+    lists = stable_edge_lists(job.graph, roots, max_degree, list_cap, key)
+    return pack_ego_trees(lists, roots, hops, job.device), "stable"
 
-    >>> sorted(evaluation_steps(10, 3))
-    [4, 7, 10]
-    """
-    return {math.ceil(steps * (point + 1) / points) for point in range(points)}
+
+def private_step(bench: Bench, terms: list[ClippedTerm], std: float | list[float], divisor: float) -> PrivateStep:
+    return PrivateStep(
+        bench.network,
+        bench.optimizer,
+        bench.features,
+        bench.labels,
+        terms,
+        std,
+        divisor,
+        bench.batches,
+        bench.noise,
+    )
+
+
+def noise_over_clip(mechanism: Mechanism) -> float:
+    """Noise std over clip norm, the one that the accountant used."""
+    value = mechanism.noise_std_over_clip
+    if value is None:
+        raise invalid("noise_multiplier", None, "a number > 0: calibrate the cell first")
+    return value
 
 
 def run_loop(job: Job, bench: Bench, step: Step, observe: Observe, sampler: Sampler, **notes: Any) -> Outcome:
@@ -77,7 +103,7 @@ def run_loop(job: Job, bench: Bench, step: Step, observe: Observe, sampler: Samp
         step,
         steps,
         lambda done, network: observe(done, whole.logits(network, bench.features).cpu().numpy()),
-        evaluation_steps(steps, job.cell.training.evaluations),
+        job.cell.training.evaluation_steps(steps),
         {"batches": bench.batches, "noise": bench.noise},
         None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
     )

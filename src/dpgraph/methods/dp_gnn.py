@@ -7,22 +7,31 @@ import torch
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Privacy
-from dpgraph.methods.assembly import Bench, fixed_size_sampler, run_loop, set_up
+from dpgraph.methods.assembly import (
+    Bench,
+    fixed_size_sampler,
+    noise_over_clip,
+    private_step,
+    run_loop,
+    set_up,
+    stable_trees,
+)
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PoissonTrees
-from dpgraph.randomness import entropy, numpy_generator
-from dpgraph.sampling.batches import PoissonSampler
-from dpgraph.sampling.edge_lists import empty_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, PoissonTrees
+from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
+from dpgraph.sampling.edge_lists import empty_edge_lists, sample_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.training.clipping import gradient_norms
 from dpgraph.training.loop import Diverged
-from dpgraph.training.steps import ClippedTerm, PrivateStep
+from dpgraph.training.steps import ClippedTerm
 
 
 class DpGnn:
     """DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism.
 
-    `rigorous`: stable sampler, Poisson batches, one public clip norm for the joint gradient, one noise draw.
+    `rigorous`: stable sampler, Poisson batches, one public clip norm for the joint gradient, one noise draw;
+    `rigorous-fixed-size`: the same with batches of fixed size.
     `published`: Algorithm 1, batches of fixed size without replacement, each parameter group clipped at the percentile
     of its initial gradient norms, noise std 2 C_l N(K, r) lambda for group l. With 0 hops this is DP-MLP.
     """
@@ -35,23 +44,26 @@ class DpGnn:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
         if isinstance(job.mechanism, PoissonTrees):
             return self._rigorous(job, observe, job.mechanism, privacy)
+        if isinstance(job.mechanism, FixedSizeStableTrees):
+            return self._rigorous(job, observe, job.mechanism, privacy)
         if isinstance(job.mechanism, FixedBatchTrees):
             return self._published(job, observe, job.mechanism, privacy)
-        raise invalid("mechanism", job.mechanism.kind, "poisson-trees or fixed-batch-trees")
+        kinds = "poisson-trees, fixed-size-stable-trees or fixed-batch-trees"
+        raise invalid("mechanism", job.mechanism.kind, kinds)
 
-    def _rigorous(self, job: Job, observe: Observe, mechanism: PoissonTrees, privacy: Privacy) -> Outcome:
+    def _rigorous(
+        self, job: Job, observe: Observe, mechanism: PoissonTrees | FixedSizeStableTrees, privacy: Privacy
+    ) -> Outcome:
         bench = set_up(job)
-        roots = job.graph.train_nodes
-        lists, ran = empty_edge_lists(job.graph), "none"
-        if mechanism.max_degree is not None and mechanism.list_cap is not None:
-            key = entropy(*job.names("edge lists")) % 2**63  # public: it depends on names only
-            lists = stable_edge_lists(job.graph, roots, mechanism.max_degree, mechanism.list_cap, key)
-            ran = "stable"
-        trees = pack_ego_trees(lists, roots, mechanism.hops, job.device)
-        sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
+        num_roots = len(job.graph.train_nodes)
+        trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
+        sampler: Sampler
+        if isinstance(mechanism, PoissonTrees):
+            sampler = PoissonSampler(num_roots, mechanism.sampling_rate)
+        else:
+            sampler = FixedSizeSampler(num_roots, mechanism.batch_size)
         term = ClippedTerm(trees, sampler, privacy.clip_norm)
-        noise_std = _noise(mechanism) * privacy.clip_norm
-        step = _private_step(bench, term, noise_std, sampler.expected_size)
+        step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, sampler.expected_size)
         return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norm=privacy.clip_norm)
 
     def _published(self, job: Job, observe: Observe, mechanism: FixedBatchTrees, privacy: Privacy) -> Outcome:
@@ -66,7 +78,7 @@ class DpGnn:
         trees = pack_ego_trees(lists, roots, mechanism.hops, job.device)
         sampler = fixed_size_sampler(job.cell, len(roots))
         clip_norms = _percentiles(bench, trees, len(roots), privacy.clip_percentile)
-        multiplier = _noise(mechanism)
+        multiplier = noise_over_clip(mechanism)
         stds = [
             multiplier * clip_norms[name]
             for name, layers in bench.network.groups.items()
@@ -74,30 +86,8 @@ class DpGnn:
             for _ in layer.parameters()
         ]
         term = ClippedTerm(trees, sampler, clip_norms)
-        step = _private_step(bench, term, stds, sampler.expected_size)
+        step = private_step(bench, [term], stds, sampler.expected_size)
         return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norms=clip_norms)
-
-
-def _private_step(bench: Bench, term: ClippedTerm, std: float | list[float], divisor: float) -> PrivateStep:
-    return PrivateStep(
-        bench.network,
-        bench.optimizer,
-        bench.features,
-        bench.labels,
-        [term],
-        std,
-        divisor,
-        bench.batches,
-        bench.noise,
-    )
-
-
-def _noise(mechanism: PoissonTrees | FixedBatchTrees) -> float:
-    """Noise std over clip norm, the one that the accountant used."""
-    value = mechanism.noise_std_over_clip
-    if value is None:
-        raise invalid("noise_multiplier", None, "a number > 0: calibrate the cell first")
-    return value
 
 
 def _percentiles(bench: Bench, trees: EgoTrees, num_roots: int, percentile: float) -> dict[str, float]:

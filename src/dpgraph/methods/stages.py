@@ -23,7 +23,7 @@ from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation
 from dpgraph.methods.evaluator import evaluate, predictions
@@ -95,11 +95,25 @@ def train_cell(
         status="failed" if len(failed) == len(records) else "ok",
         reason=failed[0].reason if len(failed) == len(records) else "",
         statement=calibration.statement.model_dump(mode="json"),
+        budgets=budgets(cell, calibration),
         seeds=records,
         provenance=provenance(),
     )
     write_json(out / "finished.json", {"fingerprint": fingerprint, "seeds": list(cell.seeds)})
     return _write(out, record)
+
+
+def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
+    """Both epsilons at the evaluations before the last one, whose own are in the statement."""
+    if cell.privacy is None:
+        return ()
+    steps = calibration.statement.steps
+    earlier = sorted(cell.training.evaluation_steps(steps) - {steps})
+    statements = [calibration.mechanism.at_step(step) for step in earlier]
+    return tuple(
+        Budget(step=step, eps_published=found.published.epsilon, eps_rigorous=found.rigorous.epsilon)
+        for step, found in zip(earlier, statements, strict=True)
+    )
 
 
 def _write(out: Path, record: CellRecord) -> CellRecord:
