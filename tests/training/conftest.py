@@ -40,10 +40,18 @@ def graph() -> Graph:
 
 @pytest.fixture
 def make_network():
-    def make(hops: int = 1, n_enc: int = 1, n_dec: int = 1, activation: str = "tanh", dtype=torch.float64) -> Network:
+    def make(
+        hops: int = 1,
+        n_enc: int = 1,
+        n_dec: int = 1,
+        activation: str = "tanh",
+        dtype=torch.float64,
+        architecture: str = "gcn",
+    ) -> Network:
         model = Model(
-            architecture="gcn" if hops else "mlp",
+            architecture=architecture if hops else "mlp",
             hops=hops,
+            heads=3,  # of width 2: 4 is not divisible by 3
             encoder_layers=n_enc,
             decoder_layers=n_dec,
             width=4,

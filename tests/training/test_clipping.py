@@ -9,17 +9,26 @@ import pytest
 import torch
 
 from dpgraph.errors import UserError
+from dpgraph.models import segments
+from dpgraph.models.gat import GatLayer
+from dpgraph.models.gin import GinLayer
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training import ghost
 from dpgraph.training.clipping import clipped_gradient_sum, gradient_norms, neighbour_losses, root_losses
 
 ARCHITECTURES = [
-    (hops, n_enc, n_dec, activation)
+    ("gcn", hops, n_enc, n_dec, activation)
     for hops in (0, 1, 2)
     for n_enc, n_dec in ((1, 1), (2, 1), (1, 2), (2, 2))
     for activation in ("relu", "tanh")
+] + [
+    (kind, hops, n_enc, n_dec, activation)
+    for kind in ("gin", "gat")
+    for hops in (1, 2)
+    for n_enc, n_dec, activation in ((1, 1, "tanh"), (2, 2, "relu"))
 ]
+MESSAGE_PASSING = [("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
 
 
 def reference_loss(network, lists: EdgeLists, v: int, features, labels, messages: bool = True):
@@ -33,15 +42,32 @@ def reference_loss(network, lists: EdgeLists, v: int, features, labels, messages
                 x = act(linear.weight @ x + linear.bias)
             return x
         neighbourhood = [u, *lists.of(u).tolist()] if messages else [u]
-        mean = sum(state(w, layer - 1) for w in neighbourhood) / len(neighbourhood)
-        linear = network.aggregation[layer - 1].linear
-        return mean + act(linear.weight @ mean + linear.bias)
+        return update(network.aggregation[layer - 1], act, [state(w, layer - 1) for w in neighbourhood])
 
     x = state(v, network.hops)
     *hidden, last = network.decoder.layers
     for linear in hidden:
         x = act(linear.weight @ x + linear.bias)
     return torch.logsumexp(logits := last.weight @ x + last.bias, 0) - logits[labels[v]]
+
+
+def update(layer, act, states):
+    """A message-passing layer for one node, whose own state is the first."""
+    if isinstance(layer, GatLayer):
+        heads = []
+        for q, q_bias, k, v, v_bias in zip(
+            *(layer.query.weight.chunk(3), layer.query.bias.chunk(3), layer.key.weight.chunk(3)),
+            *(layer.value.weight.chunk(3), layer.value.bias.chunk(3)),
+            strict=True,
+        ):
+            scores = torch.stack([(q @ states[0] + q_bias) @ (k @ h) / 2**0.5 for h in states])
+            heads.append(sum(a * (v @ h + v_bias) for a, h in zip(scores.softmax(0), states, strict=True)))
+        return act(layer.output.weight @ torch.cat(heads) + layer.output.bias)
+    if isinstance(layer, GinLayer):
+        total = (1 + layer.self_weight.epsilon) * states[0] + sum(states[1:], torch.zeros_like(states[0]))
+        return act(layer.linear.weight @ total + layer.linear.bias)
+    mean = sum(states) / len(states)
+    return mean + act(layer.linear.weight @ mean + layer.linear.bias)
 
 
 def reference_gradient(network, lists, v, features, labels, kind="full"):
@@ -72,8 +98,8 @@ def reference_sum(network, lists, nodes, features, labels, clip, kind="full"):
     return torch.tensor(norms, dtype=torch.float64), sums
 
 
-def setting(graph, make_network, *architecture):
-    network = make_network(*architecture)
+def setting(graph, make_network, kind, *architecture):
+    network = make_network(*architecture, architecture=kind)
     lists = full_edge_lists(graph, graph.train_nodes)
     trees = pack_ego_trees(lists, graph.train_nodes, network.hops, chunk_rows=64)
     features = torch.from_numpy(graph.features).double()
@@ -112,10 +138,10 @@ def test_clipped_sum_equals_loop_over_roots(graph, make_network, architecture, m
     assert result.dropped == 0
 
 
-@pytest.mark.parametrize("hops", [0, 1, 2])
-def test_every_subset_of_forms_gives_the_same_norms(graph, make_network, hops, monkeypatch):
+@pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), *MESSAGE_PASSING])
+def test_every_subset_of_forms_gives_the_same_norms(graph, make_network, kind, hops, monkeypatch):
     """Gram and explicit form, views and padded blocks: the choice is speed only."""
-    network, _, trees, features, labels, positions = setting(graph, make_network, hops, 2, 1, "tanh")
+    network, _, trees, features, labels, positions = setting(graph, make_network, kind, hops, 2, 1, "tanh")
     norms = gradient_norms(network, trees, positions, features, labels)
     form = ghost._gram_form
     monkeypatch.setattr(ghost, "_gram_form", ghost._explicit_form)
@@ -123,45 +149,46 @@ def test_every_subset_of_forms_gives_the_same_norms(graph, make_network, hops, m
     monkeypatch.setattr(ghost, "_gram_form", form)
     monkeypatch.setattr(ghost, "_explicit_form", form)
     assert_same([gradient_norms(network, trees, positions, features, labels)], [norms])
-    monkeypatch.setattr(ghost, "_width_class", np.zeros_like)  # one padded block for all
+    monkeypatch.setattr(segments, "_width_class", np.zeros_like)  # one padded block for all
     assert_same([gradient_norms(network, trees, positions, features, labels)], [norms])
 
 
-@pytest.mark.parametrize("hops", [1, 2])
-@pytest.mark.parametrize("kind", ["self", "neighbours"])
-def test_self_and_neighbour_gradients(graph, make_network, hops, kind):
-    network, lists, trees, features, labels, positions = setting(graph, make_network, hops, 2, 2, "tanh")
+@pytest.mark.parametrize(("kind", "hops"), MESSAGE_PASSING)
+@pytest.mark.parametrize("part", ["self", "neighbours"])
+def test_self_and_neighbour_gradients(graph, make_network, kind, hops, part):
+    network, lists, trees, features, labels, positions = setting(graph, make_network, kind, hops, 2, 2, "tanh")
     nodes = graph.train_nodes[positions].tolist()
     clip = {"encoder": 0.2, "aggregation": 0.3, "decoder": 0.4}
-    expected_norms, expected = reference_sum(network, lists, nodes, features, labels, clip, kind)
-    if kind == "self":
+    expected_norms, expected = reference_sum(network, lists, nodes, features, labels, clip, part)
+    if part == "self":
         trees = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, hops, chunk_rows=7)
-    losses = root_losses if kind == "self" else neighbour_losses
+    losses = root_losses if part == "self" else neighbour_losses
     result = clipped_gradient_sum(network, trees, positions, features, labels, clip, losses)
     assert_same(result.sums, expected)
     # A root with an empty list has g_full = g_self: its norm is rounding, of the square root of a difference.
     torch.testing.assert_close(result.norms, expected_norms, rtol=1e-10, atol=1e-7)
 
 
-def test_self_gradients_ignore_neighbours(graph, make_network):
+@pytest.mark.parametrize(("kind", "hops"), MESSAGE_PASSING)
+def test_self_gradients_ignore_neighbours(graph, make_network, kind, hops):
     """Bit by bit: other lists, and not a number in every feature outside of the batch."""
-    network, _, _, features, labels, positions = setting(graph, make_network, 2, 1, 1, "tanh")
+    network, _, _, features, labels, positions = setting(graph, make_network, kind, hops, 1, 1, "tanh")
     other = dataclasses.replace(graph, out_ptr=np.zeros_like(graph.out_ptr), out_idx=graph.out_idx[:0])
     poisoned = torch.full_like(features, float("nan"))
     nodes = graph.train_nodes[positions]
     poisoned[nodes] = features[nodes]
     sums = []
     for g, x in ((graph, features), (other, poisoned)):
-        trees = pack_ego_trees(empty_edge_lists(g), g.train_nodes, 2, chunk_rows=4)
+        trees = pack_ego_trees(empty_edge_lists(g), g.train_nodes, hops, chunk_rows=4)
         sums.append(clipped_gradient_sum(network, trees, positions, x, labels, 0.1).sums)
     assert all(torch.equal(a, b) for a, b in zip(*sums, strict=True))
 
 
-@pytest.mark.parametrize("hops", [0, 1, 2])
+@pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), *MESSAGE_PASSING])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e200])
-def test_root_without_finite_gradient_contributes_nothing(graph, make_network, hops, poison):
+def test_root_without_finite_gradient_contributes_nothing(graph, make_network, kind, hops, poison):
     """Exactly the roots whose tree reads the poisoned node are dropped; the sum is that of the others."""
-    network, lists, trees, features, labels, positions = setting(graph, make_network, hops, 1, 1, "relu")
+    network, lists, trees, features, labels, positions = setting(graph, make_network, kind, hops, 1, 1, "relu")
     with torch.no_grad():
         network.encoder.layers[0].weight.abs_()
     culprit = int(lists.of(0)[4]) if hops else int(graph.train_nodes[positions[2]])
@@ -183,10 +210,10 @@ def test_root_without_finite_gradient_contributes_nothing(graph, make_network, h
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e6])
-@pytest.mark.parametrize("hops", [0, 1, 2])
-def test_one_root_contributes_at_most_the_clip_norm(graph, make_network, hops, scale):
+@pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), *MESSAGE_PASSING])
+def test_one_root_contributes_at_most_the_clip_norm(graph, make_network, kind, hops, scale):
     """In float32; gradients scaled up by features of 10^6 too."""
-    network = make_network(hops, 1, 1, "relu", torch.float32)
+    network = make_network(hops, 1, 1, "relu", torch.float32, kind)
     lists = full_edge_lists(graph, graph.train_nodes)
     trees = pack_ego_trees(lists, graph.train_nodes, hops)
     features, labels = scale * torch.from_numpy(graph.features), torch.from_numpy(graph.labels)
@@ -199,7 +226,7 @@ def test_one_root_contributes_at_most_the_clip_norm(graph, make_network, hops, s
 
 def test_zero_gradient_stays_zero(graph, make_network):
     """All classes but one impossible and right: softmax saturates, so the gradient is exactly 0."""
-    network, _, trees, features, _, positions = setting(graph, make_network, 1, 1, 1, "tanh")
+    network, _, trees, features, _, positions = setting(graph, make_network, "gcn", 1, 1, 1, "tanh")
     with torch.no_grad():
         network.decoder.layers[0].bias[:] = torch.tensor([1e6, 0.0, 0.0])
     labels = torch.zeros(graph.num_nodes, dtype=torch.int64)
@@ -209,14 +236,14 @@ def test_zero_gradient_stays_zero(graph, make_network):
 
 
 def test_empty_batch_gives_zeros(graph, make_network):
-    network, _, trees, features, labels, _ = setting(graph, make_network, 2)
+    network, _, trees, features, labels, _ = setting(graph, make_network, "gcn", 2)
     result = clipped_gradient_sum(network, trees, np.zeros(0, dtype=np.int64), features, labels, 1.0)
     assert result.norms.shape == (0, 1)
     assert all(torch.equal(s, torch.zeros_like(p)) for s, p in zip(result.sums, network.parameters(), strict=True))
 
 
 def test_large_clip_norm_gives_the_plain_gradient(graph, make_network):
-    network, _, trees, features, labels, positions = setting(graph, make_network, 2, 2, 2, "tanh")
+    network, _, trees, features, labels, positions = setting(graph, make_network, "gcn", 2, 2, 2, "tanh")
     batch = trees.batch(positions)
     loss = torch.nn.functional.cross_entropy(network(batch, features), labels[batch.roots], reduction="sum")
     expected = torch.autograd.grad(loss, list(network.parameters()))
@@ -226,7 +253,7 @@ def test_large_clip_norm_gives_the_plain_gradient(graph, make_network):
 
 def test_agrees_with_vmap_of_grad(graph, make_network):
     """torch.func on stars of a common size, an oracle that shares nothing with the engine."""
-    network, lists, _, features, labels, _ = setting(graph, make_network, 1, 2, 1, "tanh")
+    network, lists, _, features, labels, _ = setting(graph, make_network, "gcn", 1, 2, 1, "tanh")
     lengths = np.diff(lists.ptr)
     size = np.bincount(lengths[graph.train_nodes])[1:].argmax() + 1
     nodes = graph.train_nodes[lengths[graph.train_nodes] == size]
@@ -263,14 +290,14 @@ def test_agrees_with_vmap_of_grad(graph, make_network):
     ],
 )
 def test_bad_clip_norms(graph, make_network, clip, message):
-    network, _, trees, features, labels, positions = setting(graph, make_network, 1)
+    network, _, trees, features, labels, positions = setting(graph, make_network, "gcn", 1)
     with pytest.raises(UserError) as error:
         clipped_gradient_sum(network, trees, positions, features, labels, clip)
     assert str(error.value) == message
 
 
 def test_parameters_outside_linear_layers_are_refused(graph, make_network):
-    network, _, trees, features, labels, positions = setting(graph, make_network, 1)
+    network, _, trees, features, labels, positions = setting(graph, make_network, "gcn", 1)
     network.scale = torch.nn.Parameter(torch.ones(1))
-    with pytest.raises(TypeError, match="linear layer"):
+    with pytest.raises(TypeError, match="layer of one parameter group"):
         clipped_gradient_sum(network, trees, positions, features, labels, 1.0)

@@ -8,7 +8,7 @@ import torch
 
 from dpgraph.randomness import torch_generator
 from dpgraph.training.clipping import ROUNDING
-from dpgraph.training.ghost import LayerRows, squared_norms
+from dpgraph.training.ghost import LinearGradients, Rows
 
 CASES = {
     "root-only": [1] * 6,
@@ -18,42 +18,75 @@ CASES = {
 }
 
 
-def rows_of(sizes, dtype=torch.float64, d_in=12, d_out=30):
-    generator = torch_generator("rows", len(sizes))
+def rows_of(sizes, dtype=torch.float64, d_in=12, d_out=30, heads=1, key=0):
+    generator = torch_generator("rows", len(sizes), key)
     n = sum(sizes)
-    a = torch.randn(n, d_in, generator=generator, dtype=dtype)
-    g = torch.randn(n, d_out, generator=generator, dtype=dtype)
-    return LayerRows(a, g, np.array(sizes))
+    a = torch.randn(n, heads, d_in, generator=generator, dtype=dtype)
+    g = torch.randn(n, heads, d_out, generator=generator, dtype=dtype)
+    return Rows(a, g, np.array(sizes))
 
 
-def formed(rows: LayerRows) -> torch.Tensor:
-    """Each gradient formed in float64."""
-    parts = zip(rows.inputs.double().split(rows.sizes.tolist()), rows.gradients.double().split(rows.sizes.tolist()))
-    return torch.stack([(g.T @ a).square().sum() + g.sum(0).square().sum() for a, g in parts])
+def gradients_of(*calls: Rows, bias: bool = True) -> LinearGradients:
+    d_in, d_out = calls[0].inputs.shape[2], calls[0].gradients.shape[2]
+    return LinearGradients(torch.nn.Linear(d_in, d_out * calls[0].inputs.shape[1], bias), calls)
+
+
+def formed(*calls: Rows, bias: bool = True) -> torch.Tensor:
+    """Squared norms of gradients formed in float64, one by one."""
+    weight, offset = 0, 0
+    for rows in calls:
+        parts = list(zip(*(x.double().split(rows.sizes.tolist()) for x in (rows.gradients, rows.inputs)), strict=True))
+        weight = weight + torch.stack([torch.einsum("nho,nhi->hoi", g, a) for g, a in parts])
+        offset = offset + torch.stack([g.sum(0) for g, _ in parts])
+    return weight.square().sum((1, 2, 3)) + (offset.square().sum((1, 2)) if bias else 0)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_squared_norms_equal_formed_gradients(case):
-    rows = rows_of(CASES[case])
-    norms, scale = squared_norms(rows)
-    torch.testing.assert_close(norms, formed(rows), rtol=1e-12, atol=0)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_squared_norms_equal_formed_gradients(case, bias, heads):
+    rows = rows_of(CASES[case], heads=heads)
+    norms, scale = gradients_of(rows, bias=bias).squared_norms()
+    torch.testing.assert_close(norms, formed(rows, bias=bias), rtol=1e-12, atol=0)
     assert torch.all(scale >= norms * (1 - 1e-12))  # the triangle inequality
 
 
-@pytest.mark.parametrize("size", [2, 5, 30, 300])
+@pytest.mark.parametrize("sizes", [([1] * 8, [1] * 8), ([1] * 8, CASES["unsorted"])], ids=["single", "several"])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_gradients_of_two_calls_add_up(sizes, heads):
+    """With their cross terms; weighted sums too."""
+    calls = [rows_of(s, heads=heads, key=i) for i, s in enumerate(sizes)]
+    gradients = gradients_of(*calls)
+    norms, scale = gradients.squared_norms()
+    torch.testing.assert_close(norms, formed(*calls), rtol=1e-12, atol=0)
+    assert torch.all(scale >= norms * (1 - 1e-12))
+    sums = {p: torch.zeros_like(p, dtype=torch.float64) for p in gradients.layer.parameters()}
+    factors = torch.arange(8, dtype=torch.float64)
+    gradients.add_weighted(sums, factors, None)
+    weights = [c.gradients * factors[np.repeat(np.arange(8), c.sizes)].view(-1, 1, 1) for c in calls]
+    expected = sum(torch.einsum("nho,nhi->hoi", w, c.inputs) for w, c in zip(weights, calls, strict=True))
+    torch.testing.assert_close(sums[gradients.layer.weight], expected.flatten(0, 1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(sums[gradients.layer.bias], sum(w.sum(0) for w in weights).flatten())
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 30, 300])
 @pytest.mark.parametrize("magnitude", [1e-3, 1.0, 1e4])
-def test_enlarged_norms_bound_the_true_ones_where_rows_cancel(size, magnitude):
+@pytest.mark.parametrize("calls", [1, 2])
+def test_enlarged_norms_bound_the_true_ones_where_rows_cancel(size, magnitude, calls):
     """float32, second half of the rows the negative of the first plus a little: norms far below their scale."""
     half = rows_of([size] * 50, torch.float32)
-    order = torch.arange(2 * size * 50).reshape(50, 2, size)
-    a = torch.empty(2 * size * 50, 12)
-    g = torch.empty(2 * size * 50, 30)
-    a[order[:, 0].flatten()] = a[order[:, 1].flatten()] = magnitude * half.inputs
-    g[order[:, 0].flatten()] = half.gradients
-    g[order[:, 1].flatten()] = -half.gradients * (1 + 1e-5)
-    rows = LayerRows(a, g, np.full(50, 2 * size))
-    norms, scale = squared_norms(rows)
-    truth = formed(rows)
+    half = Rows(half.inputs * magnitude, half.gradients, half.sizes)
+    other = Rows(half.inputs, -half.gradients * (1 + 1e-5), half.sizes)
+    if calls == 1:
+        a, g = (
+            torch.cat([x.unflatten(0, (50, size)) for x in pair], 1).flatten(0, 1)
+            for pair in ((half.inputs, other.inputs), (half.gradients, other.gradients))
+        )
+        parts = [Rows(a, g, np.full(50, 2 * size))]
+    else:
+        parts = [half, other]
+    norms, scale = gradients_of(*parts).squared_norms()
+    truth = formed(*parts)
     assert torch.all(truth < 1e-6 * scale)
     assert torch.all(norms + ROUNDING * torch.finfo(torch.float32).eps * scale >= truth)
     assert torch.all(norms - ROUNDING * torch.finfo(torch.float32).eps * scale <= truth)
@@ -62,8 +95,8 @@ def test_enlarged_norms_bound_the_true_ones_where_rows_cancel(size, magnitude):
 def test_rows_of_other_roots_do_not_leak_into_padding():
     """Sizes 13 and 14 share a padded block; infinities in one root leave the other's norm alone."""
     rows = rows_of([14, 13, 14])
-    clean = squared_norms(rows)[0]
+    clean = gradients_of(rows).squared_norms()[0]
     rows.inputs[:14] = float("inf")
-    norms = squared_norms(rows)[0]
+    norms = gradients_of(rows).squared_norms()[0]
     assert not torch.isfinite(norms[0])
     assert torch.equal(norms[1:], clean[1:])

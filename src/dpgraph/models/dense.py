@@ -1,4 +1,8 @@
-"""Dense layers: activation, initialisation, and how a layer is applied to packed rows."""
+"""Layers with parameters: initialisation, and how a layer is applied to packed rows.
+
+Every parameter of a network belongs to one of these layers, and every layer is applied through a `Dense`, so that the
+private engine sees all rows on which it acts.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +17,100 @@ Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh}
 
 # Applies a layer to rows of a level of an ego batch; the private engine passes one that also records both.
-Dense = Callable[[nn.Linear, Tensor, int], Tensor]
+Dense = Callable[[nn.Module, Tensor, int], Tensor]
 
 
-def apply_layer(layer: nn.Linear, rows: Tensor, level: int) -> Tensor:
-    """(n, d_in) rows of any level -> (n, d_out) pre-activations."""
-    return layer(rows)
+def apply_layer(layer: nn.Module, rows: Tensor, level: int) -> Tensor:
+    """Rows (n, ...) of any level -> (n, ...)."""
+    return layer(rows)  # type: ignore[no-any-return]
+
+
+class SelfWeight(nn.Module):
+    """eps h with one learnt number eps, 0 at first."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.zeros((), dtype=dtype))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.epsilon * rows
+
+
+class HeadLinear(nn.Linear):
+    """The linear maps of several attention heads, stacked: head k has rows k d to (k + 1) d of the weight.
+
+    (n, d_in) -> (n, heads, d), all heads on one input; (n, heads, d_in) -> (n, heads, d), each head on its own.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        d_in: int,
+        head_width: int,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(d_in, heads * head_width, device=device, dtype=dtype)
+        self.heads = heads
+
+    @property
+    def by_head(self) -> Tensor:
+        """(heads, d, d_in)"""
+        return self.weight.unflatten(0, (self.heads, -1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if rows.dim() == 2:
+            return super().forward(rows).unflatten(1, (self.heads, -1))
+        own = torch.bmm(rows.transpose(0, 1), self.by_head.transpose(1, 2)).transpose(0, 1)
+        return own + self.bias.view(self.heads, -1)
+
+
+class KeyLinear(HeadLinear):
+    """Keys of several heads, without bias: (n, d_in) -> (n, heads, d).
+
+    Applied to queries (n, heads, d) it is transposed, (n, heads, d_in): q . K h = (K^T q) . h.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        d_in: int,
+        head_width: int,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(heads, d_in, head_width, device, dtype)
+        self.bias = None  # type: ignore[assignment]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if rows.dim() == 2:
+            return super().forward(rows)
+        return torch.bmm(rows.transpose(0, 1), self.by_head).transpose(0, 1)
 
 
 def dense_layers(sizes: list[int], generator: torch.Generator, dtype: torch.dtype) -> nn.ModuleList:
     """Layers sizes[0] -> sizes[1] -> ..."""
-    return nn.ModuleList(lecun_normal(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
+    return nn.ModuleList(linear_layer(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
 
 
-def lecun_normal(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
-    """A layer with weights of variance 1 / d_in, normal truncated at two standard deviations (as in Flax), bias 0."""
-    layer = nn.utils.skip_init(nn.Linear, d_in, d_out, dtype=dtype)
+def linear_layer(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
+    return lecun_normal(nn.utils.skip_init(nn.Linear, d_in, d_out, dtype=dtype), generator)
+
+
+def head_layer(
+    kind: type[HeadLinear], heads: int, d_in: int, head_width: int, generator: torch.Generator, dtype: torch.dtype
+) -> HeadLinear:
+    layer: HeadLinear = nn.utils.skip_init(kind, heads, d_in, head_width, dtype=dtype)
+    lecun_normal(layer, generator)
+    return layer
+
+
+def lecun_normal(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
+    """Weights of variance 1 / d_in, normal truncated at two standard deviations (as in Flax), bias 0."""
     # 0.8796 is the std of a standard normal truncated at +-2, so that the result has variance 1 / d_in.
-    std = 1 / math.sqrt(d_in) / 0.87962566103423978
+    std = 1 / math.sqrt(layer.in_features) / 0.87962566103423978
     with torch.no_grad():
         nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std, generator=generator)
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
     return layer

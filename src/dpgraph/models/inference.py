@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.data.graph import Graph
+from dpgraph.models.gat import GatLayer
 from dpgraph.models.network import Network
+from dpgraph.models.segments import Segments
 
 CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
 
@@ -25,34 +27,40 @@ class FullGraph:
         self.num_nodes = graph.num_nodes
         bounds = [*range(0, self.num_nodes, chunk_rows), self.num_nodes]
         self.chunks = [slice(a, b) for a, b in pairwise(bounds)]
-        entries = [slice(int(graph.out_ptr[c.start]), int(graph.out_ptr[c.stop])) for c in self.chunks]
-        columns = torch.from_numpy(np.array(graph.out_idx, dtype=np.int32)).to(device)
-        ptr = torch.from_numpy(np.array(graph.out_ptr, dtype=np.int64)).to(device)
-        self.columns = [columns[e] for e in entries]
-        self.ptr = [(ptr[c.start : c.stop + 1] - e.start).int() for c, e in zip(self.chunks, entries, strict=True)]
+        self.segments = [_closed_segments(graph, chunk, device) for chunk in self.chunks]
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
-        """(N, F) features -> (N, classes) logits; holds at most two (N, width) arrays."""
+        """(N, F) features -> (N, classes) logits; holds at most two (N, width) arrays, with attention four."""
         states = self._by_chunk(lambda i: network.encoder(features[self.chunks[i]]))
         for layer in network.aggregation:
-            states = self._by_chunk(self._layer(layer, states))
+            if isinstance(layer, GatLayer):
+                states = self._by_chunk(self._attention(layer, states))
+            else:
+                states = self._by_chunk(self._layer(layer, states))
         return self._by_chunk(lambda i: network.decoder(states[self.chunks[i]]))
 
     def _layer(self, layer: nn.Module, states: Tensor) -> Callable[[int], Tensor]:
-        def rows_of(i: int) -> Tensor:
-            received = nn.functional.embedding_bag(
-                self.columns[i], states, self.ptr[i], mode="sum", include_last_offset=True
-            )
-            size = self.ptr[i].diff().to(states.dtype).unsqueeze(1) + 1
-            return layer.update((received + states[self.chunks[i]]) / size)  # type: ignore[operator]
+        return lambda i: layer(states, self.segments[i])
 
-        return rows_of
+    def _attention(self, layer: GatLayer, states: Tensor) -> Callable[[int], Tensor]:
+        keys = self._by_chunk(lambda i: layer.key(states[self.chunks[i]]))
+        values = self._by_chunk(lambda i: layer.value(states[self.chunks[i]]))
+        return lambda i: layer.receive(states[self.chunks[i]], keys, values, self.segments[i])
 
     def _by_chunk(self, rows_of: Callable[[int], Tensor]) -> Tensor:
         first = rows_of(0)
-        result = first.new_empty(self.num_nodes, first.shape[1])
+        result = first.new_empty(self.num_nodes, *first.shape[1:])
         result[self.chunks[0]] = first
         for i in range(1, len(self.chunks)):
             result[self.chunks[i]] = rows_of(i)
         return result
+
+
+def _closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:
+    """Segments of a range of nodes over the states of all nodes."""
+    ptr = np.asarray(graph.out_ptr[chunk.start : chunk.stop + 1])
+    listed = np.asarray(graph.out_idx[ptr[0] : ptr[-1]], dtype=np.int32)
+    columns = np.insert(listed, ptr[:-1] - ptr[0], np.arange(chunk.start, chunk.stop, dtype=np.int32))
+    closed = (ptr - ptr[0] + np.arange(len(ptr))).astype(np.int32)
+    return Segments(torch.from_numpy(closed).to(device), torch.from_numpy(columns).to(device), graph.num_nodes)

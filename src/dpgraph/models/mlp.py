@@ -28,7 +28,7 @@ class Mlp(nn.Module):
         """(n, sizes[0]) rows of a level -> (n, sizes[-1])."""
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            rows = dense(layer, rows, level)  # type: ignore[arg-type]
+            rows = dense(layer, rows, level)
             if i < last or self.activate_output:
                 rows = self.activation(rows)
         return rows

@@ -7,13 +7,16 @@ from torch import Tensor, nn
 
 from dpgraph.experiments.cell import Model
 from dpgraph.models.dense import ACTIVATIONS, Dense, apply_layer
+from dpgraph.models.gat import GatLayer
 from dpgraph.models.gcn import GcnLayer
+from dpgraph.models.gin import GinLayer
 from dpgraph.models.mlp import Mlp
+from dpgraph.models.segments import Segments
 from dpgraph.sampling.ego import EgoBatch
 
 
 class Network(nn.Module):
-    """Logits of the roots of a batch of ego trees; all parameters belong to `nn.Linear` layers.
+    """Logits of the roots of a batch of ego trees; all parameters belong to the layers of `models.dense` or PyTorch.
 
     The encoder's n_enc layers are all activated, the last of the decoder's n_dec layers gives the logits. The `mlp`
     architecture is encoder and decoder alone and reads the roots' own features only.
@@ -32,18 +35,18 @@ class Network(nn.Module):
         width, act = model.width, ACTIVATIONS[model.activation]
         self.hops = model.hops
         self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype)
-        self.aggregation = nn.ModuleList(GcnLayer(width, act, generator, dtype) for _ in range(model.hops))
+        self.aggregation = nn.ModuleList(_message_passing(model, generator, dtype) for _ in range(model.hops))
         self.decoder = Mlp([width] * model.decoder_layers + [num_classes], act, False, generator, dtype)
 
     @property
-    def groups(self) -> dict[str, list[nn.Linear]]:
-        """Layers by parameter group, in parameter order; a group without layers is left out."""
+    def groups(self) -> dict[str, list[nn.Module]]:
+        """Layers that own parameters by parameter group, in parameter order; a group without any is left out."""
         parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}
-        groups = {name: [m for m in part.modules() if isinstance(m, nn.Linear)] for name, part in parts.items()}
+        groups = {name: [m for m in part.modules() if _owns_parameters(m)] for name, part in parts.items()}
         return {name: layers for name, layers in groups.items() if layers}
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every linear layer."""
+        """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every layer."""
         return self.classify(self.encode(batch, features, dense), batch, dense)
 
     def encode(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
@@ -53,5 +56,17 @@ class Network(nn.Module):
     def classify(self, states: Tensor, batch: EgoBatch, dense: Dense = apply_layer) -> Tensor:
         """(n_r, width) -> (B, classes)."""
         for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
-            states = layer(states, batch.hops[level], level, dense)
+            states = layer(states, Segments.of_level(batch, level), level, dense)
         return self.decoder(states, 0, dense)
+
+
+def _message_passing(model: Model, generator: torch.Generator, dtype: torch.dtype) -> nn.Module:
+    act = ACTIVATIONS[model.activation]
+    if model.architecture == "gat":
+        return GatLayer(model.width, model.heads, act, generator, dtype)
+    kind = {"gcn": GcnLayer, "gin": GinLayer}[model.architecture]
+    return kind(model.width, act, generator, dtype)
+
+
+def _owns_parameters(module: nn.Module) -> bool:
+    return next(module.parameters(recurse=False), None) is not None

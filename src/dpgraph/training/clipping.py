@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from dpgraph.errors import invalid
 from dpgraph.models.network import Network
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
-from dpgraph.training.ghost import LayerRows, Recorder, squared_norms
+from dpgraph.training.ghost import Recorder, RootGradients
 
 ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
@@ -86,15 +86,15 @@ def clipped_gradient_sum(
     first = next(network.parameters())
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
-    bounds = first.new_tensor(limits)
+    bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
     for batch in trees.chunks(positions):
-        rows, squared, scale, loss = _chunk_norms(network, batch, features, labels, losses, column, len(limits))
+        found, squared, scale, loss = _chunk_norms(network, batch, features, labels, losses, column, len(limits))
         enlarged = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
-        factors = torch.clamp_max(bounds / enlarged.sqrt(), 1)
         finite = torch.isfinite(enlarged).all(1)
-        all_finite = bool(finite.all())
-        for layer, part in rows.items():
-            _add_weighted(sums, layer, part, factors[:, column[layer]], None if all_finite else finite)
+        factors = torch.clamp_max(bounds / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0)
+        lost = finite if _may_lose(finite) else None
+        for layer, gradients in found.items():
+            gradients.add_weighted(sums, factors[:, column[layer]], lost)
         norms[_index(batch, norms)] = squared.sqrt()
         total += loss.detach()
         dropped += (~finite).sum()
@@ -128,27 +128,34 @@ def _chunk_norms(
     features: Tensor,
     labels: Tensor,
     losses: RootLosses,
-    column: dict[nn.Linear, int],
+    column: dict[nn.Module, int],
     columns: int,
-) -> tuple[dict[nn.Linear, LayerRows], Tensor, Tensor, Tensor]:
-    """Rows, squared norms (B, L), their rounding scales (B, L), sum of losses."""
+) -> tuple[dict[nn.Module, RootGradients], Tensor, Tensor, Tensor]:
+    """Gradients of each layer, squared norms (B, L), their rounding scales (B, L), sum of losses."""
     recorder = Recorder()
     values = losses(network, batch, features, labels, recorder)
-    rows = recorder.rows(values)
+    found = recorder.gradients(values)
+    if found.keys() != column.keys():
+        raise TypeError("every layer with parameters must be applied through the recorder")
     squared, scale = values.new_zeros(2, batch.num_roots, columns)
-    for layer, part in rows.items():
-        norm, magnitude = squared_norms(part)
+    for layer, gradients in found.items():
+        norm, magnitude = gradients.squared_norms()
         squared[:, column[layer]] += norm
         scale[:, column[layer]] += magnitude
-    return rows, squared, scale, values.detach().sum()
+    return found, squared, scale, values.detach().sum()
 
 
-def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Linear, int], list[float]]:
+def _may_lose(finite: Tensor) -> bool:
+    """Whether a root may have to be left out; on a GPU always, because an answer would wait for the device."""
+    return finite.is_cuda or not bool(finite.all())
+
+
+def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
     """Which column of norms each layer belongs to, and the clip norm of each column."""
     groups = network.groups
     covered = {id(p) for layers in groups.values() for layer in layers for p in layer.parameters()}
     if covered != {id(p) for p in network.parameters()}:
-        raise TypeError("every parameter must belong to a linear layer of one parameter group")
+        raise TypeError("every parameter must belong to a layer of one parameter group")
     if isinstance(clip_norms, Mapping):
         if set(clip_norms) != set(groups):
             raise invalid("clip_norm", sorted(clip_norms), f"one for each group {sorted(groups)}")
@@ -161,22 +168,6 @@ def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Line
         if not (limit > 0 and np.isfinite(limit)):
             raise invalid("clip_norm", limit, "a finite number > 0")
     return column, limits
-
-
-def _add_weighted(
-    sums: dict[Tensor, Tensor], layer: nn.Linear, part: LayerRows, factors: Tensor, finite: Tensor | None
-) -> None:
-    inputs, gradients, weights = part.inputs, part.gradients, part.per_row(factors)
-    if finite is not None:
-        # 0 times infinity is not 0: rows of dropped roots are overwritten, not multiplied.
-        lost = ~part.per_row(finite)
-        inputs, gradients = inputs.masked_fill(lost, 0), gradients.masked_fill(lost, 0)
-        weights = weights.masked_fill(lost, 0)
-    sums[layer.bias] += (gradients.T @ weights).squeeze(1)
-    if inputs.shape[1] <= gradients.shape[1]:  # weigh the narrower factor
-        sums[layer.weight].addmm_(gradients.T, inputs * weights)
-    else:
-        sums[layer.weight].addmm_((gradients * weights).T, inputs)
 
 
 def _index(batch: EgoBatch, like: Tensor) -> Tensor:

@@ -1,61 +1,159 @@
 """Norms and weighted sums of per-root gradients without forming them.
 
-The gradient of one root's loss for a dense layer z = W a + b is G^T A for W and the column sum of G for b, where A
-(n, d_in) are the layer's input rows of that root and G (n, d_out) the gradients of the loss for its pre-activations.
-Hence its squared norm is sum_ij (a_i . a_j + 1)(g_i . g_j) (a Gram form; the 1 is the bias), and a weighted sum over
-roots is (c * G)^T A over the rows of all of them. One backward pass to the pre-activations gives every G at once.
+The gradient of one root's loss for a linear map z = W a + b is G^T A for W and the column sum of G for b, where A
+(n, d_in) are the map's input rows of that root and G (n, d_out) the gradients of the loss for its outputs. Hence its
+squared norm is sum_ij (a_i . a_j + 1)(g_i . g_j) (a Gram form; the 1 is the bias), and a weighted sum over roots is
+(c * G)^T A over the rows of all of them. One backward pass to the outputs of all layers gives every G at once. A map
+that acts once per root has rank one: ||g||^2 (||a||^2 + 1). The gradient of a scalar weight z = eps a is the number
+sum_i g_i . a_i, one copy per root.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpgraph.models.dense import KeyLinear, SelfWeight
+from dpgraph.models.segments import Block, blocks
 from dpgraph.sampling.ego import EgoBatch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-WIDTH_GROWTH = 1.125  # padded blocks of unequal roots waste at most this factor
+class RootGradients(Protocol):
+    """The gradients of one layer's parameters for each of B roots, in a form that they can be summed up from."""
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        """(B,) squared norm of each root's gradient, all parameters of the layer together; (B,) its rounding scale.
+
+        The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums
+        up: where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
+        """
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+        """Adds sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out."""
 
 
 @dataclass(frozen=True)
-class LayerRows:
-    """All rows on which one layer acted; the rows of a root are consecutive."""
+class Rows:
+    """All rows on which a call of a layer acted; the rows of a root are consecutive."""
 
-    inputs: Tensor  # A (n, d_in)
-    gradients: Tensor  # G (n, d_out)
+    inputs: Tensor  # A (n, H, d_in), H = 1 or heads with maps of their own
+    gradients: Tensor  # G (n, H, d_out)
     sizes: np.ndarray  # (B,) rows of each root, host
 
+    @cached_property
+    def once(self) -> bool:
+        """Whether each root has one row."""
+        return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
+
     def per_row(self, values: Tensor) -> Tensor:
-        """(B,) per root -> (n, 1) per row."""
-        if len(self.sizes) != len(self.inputs) or np.any(self.sizes != 1):
+        """(B,) per root -> (n, 1, 1) per row."""
+        if not self.once:
             counts = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
             values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
-        return values.unsqueeze(1)
+        return values.view(-1, 1, 1)
+
+    def per_root(self, values: Tensor) -> Tensor:
+        """(n,) -> (B,) sums."""
+        if self.once:
+            return values
+        lengths = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
+        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+
+    def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and gradients with those of lost roots overwritten: 0 times infinity is not 0."""
+        lost = ~self.per_row(finite)
+        return self.inputs.masked_fill(lost, 0), self.gradients.masked_fill(lost, 0)
+
+
+@dataclass(frozen=True)
+class LinearGradients:
+    """Of a linear map, from one or several calls of it."""
+
+    layer: nn.Linear
+    calls: tuple[Rows, ...]
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        bias = 0.0 if self.layer.bias is None else 1.0
+        if all(rows.once for rows in self.calls):
+            return _norms_of_single_rows(self.calls, bias)
+        rows = self.calls[0] if len(self.calls) == 1 else _interleave(self.calls)
+        # Gram costs n^2 (d_in + d_out), forming the gradient n d_in d_out.
+        d_in, d_out = rows.inputs.shape[2], rows.gradients.shape[2]
+        gram_limit = d_in * d_out / (d_in + d_out)
+        result, scale = rows.gradients.new_empty(2, len(rows.sizes))
+        for block in blocks(rows.sizes, rows.inputs.device):
+            form = _gram_form if block.shape[1] <= gram_limit else _explicit_form
+            result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
+        return result, scale
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+        weight, bias = sums[self.layer.weight], self.layer.bias
+        for rows in self.calls:
+            inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
+            scaled = rows.per_row(factors)
+            if bias is not None:
+                sums[bias] += torch.mv(gradients.flatten(1).T, scaled.flatten())
+            if inputs.shape[2] <= gradients.shape[2]:  # weigh the narrower factor
+                inputs = inputs * scaled
+            else:
+                gradients = gradients * scaled
+            if inputs.shape[1] == 1:
+                weight.addmm_(gradients.squeeze(1).T, inputs.squeeze(1))
+            else:
+                by_head = weight.unflatten(0, (inputs.shape[1], -1))
+                by_head += torch.bmm(gradients.permute(1, 2, 0), inputs.transpose(0, 1))
+
+
+@dataclass(frozen=True)
+class ScalarGradients:
+    """Of a scalar weight: one number for each root."""
+
+    layer: SelfWeight
+    values: Tensor  # (B,)
+    scales: Tensor  # (B,) sum_i ||a_i|| ||g_i||
+
+    @classmethod
+    def of(cls, layer: SelfWeight, calls: tuple[Rows, ...]) -> ScalarGradients:
+        values, scales = calls[0].gradients.new_zeros(2, len(calls[0].sizes))
+        for rows in calls:
+            inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
+            values += rows.per_root(_dot(inputs, gradients))
+            scales += rows.per_root((_dot(inputs, inputs) * _dot(gradients, gradients)).sqrt())
+        return cls(layer, values, scales)
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        return self.values.square(), self.scales.square()
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+        values = self.values if finite is None else self.values.masked_fill(~finite, 0)
+        sums[self.layer.epsilon] += torch.dot(values, factors)
 
 
 class Recorder:
-    """Applies dense layers to a batch without building gradients of parameters, and records rows for `rows`."""
+    """Applies layers to batches and records the rows on which they act."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[nn.Linear, Tensor, Tensor, np.ndarray]] = []
+        self.calls: list[tuple[nn.Module, Tensor, Tensor, np.ndarray]] = []
 
     def on(self, batch: EgoBatch) -> BatchRecorder:
         return BatchRecorder(self, batch)
 
-    def rows(self, losses: Tensor) -> dict[nn.Linear, LayerRows]:
-        """(B,) losses, one per root and a function of its own rows only -> the rows of every layer that was called."""
-        outputs = [output for _, _, output, _ in self.calls]
-        gradients = torch.autograd.grad(losses.sum(), outputs)
-        calls: dict[nn.Linear, list[LayerRows]] = {}
-        for (layer, inputs, _, sizes), gradient in zip(self.calls, gradients, strict=True):
-            calls.setdefault(layer, []).append(LayerRows(inputs.detach(), gradient, sizes))
-        return {layer: parts[0] if len(parts) == 1 else _interleave(parts) for layer, parts in calls.items()}
+    def gradients(self, losses: Tensor) -> dict[nn.Module, RootGradients]:
+        """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
+        # Parameters are not among the inputs, so that their gradients are not computed.
+        found = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])
+        calls: dict[nn.Module, tuple[Rows, ...]] = {}
+        for (layer, inputs, _, sizes), gradient in zip(self.calls, found, strict=True):
+            calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
+        return {
+            layer: ScalarGradients.of(layer, rows) if isinstance(layer, SelfWeight) else LinearGradients(layer, rows)  # type: ignore[arg-type]
+            for layer, rows in calls.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -65,91 +163,66 @@ class BatchRecorder:
     recorder: Recorder
     batch: EgoBatch
 
-    def __call__(self, layer: nn.Linear, rows: Tensor, level: int) -> Tensor:
-        output = nn.functional.linear(rows, layer.weight.detach(), layer.bias.detach())
-        if not output.requires_grad:
-            output.requires_grad_()
+    def __call__(self, layer: nn.Module, rows: Tensor, level: int) -> Tensor:
+        if not isinstance(layer, nn.Linear | SelfWeight):
+            raise TypeError(f"{type(layer).__name__}: the gradients of single roots are known of linear layers only")
+        output = layer(rows)
         self.recorder.calls.append((layer, rows, output, self.batch.sizes[level]))
-        return output
+        return output  # type: ignore[no-any-return]
 
 
-def squared_norms(rows: LayerRows) -> tuple[Tensor, Tensor]:
-    """(B,) squared norm of each root's gradient of one layer, weight and bias together; (B,) its rounding scale.
-
-    The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums up:
-    where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
-    """
-    a, g = rows.inputs, rows.gradients
-    if np.all(rows.sizes == 1):
-        result = g.square().sum(1) * (a.square().sum(1) + 1)
-        return result, result
-    # Gram costs n^2 (d_in + d_out), forming the gradient n d_in d_out.
-    gram_limit = a.shape[1] * g.shape[1] / (a.shape[1] + g.shape[1])
-    result, scale = g.new_empty(2, len(rows.sizes))
-    for roots, block_a, block_g in _blocks(rows):
-        form = _gram_form if block_a.shape[1] <= gram_limit else _explicit_form
-        result[roots], scale[roots] = form(block_a, block_g)
-    return result, scale
+def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> Rows:
+    if inputs.dim() == 2:
+        return Rows(inputs.unsqueeze(1), gradients.flatten(1).unsqueeze(1), sizes)
+    if isinstance(layer, KeyLinear):  # applied to queries it is transposed, and so is its gradient
+        return Rows(gradients, inputs, sizes)
+    return Rows(inputs, gradients, sizes)
 
 
-def _gram_form(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    gram = torch.bmm(a, a.transpose(1, 2)).add_(1).mul_(torch.bmm(g, g.transpose(1, 2)))
-    scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square()
-    return gram.sum((1, 2)).clamp_min_(0), scale
+def _dot(left: Tensor, right: Tensor) -> Tensor:
+    """(..., d), (..., d) -> (...)."""
+    return torch.linalg.vecdot(left, right)
 
 
-def _explicit_form(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    scale = ((a.square().sum(2) + 1) * g.square().sum(2)).sqrt().sum(1).square()
-    return torch.bmm(g.transpose(1, 2), a).square().sum((1, 2)) + g.sum(1).square().sum(1), scale
+def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor, Tensor]:
+    """One row of each call for each root: norms from dot products."""
+    result = scale = None
+    for i, one in enumerate(calls):
+        square = (_dot(one.inputs, one.inputs) + bias) * _dot(one.gradients, one.gradients)  # (B, H)
+        result = square if result is None else result + square
+        scale = square.sqrt() if scale is None else scale + square.sqrt()
+        for other in calls[:i]:
+            cross = (_dot(one.inputs, other.inputs) + bias) * _dot(one.gradients, other.gradients)
+            result = result + 2 * cross
+    if result is None or scale is None:
+        raise TypeError("a layer without rows has no gradient")
+    return result.sum(1).clamp_min_(0), scale.square().sum(1)
 
 
-def _blocks(rows: LayerRows) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
-    """(roots, A (b, w, d_in), G (b, w, d_out)) blocks of roots with about w rows each; missing rows have G = 0.
-
-    Runs of roots with exactly w rows are views, others are gathered.
-    """
-    sizes = rows.sizes
-    order = np.argsort(sizes, kind="stable")
-    ascending = bool(np.all(np.diff(sizes) >= 0))
-    starts = np.cumsum(sizes) - sizes
-    ordered = sizes[order]
-    cuts = np.flatnonzero(np.diff(_width_class(ordered))) + 1
-    for first, last in zip([0, *cuts], [*cuts, len(order)], strict=True):
-        roots = order[first:last]
-        low, width = int(ordered[first]), int(ordered[last - 1])
-        if ascending and low == width:
-            begin = int(starts[first])
-            block = slice(begin, begin + (last - first) * width)
-            yield (
-                slice(int(first), int(last)),
-                rows.inputs[block].view(-1, width, rows.inputs.shape[1]),
-                rows.gradients[block].view(-1, width, rows.gradients.shape[1]),
-            )
-            continue
-        column = np.arange(width)
-        # A missing row repeats the root's own last row: no other root's values can leak in, even infinite ones.
-        index = starts[roots, None] + np.minimum(column, sizes[roots, None] - 1)
-        device = rows.inputs.device
-        picked = torch.from_numpy(index).to(device, non_blocking=True)
-        gradients = rows.gradients[picked]
-        if low != width:
-            missing = torch.from_numpy(column >= sizes[roots, None]).to(device, non_blocking=True)
-            gradients.masked_fill_(missing.unsqueeze(2), 0)
-        yield torch.from_numpy(roots).to(device, non_blocking=True), rows.inputs[picked], gradients
+def _by_head(rows: Rows, block: Block) -> tuple[Tensor, Tensor]:
+    """A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
+    inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
+    if block.missing is not None:
+        gradients = gradients.masked_fill(block.missing[:, :, None, None], 0)
+    return inputs.transpose(1, 2), gradients.transpose(1, 2)
 
 
-def _width_class(sizes: np.ndarray) -> np.ndarray:
-    """Equal for sizes that share a block: each size up to 1 / (growth - 1) has its own, larger ones within a factor."""
-    return np.where(sizes <= 8, sizes, 8 + np.ceil(np.log(np.maximum(sizes, 8) / 8) / np.log(WIDTH_GROWTH)))
+def _gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    gram = torch.matmul(a, a.mT).add_(bias).mul_(torch.matmul(g, g.mT))
+    scale = gram.diagonal(dim1=2, dim2=3).sqrt().sum(2).square()
+    return gram.sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
 
 
-def _interleave(parts: list[LayerRows]) -> LayerRows:
+def _explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    scale = ((a.square().sum(3) + bias) * g.square().sum(3)).sqrt().sum(2).square()
+    formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
+    return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
+
+
+def _interleave(calls: tuple[Rows, ...]) -> Rows:
     """Rows of several calls of one layer, brought together root by root."""
-    sizes = np.sum([part.sizes for part in parts], axis=0)
-    if np.all(sizes == len(parts)):  # one row of each call for each root
-        inputs = torch.stack([part.inputs for part in parts], 1).flatten(0, 1)
-        return LayerRows(inputs, torch.stack([part.gradients for part in parts], 1).flatten(0, 1), sizes)
-    owners = np.concatenate([np.repeat(np.arange(len(part.sizes)), part.sizes) for part in parts])
-    order = torch.from_numpy(np.argsort(owners, kind="stable")).to(parts[0].inputs.device)
-    inputs = torch.cat([part.inputs for part in parts])[order]
-    return LayerRows(inputs, torch.cat([part.gradients for part in parts])[order], sizes)
+    owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
+    order = torch.from_numpy(np.argsort(owners, kind="stable")).to(calls[0].inputs.device, non_blocking=True)
+    inputs = torch.cat([rows.inputs for rows in calls])[order]
+    gradients = torch.cat([rows.gradients for rows in calls])[order]
+    return Rows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.models.network import Network
+from dpgraph.models.segments import Segments
 from dpgraph.sampling.batches import Sampler
 from dpgraph.sampling.ego import EgoTrees, Hop
 from dpgraph.training.clipping import ClipNorms, RootLosses, clipped_gradient_sum, root_losses
@@ -37,16 +39,12 @@ class PlainStep:
     batches: np.random.Generator
 
     def __call__(self) -> int:
-        positions = self.sampler.draw(self.batches)
-        if len(positions) == 0:
-            return 0
-        self.optimizer.zero_grad(set_to_none=True)
+        return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
+
+    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         for batch in self.trees.chunks(positions):
             logits = self.network(batch, self.features)
-            loss = nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
-            (loss / len(positions)).backward()
-        self.optimizer.step()
-        return len(positions)
+            yield nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
 
 
 @dataclass(frozen=True)
@@ -67,18 +65,31 @@ class WholeGraphStep:
     batches: np.random.Generator
 
     def __call__(self) -> int:
-        positions = self.sampler.draw(self.batches)
-        if len(positions) == 0:
-            return 0
-        self.optimizer.zero_grad(set_to_none=True)
-        chosen = self.roots[torch.from_numpy(positions).to(self.roots.device)]
+        return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
+
+    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
+        chosen = self.roots[torch.from_numpy(positions).to(self.roots.device, non_blocking=True)]
         states = self.network.encoder(self.features)
         for layer in self.network.aggregation:
-            states = layer(states, self.hop, 0)
+            states = layer(states, self._segments)
         logits = self.network.decoder(states[chosen])
-        nn.functional.cross_entropy(logits, self.labels[chosen]).backward()
-        self.optimizer.step()
-        return len(positions)
+        yield nn.functional.cross_entropy(logits, self.labels[chosen], reduction="sum")
+
+    @cached_property
+    def _segments(self) -> Segments:
+        return Segments.of_graph(self.hop)
+
+
+def _descend(
+    optimizer: torch.optim.Optimizer, positions: np.ndarray, losses: Callable[[np.ndarray], Iterator[Tensor]]
+) -> int:
+    """Moves against the mean loss of a batch, given as sums over parts of it; an empty batch moves nothing."""
+    if len(positions):
+        optimizer.zero_grad(set_to_none=True)
+        for loss in losses(positions):
+            (loss / len(positions)).backward()
+        optimizer.step()
+    return len(positions)
 
 
 @dataclass(frozen=True)

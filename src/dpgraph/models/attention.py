@@ -1,0 +1,134 @@
+"""Dot-product attention over segments, in the two forms that a GAT layer needs.
+
+With queries q, keys k_j = K h_j and values v_j = V h_j of one head, segment i gives sum_j alpha_ij v_j, where alpha_i
+is the softmax of q_i . k_j / sqrt(d) over its rows j. Where segments share rows, keys and values are formed once for
+each row (`attend`). Where every row has one reader, they need not be formed at all: q_i . K h_j = (K^T q_i) . h_j and
+sum_j alpha_ij V h_j = V sum_j alpha_ij h_j, so that both maps act once per segment (`attend_states`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dpgraph.models.segments import Segments, blocks, weighted_sum
+
+CHUNK_ENTRIES_CPU = 8192  # entries whose gathered keys stay in a core's cache
+CHUNK_ENTRIES_CUDA = 1 << 20
+
+Context = torch.autograd.function.FunctionCtx
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
+    """(n, H, d) queries of the segments, (num_rows, H, d) keys and values -> (n, H, d).
+
+    Holds the (m, H) weights of all entries, and gathered keys or values of a chunk of entries only.
+    """
+    return _Attend.apply(queries / queries.shape[2] ** 0.5, keys, values, segments)  # type: ignore[no-any-return]
+
+
+def attend_states(queries: Tensor, states: Tensor, segments: Segments, head_width: int) -> Tensor:
+    """(n, H, D) queries K^T q, (num_rows, D) states that are read once each -> (n, H, D) means of states."""
+    return _AttendStates.apply(queries / head_width**0.5, states, segments)  # type: ignore[no-any-return]
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Context, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
+        scores = _dot(queries, segments.owners, keys, segments.entries)
+        weights = _softmax(scores, segments)
+        ctx.save_for_backward(queries, keys, values, weights)
+        ctx.segments = segments  # type: ignore[attr-defined]
+        return _by_head(values, weights, segments.entries, segments.ptr)
+
+    @staticmethod
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        queries, keys, values, weights = ctx.saved_tensors  # type: ignore[attr-defined]
+        segments: Segments = ctx.segments  # type: ignore[attr-defined]
+        out = gradients[0].contiguous()
+        drawn = _dot(out, segments.owners, values, segments.entries)
+        centre = _total(weights * drawn, segments)
+        scores = weights * (drawn - centre[segments.owners])
+        ptr, order = segments.readers
+        owners = segments.owners[order]
+        return (
+            _by_head(keys, scores, segments.entries, segments.ptr),
+            _by_head(queries, scores[order], owners, ptr),
+            _by_head(out, weights[order], owners, ptr),
+            None,
+        )
+
+
+def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -> Tensor:
+    """(m, H): dot products per head of left[left_index[e]] and right[right_index[e]], a chunk of entries at a time."""
+    size = CHUNK_ENTRIES_CUDA if left.is_cuda else CHUNK_ENTRIES_CPU
+    result = left.new_empty(len(left_index), left.shape[1])
+    for start in range(0, len(left_index), size):
+        part = slice(start, start + size)
+        torch.sum(left[left_index[part]].mul_(right[right_index[part]]), 2, out=result[part])
+    return result
+
+
+def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
+    """(N, H, d), (m, H) -> (n, H, d): `weighted_sum` for each head with its own weights."""
+    result = rows.new_empty(len(ptr) - 1, *rows.shape[1:])
+    for head in range(rows.shape[1]):
+        part = weighted_sum(rows[:, head].contiguous(), index, ptr, weights[:, head].contiguous())
+        result[:, head] = part
+    return result
+
+
+def _total(values: Tensor, segments: Segments) -> Tensor:
+    """(m, H) -> (n, H) sums over segments."""
+    return weighted_sum(values, torch.arange(len(values), device=values.device), segments.ptr)
+
+
+def _softmax(scores: Tensor, segments: Segments) -> Tensor:
+    """(m, H) over the entries of each segment."""
+    owners = segments.owners
+    index = owners.unsqueeze(1).expand_as(scores)
+    top = scores.new_empty(segments.num_segments, scores.shape[1])
+    top.scatter_reduce_(0, index, scores, "amax", include_self=False)
+    grown = (scores - top[owners]).exp_()
+    return grown.div_(_total(grown, segments)[owners])
+
+
+class _AttendStates(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Context, queries: Tensor, states: Tensor, segments: Segments) -> Tensor:
+        lengths = segments.lengths
+        if lengths is None:
+            raise TypeError("attend_states needs segments without shared rows")
+        result, weights = torch.empty_like(queries), []
+        for block in blocks(lengths, states.device):
+            rows = block.take(states)
+            scores = torch.bmm(queries[block.runs], rows.transpose(1, 2))
+            if block.missing is not None:
+                scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
+            weights.append(torch.softmax(scores, 2))
+            result[block.runs] = torch.bmm(weights[-1], rows)
+        ctx.save_for_backward(queries, states, *weights)
+        ctx.segments = segments  # type: ignore[attr-defined]
+        return result
+
+    @staticmethod
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        queries, states, *saved = ctx.saved_tensors  # type: ignore[attr-defined]
+        segments: Segments = ctx.segments  # type: ignore[attr-defined]
+        out, lengths = gradients[0], segments.lengths
+        query_gradient = torch.empty_like(queries)
+        spare = len(states)  # padding is written to a row of its own
+        state_gradient = states.new_empty(spare + 1, states.shape[1])
+        for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
+            rows, drawn_from, asked = block.take(states), out[block.runs], queries[block.runs]
+            drawn = torch.bmm(drawn_from, rows.transpose(1, 2))
+            scores = weights * (drawn - (weights * drawn).sum(2, keepdim=True))
+            query_gradient[block.runs] = torch.bmm(scores, rows)
+            both = torch.bmm(torch.cat([scores, weights], 1).transpose(1, 2), torch.cat([asked, drawn_from], 1))
+            if block.missing is not None:
+                state_gradient[block.rows.masked_fill(block.missing, spare)] = both  # type: ignore[union-attr]
+            elif isinstance(block.rows, slice):
+                state_gradient[block.rows] = both.flatten(0, 1)
+            else:
+                state_gradient[block.rows] = both
+        return query_gradient, state_gradient[:spare], None

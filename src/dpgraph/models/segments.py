@@ -1,0 +1,148 @@
+"""What a message-passing layer reads: each node's *segment*, the rows of itself and of its list.
+
+The operators here keep the gradients of different segments apart and have backward passes of their own: PyTorch's would
+scatter and sort where a run of rows or a transposed list says where each gradient goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.sampling.ego import EgoBatch, Hop
+
+WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Segment i holds the rows `columns[ptr[i] : ptr[i + 1]]`, its own row first."""
+
+    ptr: Tensor  # (n + 1,) integers
+    columns: Tensor | None  # (m,) integers; None: 0, 1, 2, ..., every row in exactly one segment
+    num_rows: int
+    lengths: np.ndarray | None = None  # (n,) rows of each segment on the host: known for whole runs of rows only
+
+    @classmethod
+    def of_level(cls, batch: EgoBatch, level: int) -> Segments:
+        """How level `level` of ego trees reads the next one."""
+        hop, sizes = batch.hops[level], batch.sizes[level + 1]
+        return cls(hop.ptr, hop.columns, int(sizes.sum()), sizes if level == 0 else None)  # a root reads all its rows
+
+    @classmethod
+    def of_graph(cls, hop: Hop) -> Segments:
+        """Every node's segment on the whole graph; sorts its entries once, at the first backward pass."""
+        return cls(hop.ptr, hop.columns, len(hop.ptr) - 1)
+
+    @property
+    def num_segments(self) -> int:
+        return len(self.ptr) - 1
+
+    def own(self, rows: Tensor) -> Tensor:
+        """(num_rows, d) -> (n, d): the row of each segment's own node."""
+        first = self.ptr[:-1]
+        return rows.index_select(0, first if self.columns is None else self.columns[first])
+
+    def sum(self, rows: Tensor) -> Tensor:
+        """(num_rows, d) -> (n, d)."""
+        return _Sum.apply(rows, self)  # type: ignore[no-any-return]
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """(num_rows, d) -> (n, d)."""
+        return self.sum(rows) / self.ptr.diff().unsqueeze(1)
+
+    @cached_property
+    def entries(self) -> Tensor:
+        """(m,) the rows of all segments, one after the other."""
+        return torch.arange(self.num_rows, device=self.ptr.device) if self.columns is None else self.columns
+
+    @cached_property
+    def owners(self) -> Tensor:
+        """(m,) segment of each entry."""
+        each = torch.arange(self.num_segments, device=self.ptr.device)
+        return torch.repeat_interleave(each, self.ptr.diff(), output_size=len(self.entries))
+
+    @cached_property
+    def readers(self) -> tuple[Tensor, Tensor]:
+        """Transposed lists: the entries of row j are `order[ptr[j] : ptr[j + 1]]`, as (ptr (num_rows + 1,), order)."""
+        ascending, order = torch.sort(self.entries, stable=True)
+        rows = torch.arange(self.num_rows + 1, dtype=ascending.dtype, device=ascending.device)
+        return torch.searchsorted(ascending, rows), order
+
+
+class _Sum(torch.autograd.Function):
+    """Sums over segments; the gradient of a row is the sum over the segments that read it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, segments: Segments) -> Tensor:
+        ctx.segments = segments  # type: ignore[attr-defined]
+        return weighted_sum(rows, segments.entries, segments.ptr)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
+        segments: Segments = ctx.segments  # type: ignore[attr-defined]
+        if segments.columns is None:
+            size = segments.num_rows
+            return torch.repeat_interleave(gradients[0], segments.ptr.diff(), dim=0, output_size=size), None
+        ptr, order = segments.readers
+        return weighted_sum(gradients[0], segments.owners[order], ptr), None
+
+
+def weighted_sum(rows: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    """(N, d) -> (n, d): sums of rows[index[e]], times weights[e], over the entries e of each of n ranges."""
+    ptr = ptr.to(index.dtype)
+    return nn.functional.embedding_bag(
+        index, rows, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs of rows of about equal lengths, as one padded array of width w."""
+
+    runs: slice | Tensor  # (b,) which runs
+    rows: slice | Tensor  # their rows: a slice of b w rows, or (b, w) indices
+    shape: tuple[int, int]  # (b, w)
+    missing: Tensor | None  # (b, w) bool: padding, which repeats the run's own last row. None: no padding
+
+    def take(self, rows: Tensor) -> Tensor:
+        """(n, ...) -> (b, w, ...); a view where the runs are neighbours of equal length."""
+        picked = rows[self.rows]
+        return picked.view(*self.shape, *rows.shape[1:]) if isinstance(self.rows, slice) else picked
+
+
+def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
+    """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""
+    order = np.argsort(lengths, kind="stable")
+    ascending = bool(np.all(np.diff(lengths) >= 0))
+    starts = np.cumsum(lengths) - lengths
+    ordered = lengths[order]
+    cuts = np.flatnonzero(np.diff(_width_class(ordered))) + 1
+    for first, last in zip([0, *cuts], [*cuts, len(order)], strict=True):
+        runs = order[first:last]
+        low, width = int(ordered[first]), int(ordered[last - 1])
+        shape = (int(last - first), width)
+        if ascending and low == width:
+            begin = int(starts[first])
+            yield Block(slice(int(first), int(last)), slice(begin, begin + shape[0] * width), shape, None)
+            continue
+        column = np.arange(width)
+        # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
+        rows = starts[runs, None] + np.minimum(column, lengths[runs, None] - 1)
+        missing = None if low == width else _upload(column >= lengths[runs, None], device)
+        yield Block(_upload(runs, device), _upload(rows, device), shape, missing)
+
+
+def _upload(values: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(values).to(device, non_blocking=True)
+
+
+def _width_class(lengths: np.ndarray) -> np.ndarray:
+    """Equal for lengths that share a block: up to 1 / (growth - 1) each has its own, larger ones within a factor."""
+    grown = 8 + np.ceil(np.log(np.maximum(lengths, 8) / 8) / np.log(WIDTH_GROWTH))
+    return np.where(lengths <= 8, lengths, grown)
