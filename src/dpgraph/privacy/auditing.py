@@ -9,12 +9,14 @@ refuted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import beta
+from scipy.optimize import brentq
+from scipy.special import expit, ndtri
+from scipy.stats import beta as beta_law
+from scipy.stats import binom
 
 from dpgraph.errors import invalid
 
@@ -29,7 +31,7 @@ def clopper_pearson_upper(events: np.ndarray | int, trials: int, confidence: flo
     """Upper end of the one-sided interval for the probability of an event seen `events` times in `trials`."""
     counts = np.asarray(events)
     with np.errstate(invalid="ignore"):
-        return np.where(counts < trials, beta.ppf(confidence, counts + 1, np.maximum(trials - counts, 1)), 1.0)
+        return np.where(counts < trials, beta_law.ppf(confidence, counts + 1, np.maximum(trials - counts, 1)), 1.0)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,15 @@ def measured_errors(with_scores: np.ndarray, without_scores: np.ndarray, confide
     return Errors(*(clopper_pearson_upper(count, trials - half, level) for count in counts))
 
 
+def joint_errors(attacks: Sequence[tuple[np.ndarray, np.ndarray]], confidence: float = CONFIDENCE) -> Errors:
+    """Bounds from several scores of the same trials, each (with, without), all jointly valid at `confidence`."""
+    level = 1 - (1 - confidence) / len(attacks)
+    each = [measured_errors(with_scores, without_scores, level) for with_scores, without_scores in attacks]
+    return Errors(
+        np.concatenate([one.false_positive for one in each]), np.concatenate([one.false_negative for one in each])
+    )
+
+
 @dataclass(frozen=True)
 class ProfileTest:
     """A claimed curve against measured errors. `refuted`: some epsilon's claimed delta is below the measured bound."""
@@ -109,3 +120,52 @@ def profile_test(errors: Errors, claim: Curve, epsilons: np.ndarray | None = Non
     grid = np.linspace(0.0, 8.0, 65) if epsilons is None else np.asarray(epsilons, dtype=float)
     claimed = np.maximum(np.asarray(claim(grid), dtype=float), 0.0)  # closed forms may round below zero
     return ProfileTest(grid, claimed, errors.delta(grid))
+
+
+def one_run_tail(correct: int, guesses: int, canaries: int, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(beta, slope): P(at least `correct` right guesses) <= beta + delta slope under (epsilon, delta)-DP, per epsilon.
+
+    Steinke, Nasr & Jagielski (2023), Theorem 5.2: each of `canaries` = m independent records is in with probability
+    1/2, and r = `guesses` of them are guessed in or out. With W ~ Bin(r, e^eps / (1 + e^eps)), beta = P(W >= v) and
+    slope = 2 m max_i P(v - i <= W < v) / i.
+    """
+    rate = expit(np.asarray(epsilon, dtype=float))[:, None]
+    below = binom.cdf(np.arange(-1, correct), guesses, rate)  # P(W < 0), ..., P(W < v)
+    beta = binom.sf(correct - 1, guesses, rate[:, 0])
+    lengths = np.arange(1, correct + 1)
+    slope = ((below[:, -1:] - below[:, -1 - lengths]) / lengths).max(axis=1, initial=0.0)
+    return beta, 2 * canaries * slope
+
+
+def one_run_delta(
+    correct: int, guesses: int, canaries: int, epsilon: np.ndarray, confidence: float = CONFIDENCE
+) -> np.ndarray:
+    """Lower bound of the true delta at each epsilon, from right guesses in a single run; see `one_run_tail`.
+
+    More right guesses refute more, at every epsilon, so the whole curve holds at once.
+    """
+    beta, slope = one_run_tail(correct, guesses, canaries, epsilon)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.where(beta < 1 - confidence, (1 - confidence - beta) / slope, 0.0)
+    return np.minimum(np.nan_to_num(bound, posinf=1.0), 1.0)
+
+
+def one_run_epsilon(
+    correct: int, guesses: int, canaries: int, delta: float, confidence: float = CONFIDENCE
+) -> float:
+    """Lower bound of epsilon at `delta`: the largest that is refuted."""
+
+    def excess(epsilon: float) -> float:
+        beta, slope = one_run_tail(correct, guesses, canaries, np.array([epsilon]))
+        return float(beta[0] + delta * slope[0]) - (1 - confidence)
+
+    return float(brentq(excess, 0.0, 50.0)) if excess(0.0) < 0 else 0.0
+
+
+def one_run_guesses(scores: np.ndarray, present: np.ndarray, guesses: int) -> int:
+    """Right guesses when the r/2 records of highest score are guessed in, and the r/2 of lowest score out."""
+    if not 2 <= guesses <= len(scores) or guesses % 2:
+        raise invalid("guesses", guesses, f"an even integer in 2..{len(scores)}")
+    order = np.argsort(scores, kind="stable")
+    half = guesses // 2
+    return int(present[order[-half:]].sum() + (~present[order[:half]]).sum())

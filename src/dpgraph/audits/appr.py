@@ -1,0 +1,110 @@
+"""A8: released PageRank rows move by sqrt(2) C1 each, and a node reaches no more gradients than its column has rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.experiments.cell import Model
+from dpgraph.methods.pagerank_release import cap_columns, matrix_sensitivity, noisy_rows
+from dpgraph.models.network import Network
+from dpgraph.privacy.auditing import measured_errors, profile_test
+from dpgraph.privacy.gaussian import gaussian_delta
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.edge_lists import EdgeLists
+from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.training.clipping import clipped_gradient_sum
+from dpgraph.training.ghost import Recorder
+
+ROWS, CLIP_NORM, MU = 3, 0.3, 1.0
+ROOTS, COLUMN_CAP = 12, 3
+DELTA = 1e-3
+APPR = "released PageRank rows"
+SENSITIVITY, COLUMN_NORM = "sensitivity C1 for sqrt 2 C1", "column norm capped, not its support"
+APPR_BUGS = {SENSITIVITY: "Theorem 6 of the thesis", COLUMN_NORM: "Theorem 8 of the thesis"}
+
+
+def appr(trials: int, planted: str | None = None) -> AuditResult:
+    """A8: M = 3 rows, each on one node with the record and on another without; noise for mu = 1.
+
+    And a node of weight 1e-3 in the rows of all of 12 roots, whose huge features and label change: clipped gradients
+    that differ, after columns are capped at K_col = 3, are at most R = K_col + 1.
+    """
+    sensitivity = matrix_sensitivity(ROWS, CLIP_NORM)
+    if planted == SENSITIVITY:
+        sensitivity /= math.sqrt(2)
+    generator = numpy_generator("audits", "appr", planted or "")
+    scores = []
+    for node in (0, 1):
+        rows = sp.csr_matrix((np.full(trials * ROWS, 5.0), np.full(trials * ROWS, node), np.arange(trials * ROWS + 1)),
+                             (trials * ROWS, 2))  # fmt: skip
+        noisy = noisy_rows(rows, CLIP_NORM, sensitivity / MU / CLIP_NORM, generator)
+        scores.append((noisy[:, 0] - noisy[:, 1]).reshape(trials, ROWS).sum(axis=1))
+    errors = measured_errors(scores[0], scores[1])
+    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(MU, epsilons)))
+    claim = f"mu = {MU:.3f} for {ROWS} rows; at most {COLUMN_CAP + 1} gradients change"
+    found = statistical_result("appr", APPR, planted, claim, trials, errors, test, DELTA)
+    changed = changed_gradients(cap_support=planted != COLUMN_NORM)
+    return found.model_copy(
+        update={
+            "passed": found.passed and changed <= COLUMN_CAP + 1,
+            "curve": () if planted == COLUMN_NORM else found.curve,  # it does not show there
+            "finding": f"{found.finding}; {changed} of {ROOTS + 1} gradients change",
+        }
+    )
+
+
+def changed_gradients(cap_support: bool) -> int:
+    """Roots whose clipped gradient differs when node 0's record does; node 0 is a root, too."""
+    size = ROOTS + 1
+    generator = numpy_generator("audits", "appr", "rows")
+    released = generator.random((size, size))
+    released[:, 0] = 1e-3
+    matrix = sp.csr_matrix(released)
+    if cap_support:
+        matrix = cap_columns(matrix, COLUMN_CAP, numpy_generator("audits", "appr", "columns"))
+    else:
+        norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel())
+        matrix = sp.csr_matrix(matrix.multiply(np.minimum(1.0, 0.01 / norms)))
+    features = torch.from_numpy(generator.standard_normal((size, 4)))
+    labels = torch.from_numpy(generator.integers(0, 3, size))
+    sides = []
+    for value in (1e9, -1e9):
+        x, y = features.clone(), labels.clone()
+        x[0] = value
+        y[0] = int(value > 0)
+        sides.append(_gradients(matrix, x, y))
+    return int((sides[0] != sides[1]).any(axis=1).sum())
+
+
+def _gradients(matrix: sp.csr_matrix, features: Tensor, labels: Tensor) -> np.ndarray:
+    """(roots, parameters) clipped gradients of the loss of each row's weighted sum of encoded records."""
+    network = Network(
+        Model(architecture="mlp", hops=0, width=3), 4, 3, torch_generator("audits", "appr"), torch.float64
+    )
+    weights = torch.from_numpy(matrix.toarray())
+
+    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+        dense = recorder.on(batch)
+        states = network.encoder(features[batch.nodes], 1, dense)
+        owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[1]))
+        weight = weights[batch.roots[owner], batch.nodes].unsqueeze(1)
+        summed = torch.zeros(batch.num_roots, states.shape[1], dtype=states.dtype).index_add(0, owner, weight * states)
+        logits = network.decoder(summed, 0, dense)
+        return torch.nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
+
+    roots = np.arange(matrix.shape[0])
+    named = sp.csr_matrix(matrix - sp.diags(matrix.diagonal()))  # trees hold their root anyway
+    named.eliminate_zeros()
+    named.sort_indices()
+    trees = pack_ego_trees(EdgeLists(named.indptr.astype(np.int64), named.indices.astype(np.int32)), roots, 1)
+    rows = [
+        clipped_gradient_sum(network, trees, np.array([root]), features, labels, CLIP_NORM, losses).sums
+        for root in roots
+    ]
+    return np.stack([torch.cat([part.flatten() for part in row]).numpy() for row in rows])

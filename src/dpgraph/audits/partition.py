@@ -1,0 +1,67 @@
+"""A3: a fixed partition of the roots, used in turn, is no Poisson sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpgraph.audits.coordinates import CoordinateRun
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.privacy.auditing import joint_errors, profile_test
+from dpgraph.privacy.composition import composed_delta, composed_epsilon
+from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.sampling.batches import PoissonSampler, Sampler
+
+GROUPS, EPOCHS, NOISE = 8, 4, 1.0
+DELTA = 1e-3
+PARTITION = "batches against a known schedule"
+
+
+@dataclass
+class CyclicPartition:
+    """Group t mod `GROUPS` at step t: graph splits as Igamberdiev & Habernal draw them, once and for all."""
+
+    num_roots: int
+    name: str = "cyclic partition"
+    _steps: int = field(default=0)
+
+    @property
+    def expected_size(self) -> float:
+        return self.num_roots / GROUPS
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray:
+        group = self._steps % GROUPS
+        self._steps += 1
+        return np.flatnonzero(np.arange(self.num_roots) % GROUPS == group)
+
+
+PARTITION_BUGS = {"cyclic partition": CyclicPartition}
+
+
+def partition(trials: int, planted: str | None = None) -> AuditResult:
+    """A3: 4 epochs of 8 steps by `PrivateStep`, noise C, accounted as Poisson sampling at rate 1/8.
+
+    Two attackers: one looks only at the steps at which a cyclic schedule would read the record, one mixes over all
+    steps. The first sees a schedule, which the second misses; the second shows the power against Poisson batches.
+    """
+    steps = GROUPS * EPOCHS
+    mechanism = PoissonTrees(
+        num_roots=100, sampling_rate=1 / GROUPS, steps=steps, hops=0, delta=DELTA, noise_multiplier=NOISE
+    )
+    pair = mechanism.dominating_pair
+    present = np.arange(2 * trials) // GROUPS % 2 == 0  # half of every group
+    sampler: Sampler = (
+        CyclicPartition(2 * trials) if planted else PoissonSampler(2 * trials, mechanism.sampling_rate)  # type: ignore[assignment]
+    )
+    run = CoordinateRun(present, sampler, mechanism.noise_multiplier or 0.0, "partition", planted or "")
+    group = np.arange(2 * trials) % GROUPS
+    known, mixed = np.zeros((2, 2 * trials))
+    for step in range(steps):
+        moved = run.step()
+        known[group == step % GROUPS] += moved[group == step % GROUPS]
+        mixed += pair.log_ratio(moved)
+    errors = joint_errors([(score[present], score[~present]) for score in (known, mixed)])
+    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{GROUPS}"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    return statistical_result("partition", PARTITION, planted, claim, trials, errors, test, DELTA)
