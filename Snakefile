@@ -69,6 +69,7 @@ localrules:
     cells,
     tables,
     figures,
+    search,
     audits,
 
 
@@ -115,5 +116,6 @@ include: "rules/train.smk"
 include: "rules/audit.smk"
 include: "rules/aggregate.smk"
 include: "rules/report.smk"
+include: "rules/search.smk"
 include: "rules/bench.smk"
 include: "rules/bench_sampling.smk"

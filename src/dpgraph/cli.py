@@ -147,7 +147,12 @@ def table(options: argparse.Namespace) -> None:
 
     plan = _plan_with(options, "table")
     stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
-    write_table(plan, options.artefact, *_inputs(plan, options.artefact), stem)
+    inputs = _inputs(plan, options.artefact)
+    write_table(plan, options.artefact, *inputs, stem)
+    if plan.artefacts[options.artefact].view == "search":
+        from dpgraph.reporting.search import write_best
+
+        write_best(plan, options.artefact, inputs[0], stem)
 
 
 def figure(options: argparse.Namespace) -> None:
@@ -174,6 +179,10 @@ def _inputs(plan: Plan, artefact: str) -> tuple[Any, dict[str, Any] | None]:
     if plan.artefacts[artefact].view == "statistics":
         tasks = plan.tasks_of(artefact)
         return None, {name: read_json(paths.graph_record(task)) for name, (_, task) in tasks.items()}
+    if plan.artefacts[artefact].view == "search":
+        from dpgraph.reporting.search import search_results
+
+        return search_results(plan, artefact, paths.table(artefact, "parquet")), None
     return read_results(paths.results), None
 
 

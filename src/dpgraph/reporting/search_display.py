@@ -1,0 +1,92 @@
+"""A search as people read it: for each task, method and target the best trials, the selected one marked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.reporting import formats
+from dpgraph.reporting.display import (
+    EPSILON_REMARK,
+    Block,
+    Footnotes,
+    Table,
+    Text,
+    adjacency_remarks,
+    epsilon_cell,
+    failure,
+    with_delta,
+)
+from dpgraph.reporting.formats import DASH
+
+SHOWN = 5  # trials of each method, task and target; the CSV file has all
+
+
+def search_display(title: str, table: pd.DataFrame, validation: str, test: str) -> Table:
+    """From `search_table`: a block per task; `validation` and `test` head the values."""
+    notes = Footnotes()
+    blocks = []
+    for _, part in table.groupby("task", sort=False):
+        best = part.groupby(["method", "epsilon_target"], sort=False, dropna=False).head(SHOWN)
+        rows = [_cells(row, notes) for row in best.to_dict("records")]
+        blocks.append(Block(with_delta(str(part["task_label"].iloc[0]), part), rows))
+    values = [validation.capitalize(), test.capitalize()]
+    columns = ["Method", "Settings", "Target ε", "Rank", *values, "ε published", "ε rigorous", "ε with tuning"]
+    remarks = [
+        f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
+        "Values: mean ± sample standard deviation over the seeds. The test value stands at the selected trial only.",
+        EPSILON_REMARK,
+        "ε with tuning: of releasing the selected run alone (not the other trials or their number), validation nodes "
+        "being public; all its seeds are counted. ε published and ε rigorous are of one seed of one trial.",
+        *adjacency_remarks(table),
+    ]
+    return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
+
+
+def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
+    selected = row["selected"]
+    ranked = not math.isnan(row["rank"])
+    return [
+        Text(row["label"]),
+        Text(settings_text(json.loads(row["settings"]))),
+        Text(formats.significant(row["epsilon_target"]) if not math.isnan(row["epsilon_target"]) else DASH),
+        Text(f"{row['rank']:.0f} of {row['trials']}{', selected' if selected else ''}" if ranked else DASH),
+        Text(formats.mean_std(row["validation_mean"], row["validation_std"])) if ranked else failure(row, notes),
+        Text(_test(row) if selected else DASH),
+        epsilon_cell(row, "published", notes),
+        epsilon_cell(row, "rigorous", notes),
+        _tuning(row, notes) if selected else Text(DASH),
+    ]
+
+
+def _test(row: dict[str, Any]) -> str:
+    return DASH if math.isnan(row["test_mean"]) else formats.mean_std(row["test_mean"], row["test_std"])
+
+
+def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:
+    if math.isnan(row["tuning_epsilon"]):
+        return Text("not accounted", (notes.number(row["tuning_reason"]),))
+    return Text(formats.epsilon(row["tuning_epsilon"]))
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Last parts of the paths, or whole paths where these would meet.
+
+    >>> settings_text({"training": {"learning_rate": 0.01}, "model": {"width": 64}})
+    'learning_rate=0.01, width=64'
+    """
+    flat = dict(_flat(settings))
+    last = [path.rpartition(".")[2] for path in flat]
+    names = last if len(set(last)) == len(last) else list(flat)
+    return ", ".join(f"{name}={value}" for name, value in zip(names, flat.values(), strict=True))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in settings.items():
+        found += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+    return found

@@ -1,0 +1,310 @@
+"""Searches from made-up results: ranking, the selected settings, and when a price of the selection holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.experiment import Rule, Search
+from dpgraph.experiments.plan import Entry, Plan, load_plan, merged
+from dpgraph.privacy import tuning
+from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.reporting.display import as_html, as_latex, as_markdown
+from dpgraph.reporting.search import best_settings, search_table, search_view, write_best
+from dpgraph.reporting.search_display import search_display, settings_text
+from dpgraph.reporting.tuning_cost import objections, tuning_cost
+
+EXPERIMENT = """
+paper: toy
+title: Toy
+citation: Nobody
+published: daigavane2022-node-level-dp-gnn
+defaults:
+  training: {sampling_rate: 0.2, steps: 10, learning_rate: 1.0}
+methods:
+  gcn: {label: GCN, method: gnn, set: {model: {architecture: gcn, hops: 1}}}
+  dp-gcn: {label: DP-GCN, method: dp-gnn, set: {model: {architecture: gcn, hops: 1}, privacy: {variant: rigorous}}}
+  dp-mlp: {label: DP-MLP, method: dp-mlp, set: {model: {architecture: mlp, hops: 0}, privacy: {variant: rigorous}}}
+artefacts:
+  search1:
+    kind: table
+    view: search
+    title: Search
+    search: {strategy: grid, space: {training.learning_rate: [0.1, 0.2, 0.3], model.width: [8, 16]}}
+    methods: [gcn, dp-gcn, dp-mlp]
+"""
+SUITE = """
+name: toy
+title: Toy
+note: Toy
+seeds: 2
+tasks:
+  open: {label: open, task: {dataset: demo-sbm, setting: transductive}}
+  cut: {label: cut, task: {dataset: demo-sbm, setting: disjoint}}
+papers:
+  toy:
+    artefacts:
+      search1: [{tasks: [open, cut], epsilons: [4, 8]}]
+"""
+PAID_SEARCH = Search(
+    strategy="random", trials=5, distribution="geometric", space={"training.learning_rate": (0.1, 0.2)}
+)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    folder = tmp_path_factory.mktemp("workflow")
+    for name, text in (("experiments/toy.yaml", EXPERIMENT), ("suites/toy.yaml", SUITE)):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+    results = str(folder / "results")  # no records there
+    return load_plan(Config(suite="toy", results=results), folder)
+
+
+VALUES = [0.5, 0.6, 0.7, 0.7, 0.55, 0.4]  # validation accuracy of trials 1 to 6; 3 and 4 tie
+
+
+def make_results(plan: Plan, as_frame: Callable, rows_of: Callable, without: set[str] = frozenset()) -> pd.DataFrame:
+    rows: list[dict] = []
+    for entry in plan.entries_of("toy/search1"):
+        number = int((entry.value or "").split()[1])
+        own = rows_of(entry, mean=0.9 - VALUES[number - 1], std=0.0)
+        for row in own:
+            if row["metric"] == "accuracy/val":
+                row["value"] = VALUES[number - 1] + 0.01 * row["seed"] - 0.005
+        if entry.value in without:
+            for row in own:
+                if row["seed"] == 1:
+                    row |= {"status": "failed", "reason": "diverged", "metric": "", "value": math.nan}
+        rows += own
+    return as_frame(rows)
+
+
+@pytest.fixture(scope="module")
+def results(plan: Plan, as_frame: Callable, rows_of: Callable) -> pd.DataFrame:
+    return make_results(plan, as_frame, rows_of)
+
+
+@pytest.fixture(scope="module")
+def made(plan: Plan, results: pd.DataFrame) -> pd.DataFrame:
+    return search_table(plan, "toy/search1", results)
+
+
+@pytest.fixture
+def table(made: pd.DataFrame) -> pd.DataFrame:
+    return made.copy()
+
+
+def group(table: pd.DataFrame, method: str, task: str, epsilon: float | None = None) -> pd.DataFrame:
+    rows = table[(table["method"] == method) & (table["task"] == task)]
+    return rows if epsilon is None else rows[rows["epsilon_target"] == epsilon]
+
+
+def test_trials_are_ranked_by_validation_and_ties_go_to_the_earlier(table: pd.DataFrame) -> None:
+    assert len(table) == 6 * 2 * (1 + 2 + 2)
+    rows = group(table, "dp-gcn", "cut", 8.0)
+    assert rows["trial"].tolist() == [f"trial {n}" for n in (3, 4, 2, 5, 1, 6)]
+    assert rows["rank"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert rows["validation_mean"].tolist() == pytest.approx([70, 70, 60, 55, 50, 40])
+    assert rows["validation_std"].iloc[0] == pytest.approx(100 * 0.01 / math.sqrt(2))
+    assert rows["selected"].tolist() == [True] + [False] * 5
+    assert table["selected"].sum() == 10  # once per method, task and target
+
+
+def test_the_test_accuracy_of_the_others_is_not_shown(table: pd.DataFrame) -> None:
+    assert table.loc[table["selected"], "test_mean"].tolist() == pytest.approx([20] * 10)
+    assert table.loc[~table["selected"], "test_mean"].isna().all()
+
+
+def test_a_trial_that_lost_a_seed_is_never_selected(plan: Plan, as_frame: Callable, rows_of: Callable) -> None:
+    table = search_table(plan, "toy/search1", make_results(plan, as_frame, rows_of, {"trial 3", "trial 6"}))
+    rows = group(table, "gcn", "open")
+    assert rows["trial"].tolist() == [f"trial {n}" for n in (4, 2, 5, 1, 3, 6)]
+    lost = rows.iloc[4]
+    assert math.isnan(lost["rank"])
+    assert not lost["selected"]
+    assert (lost["status"], lost["reason"]) == ("incomplete", "1 of 2 seeds ended well: diverged")
+
+
+def test_without_results_nothing_is_selected(plan: Plan) -> None:
+    table = search_table(plan, "toy/search1", None)
+    assert len(table) == 60
+    assert not table["selected"].any()
+    assert set(table["status"]) == {"not run"}
+    assert yaml.safe_load(best_settings(plan, "toy/search1", table)) == []
+
+
+def test_seeds_of_other_artefacts_do_not_count(plan: Plan, results: pd.DataFrame, table: pd.DataFrame) -> None:
+    foreign = results[(results["seed"] == 0) & results["final"]].copy()
+    foreign["seed"], foreign["value"] = 7, 1.0
+    again = search_table(plan, "toy/search1", pd.concat([results, foreign], ignore_index=True))
+    pd.testing.assert_frame_equal(again, table)
+
+
+def test_best_settings_are_rules_that_make_the_selected_cells(plan: Plan, table: pd.DataFrame, tmp_path: Path) -> None:
+    write_best(plan, "toy/search1", table, tmp_path / "search1.best.yaml")
+    text = (tmp_path / "search1.best.yaml").read_text()
+    rules = [Rule.model_validate(item) for item in yaml.safe_load(text)]
+    chosen = table[table["selected"]]
+    assert len(rules) == len(chosen) == 10
+    cells = {entry.cell.slug: entry for entry in plan.entries}
+    for rule, row in zip(rules, chosen.to_dict("records"), strict=True):
+        assert (rule.methods, rule.tasks) == ((row["method"],), (row["task"],))
+        entry = cells[row["cell"]]
+        assert merged(entry.cell.model_dump(), rule.set) == entry.cell.model_dump()
+        assert rule.set == {"training": {"learning_rate": 0.2}, "model": {"width": 8}}
+    assert "DP-GCN on cut, target epsilon 8: trial 3 of 6, validation 70.00 % over 2 seeds" in text
+    assert "tuning not accounted: the number of trials is fixed" in text
+
+
+def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results: pd.DataFrame) -> None:
+    frame, display = search_view(plan, "toy/search1", results, None)
+    assert display.columns[4:] == [
+        "Validation accuracy (%)", "Test accuracy (%)", "ε published", "ε rigorous", "ε with tuning"
+    ]  # fmt: skip
+    assert [len(block.rows) for block in display.blocks] == [25, 25]  # five of six trials each
+    for row in (row for block in display.blocks for row in block.rows):
+        private = row[0].value != "GCN"
+        assert (row[6].value != "∞") == private
+        selected = row[3].value.endswith("selected")
+        assert row[5].value == ("20.00 ± 0.00" if selected else "–")
+        assert row[8].value == ("–" if not selected else "not accounted" if private else "∞")
+    assert any(note.startswith("tuning not accounted: the number of trials is fixed") for note in display.footnotes)
+    markdown = as_markdown(display)
+    assert "learning\\_rate=0.2, width=8" in markdown
+    assert "1 of 6, selected" in as_html(display)
+    assert as_latex(display, "toy").isascii()
+    assert len(frame) == 60
+
+
+def test_settings_that_share_a_name_keep_their_paths() -> None:
+    assert settings_text({"a": {"x": 1}, "b": {"x": 2, "y": 3}}) == "a.x=1, b.x=2, b.y=3"
+
+
+# ---- the price of the selection --------------------------------------------------------------------------------------
+
+
+def independent(entries: list[Entry]) -> list[Entry]:
+    """The same trials with seeds of their own."""
+    return [
+        replace(entry, cell=entry.cell.model_copy(update={"seeds": (10 * number,)}))
+        for number, entry in enumerate(entries)
+    ]
+
+
+@pytest.fixture
+def trials(plan: Plan) -> Callable[[str, str], list[Entry]]:
+    def of(method: str, task: str) -> list[Entry]:
+        return [
+            entry
+            for entry in plan.entries_of("toy/search1")
+            if (entry.method_id, entry.task_id) == (method, task) and entry.epsilon in (None, 8.0)
+        ]
+
+    return of
+
+
+def mechanism(**changed: object) -> dict:
+    fields = {"num_roots": 400, "steps": 10, "delta": 1e-4, "noise_multiplier": 8.0, "sampling_rate": 0.2, "hops": 1}
+    return PoissonTrees(**{**fields, "max_degree": 2, "list_cap": 2, **changed}).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(("method", "task"), [("dp-gcn", "cut"), ("dp-mlp", "cut"), ("dp-mlp", "open")])
+def test_premises_that_hold(trials: Callable, method: str, task: str) -> None:
+    assert objections(PAID_SEARCH, independent(trials(method, task))) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "method", "task", "reason"),
+    [
+        ({"distribution": "fixed"}, "dp-gcn", "cut", "the number of trials is fixed, not geometric or poisson"),
+        (
+            {"strategy": "grid", "trials": None, "distribution": "fixed"},
+            "dp-gcn",
+            "cut",
+            "the number of trials is fixed",
+        ),
+        ({"metric": "accuracy/test"}, "dp-gcn", "cut", "trials are scored on test nodes"),
+        ({"metric": "accuracy/train"}, "dp-mlp", "cut", "trials are scored on train nodes"),
+        ({}, "dp-gcn", "open", "validation scores read training records along edges"),
+        ({"space": {"training.steps": (10, 20)}}, "dp-gcn", "cut", "training.steps changes the mechanism"),
+        ({"space": {"privacy.max_degree": (2, 3)}}, "dp-gcn", "cut", "privacy.max_degree changes the mechanism"),
+        ({"space": {"training.batch_size": (5, 6)}}, "dp-mlp", "cut", "training.batch_size changes the mechanism"),
+    ],
+)
+def test_premises_that_do_not_hold(trials: Callable, changed: dict, method: str, task: str, reason: str) -> None:
+    search = Search(**{**PAID_SEARCH.model_dump(), **changed})
+    found = objections(search, independent(trials(method, task)))
+    assert len(found) == 1
+    assert found[0].startswith(reason)
+
+
+def test_trials_on_the_same_seeds_are_not_independent(trials: Callable) -> None:
+    found = objections(PAID_SEARCH, trials("dp-gcn", "cut"))
+    assert found == ["trials share seeds, hence noise and batches: they are not independent runs"]
+
+
+def test_the_paper_mechanism_is_never_paid_for(trials: Callable) -> None:
+    entries = [
+        replace(entry, cell=Cell.model_validate(merged(entry.cell.model_dump(), {"privacy": {"variant": "published"}})))
+        for entry in independent(trials("dp-gcn", "cut"))
+    ]
+    assert objections(PAID_SEARCH, entries) == ["the paper's mechanism has no rigorous epsilon for a single run"]
+
+
+def test_no_price_without_privacy(trials: Callable) -> None:
+    assert tuning_cost(PAID_SEARCH, trials("gcn", "open"), None) == (math.inf, "")
+
+
+def test_no_record_no_price(trials: Callable) -> None:
+    cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), None)
+    assert math.isnan(cost.epsilon)
+    assert cost.reason == "tuning not accounted: the selected run has no record"
+
+
+def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def paid(run: PoissonTrees, distribution: str, mean: float, delta: float) -> float:
+        asked.append((run.steps, run.noise_multiplier, distribution, mean, delta))
+        return 11.0
+
+    monkeypatch.setattr(tuning, "paid_epsilon", paid, raising=False)
+    entries = [
+        replace(entry, cell=entry.cell.model_copy(update={"seeds": (3 * n, 3 * n + 1, 3 * n + 2)}))
+        for n, entry in enumerate(trials("dp-gcn", "cut"))
+    ]
+    assert tuning_cost(PAID_SEARCH, entries, mechanism()) == (11.0, "")
+    assert asked == [(30, 8.0, "geometric", 5, 1e-4)]
+
+
+def test_a_refusal_of_the_accountant_is_the_reason(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> float:
+        raise UserError("kind=residual-trees: expected poisson-trees")
+
+    monkeypatch.setattr(tuning, "paid_epsilon", refuse, raising=False)
+    cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), mechanism())
+    assert cost.reason == "tuning not accounted: kind=residual-trees: expected poisson-trees"
+
+
+def test_a_price_is_shown_beside_the_epsilon_of_the_run(plan: Plan, table: pd.DataFrame) -> None:
+    paid = table["selected"] & (table["method"] == "dp-gcn") & (table["task"] == "cut")
+    table.loc[paid, ["tuning_epsilon", "tuning_reason"]] = [11.0, ""]
+    display = search_display("Search", table, "validation accuracy (%)", "test accuracy (%)")
+    shown = [row[8].value for row in display.blocks[1].rows if row[0].value == "DP-GCN" and row[8].value != "–"]
+    assert shown == ["11.0", "11.0"]
+    assert "published 24.8 and rigorous 8.00; 11.0 with the selection" in best_settings(plan, "toy/search1", table)
+
+
+def test_settings_are_json(table: pd.DataFrame) -> None:
+    assert {json.dumps(json.loads(text)) for text in table["settings"]} == set(table["settings"])
