@@ -23,12 +23,12 @@ def epsilon(options: argparse.Namespace) -> None:
 
     parameters = _parameters(options)
     modes: tuple[Mode, ...] = ("published", "rigorous") if options.mode == "both" else (options.mode,)
-    found = [guarantee(options.mechanism, mode, parameters, options.delta) for mode in modes]
+    found = [guarantee(options.mechanism_name, mode, parameters, options.delta) for mode in modes]
     if all(one.epsilon is None for one in found):
-        raise UserError(f"{options.mechanism}: nothing is guaranteed: {found[0].reason}")
+        raise UserError(f"{options.mechanism_name}: nothing is guaranteed: {found[0].reason}")
     if options.json:
         answer = {one.mode: one.model_dump(mode="json") for one in found}
-        print(json.dumps({"mechanism": options.mechanism, "parameters": parameters, **answer}, indent=1))
+        print(json.dumps({"mechanism": options.mechanism_name, "parameters": parameters, **answer}, indent=1))
         return
     for one in found:
         if one.epsilon is None:
@@ -41,16 +41,24 @@ def epsilon(options: argparse.Namespace) -> None:
 
 
 def noise(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.cache import default_cache
     from dpgraph.privacy.catalogue import accountant
     from dpgraph.privacy.evaluate import evaluate, solve_for
 
     solved = solve_for(
-        options.mechanism, options.mode, _parameters(options), options.delta, options.epsilon, options.solve
+        options.mechanism_name,
+        options.mode,
+        _parameters(options),
+        options.delta,
+        options.epsilon,
+        options.solve,
+        default_cache(),
+        show=True,
     )
-    spent = evaluate(options.mechanism, options.mode, solved, options.delta)
-    name = accountant(options.mechanism, options.mode).unknown(options.solve)
+    spent = evaluate(options.mechanism_name, options.mode, solved, options.delta)
+    name = accountant(options.mechanism_name, options.mode).unknown(options.solve)
     if options.json:
-        answer = {"mechanism": options.mechanism, "mode": options.mode, "delta": options.delta, "solved": name}
+        answer = {"mechanism": options.mechanism_name, "mode": options.mode, "delta": options.delta, "solved": name}
         print(json.dumps({**answer, "parameters": solved, "epsilon": spent}, indent=1))
         return
     print(
@@ -59,6 +67,7 @@ def noise(options: argparse.Namespace) -> None:
 
 
 def plan(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.cache import default_cache
     from dpgraph.privacy.planner import Question, plan_table, plans
 
     question = Question(
@@ -69,8 +78,9 @@ def plan(options: argparse.Namespace) -> None:
         epsilon=options.epsilon,
         delta=options.delta if options.delta is not None else 1 / (10 * options.num_train),
         max_steps=options.max_steps,
+        neighbour_clip=options.neighbour_clip,
     )
-    found = plans(question, options.cache)
+    found = plans(question, default_cache())
     if options.json:
         settings = [{**one.model_dump(mode="json"), **one.merits} for one in found]
         print(json.dumps({"question": question.model_dump(mode="json"), "settings": settings}, indent=1))
@@ -133,10 +143,12 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
 def _value(name: str, text: str) -> Any:
     if PARAMETERS[name].kind is str:
         return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise invalid(name, text, PARAMETERS[name].allowed) from None
+    for read in (json.loads, float):  # JSON has no .1 and no 1.
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    raise invalid(name, text, PARAMETERS[name].allowed)
 
 
 def add_stages(stage: Stage) -> None:
@@ -156,7 +168,9 @@ def add_stages(stage: Stage) -> None:
     plan_.add_argument("--epsilon", type=float, required=True)
     plan_.add_argument("--delta", type=float, help="default: 1 / (10 N)")
     plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
-    plan_.add_argument("--cache", type=Path, help="folder that keeps answers between calls")
+    plan_.add_argument(
+        "--neighbour-clip", type=float, metavar="RATIO", help="C_n / C_s: plan residual clipping (equal batch rates)"
+    )
     plan_.add_argument("--json", action="store_true")
 
     audit_ = stage("audit", audit, "Attack the project's own update code; status 1 if a claim does not hold")
@@ -174,7 +188,10 @@ def _add_mechanism(mechanisms: Any, mechanism: str, solving: bool) -> None:
     known = {
         mode: one for (name, mode, quantity), one in ACCOUNTANTS.items() if (name, quantity) == (mechanism, "epsilon")
     }
-    added = mechanisms.add_parser(mechanism, help=f"{' and '.join(known)}")
+    added = mechanisms.add_parser(
+        mechanism, aliases=list({mechanism.replace("_", "-")} - {mechanism}), help=" and ".join(known)
+    )
+    added.set_defaults(mechanism_name=mechanism)
     added.add_argument("--delta", type=float, required=True)
     only = next(iter(known)) if len(known) == 1 else None
     if solving:

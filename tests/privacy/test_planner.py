@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.privacy import planner
+from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.evaluate import evaluate, solve_for
 from dpgraph.privacy.planner import Plan, Question, pareto, plan_table, plans
 
@@ -17,22 +19,37 @@ QUESTION: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_every_plan_meets_the_target_and_none_is_beaten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ratio", [None, 0.2])
+def test_every_plan_meets_the_target_and_none_is_beaten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float | None
+) -> None:
     monkeypatch.setattr(planner, "RATES", 3)
     monkeypatch.setattr(planner, "STEPS", 2)
-    question = Question(**QUESTION)
-    found = plans(question, tmp_path)
+    question = Question(**QUESTION, neighbour_clip=ratio)
+    found = plans(question, Cache(tmp_path))
     assert found
     for plan in found:
         mechanism = question.mechanism(plan.sampling_rate, plan.steps).with_noise(plan.noise_multiplier)
         assert mechanism.rigorous().epsilon == pytest.approx(plan.epsilon)
         assert plan.epsilon <= 3.0
         assert plan.steps <= 20
-    assert plans(question, tmp_path) == found  # from the cache
+    assert plans(question, Cache(tmp_path)) == found
     assert len(list(tmp_path.iterdir())) == len(planner.candidates(question))
     lines = plan_table(question, found).splitlines()
     assert len(lines) == 2 + len(found)
     assert "5 affected roots" in lines[0]
+    assert ("C_n / C_s = 0.2" in lines[0]) == ("sigma/C_s" in lines[1]) == (ratio is not None)
+
+
+def test_residual_clipping_signals_more_than_one_clip_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At C_n = 0 it is DP-MLP, at C_n = C_s it pays for every neighbour and for the own gradient again."""
+    monkeypatch.setattr(planner, "RATES", 2)
+    monkeypatch.setattr(planner, "STEPS", 1)
+    noise = [
+        [plan.noise_multiplier for plan in plans(Question(**QUESTION, neighbour_clip=ratio))]
+        for ratio in (0.0, 0.2, None, 1.0)
+    ]
+    assert all(a < b for low, high in pairwise(noise) for a, b in zip(low, high, strict=True))
 
 
 def test_the_front_by_hand() -> None:
@@ -56,6 +73,7 @@ def test_the_front_by_hand() -> None:
         ({"delta": 1 / 400}, r"^delta=0.0025: expected a number < 1 / num_roots"),
         ({"max_degree": None}, "^max_degree=None"),
         ({"num_train": 0}, "^num_roots=0"),
+        ({"neighbour_clip": -1.0}, "^neighbour_clip=-1.0: expected a finite number >= 0$"),
     ],
 )
 def test_impossible_questions(changes: dict[str, Any], line: str) -> None:
@@ -70,6 +88,11 @@ def test_impossible_questions(changes: dict[str, Any], line: str) -> None:
         ("double_mixture", "rigorous", {"affected_roots": 3, "q": 0.1, "sigma_over_clip": 9.0}, "steps", "steps", 1),
         ("double_mixture", "rigorous", {"affected_roots": 3, "sigma_over_clip": 9.0, "steps": 20}, "rate", "q", 2e-3),
         ("moments", "published", {"q": 0.1, "steps": 300}, "noise", "noise_multiplier", -2e-3),
+        (
+            "residual_clipping", "rigorous",
+            {"affected_roots": 5, "neighbour_to_self_clip": 0.1, "sigma_over_self_clip": 4.0, "steps": 20},
+            "rate", "q_self", 2e-3,
+        ),
         (
             "pate_confident_gnmax", "rigorous", {"checks": 90, "sigma_threshold": 50, "sigma_votes": 40},
             "steps", "answers", 1,

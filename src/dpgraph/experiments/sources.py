@@ -20,6 +20,7 @@ STAGES: dict[str, tuple[str, ...]] = {
             "published_trees",
             "tree_mechanisms",
             "calibration",
+            "solving",
             "for_cell",
             "composition",
             "double_mixture",

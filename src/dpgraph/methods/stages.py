@@ -27,6 +27,7 @@ from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation
 from dpgraph.methods.evaluator import evaluate, predictions
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
 
@@ -40,7 +41,7 @@ def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    calibration = calibrate(cell, len(graph.train_nodes))
+    calibration = calibrate(cell, len(graph.train_nodes), default_cache(), show=True)
     calibration.write(out)
     log.info("%s: %s", cell.calibration_key, describe(calibration))
 

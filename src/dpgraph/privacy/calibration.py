@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from importlib.metadata import version
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-import dpgraph
 from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.frozen import Frozen, digest
+from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import read_json, write_json
+from dpgraph.privacy.cache import Cache, versions
 from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, Mechanism, NonPrivate
-
-MAX_STEPS = 100_000
-DIGITS = 4  # significant digits of a calibrated noise multiplier
-NOISE_RANGE = (1e-3, 1e7)
-LOWEST_RATE = 1e-8
+from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate
+from dpgraph.privacy.solving import MAX_STEPS, EpsilonAt, shown, solved
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
     """Epsilon in one mode; raises UserError where the mode guarantees nothing."""
     guarantee = mechanism.published() if mode == "published" else mechanism.rigorous()
     if guarantee.epsilon is None:
-        raise UserError(f"mode={mode}: expected published, since rigorously nothing is guaranteed: {guarantee.reason}")
+        reason, other = ("nobody published it", "rigorous") if mode == "published" else ("", "published")
+        reason = reason or f"rigorously nothing is guaranteed: {guarantee.reason}"
+        raise UserError(f"mode={mode}: expected {other}, since {reason}")
     return guarantee.epsilon
 
 
@@ -39,115 +36,33 @@ def solve(
     mode: Mode,
     unknown: Unknown = "noise",
     max_steps: int = MAX_STEPS,
+    show: bool = False,
+    guess: float | None = None,
 ) -> Mechanism:
     """The mechanism with the least noise, the most steps or the highest batch rate (four digits) that meets `epsilon`.
 
-    The mode's epsilon of the answer never exceeds the target. Raises UserError where no answer exists.
+    The mode's epsilon of the answer never exceeds the target. `show` reports progress; a noise multiplier near `guess`
+    is found sooner. Raises UserError where no answer exists.
     """
     if isinstance(mechanism, NonPrivate):
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if not 0 < epsilon < math.inf:
         raise invalid("epsilon", epsilon, "a finite number > 0")
-    if unknown == "steps":
-        return mechanism.with_steps(
-            _most_steps(lambda t: epsilon_of(mechanism.with_steps(t), mode), epsilon, max_steps)
-        )
-    if mechanism.steps is None:
-        raise invalid("steps", None, f"an integer >= 1 when the {unknown} is unknown")
-    if unknown == "rate":
-        return mechanism.with_rate(_highest_rate(lambda q: epsilon_of(mechanism.with_rate(q), mode), epsilon))
+    if unknown == "rate" and isinstance(mechanism, (FixedBatchTrees, FixedSizeStableTrees)):
+        raise invalid("unknown", unknown, "noise or steps with batches of fixed size")
+    for name, value in (("steps", mechanism.steps), ("noise_multiplier", mechanism.noise_multiplier)):
+        if value is None and not name.startswith(unknown):
+            raise invalid(name, None, f"a number when the {unknown} is unknown")
     if mode == "rigorous" and isinstance(mechanism, FixedBatchTrees):
-        epsilon_of(mechanism.with_noise(1.0), mode)  # says why there is none
-    return mechanism.with_noise(_least_noise(lambda s: epsilon_of(mechanism.with_noise(s), mode), epsilon))
+        epsilon_of(mechanism.with_noise(1.0).with_steps(1), mode)  # says why there is none
+    close = {"noise": mechanism.with_noise, "steps": mechanism.with_steps, "rate": mechanism.with_rate}[unknown]
 
+    def epsilon_at(value: Any) -> float:
+        return epsilon_of(close(value), mode)
 
-def _rounded_up(value: float) -> float:
-    exponent = math.floor(math.log10(value)) - DIGITS + 1
-    return float(f"{math.ceil(value / 10.0**exponent - 1e-9)}e{exponent}")
-
-
-def _least_noise(epsilon_at: Callable[[float], float], target: float) -> float:
-    """Root of a decreasing function in log-log scale, where it is almost a line of slope -1; then round up."""
-    # The answer lies in (low, high]; secant steps in logs, kept inside the bracket.
-    low, high = NOISE_RANGE
-    noise = 10.0
-    gaps: dict[float, float] = {}
-    for _ in range(60):
-        value = epsilon_at(noise)
-        if value <= target:
-            high = min(high, noise)
-        else:
-            low = max(low, noise)
-        if high / low <= 1 + 10.0**-DIGITS / 2 or noise >= NOISE_RANGE[1]:
-            break
-        if 0 < value < math.inf:
-            gaps[math.log(noise)] = math.log(value / target)
-        following = _secant(gaps)
-        # Aim a little to the private side, so that the bracket closes from both sides.
-        proposal = math.exp(following) * (1 + 2e-5 if high > noise else 1 - 2e-5) if following is not None else 0.0
-        noise = proposal if low < proposal < high else math.sqrt(low * high)
-    if high == NOISE_RANGE[1] and (least := epsilon_at(high)) > target:
-        raise invalid("epsilon", target, f"a target >= {least:.4g}, the least this accountant shows at any noise")
-    answer = _rounded_up(high)
-    while epsilon_at(answer) > target:  # the accountant is exact to a few 1e-4 only, so it may wobble
-        answer = _rounded_up(answer * (1 + 10.0 ** (1 - DIGITS) / 2))
-    return answer
-
-
-def _secant(gaps: dict[float, float]) -> float | None:
-    """Zero of the line through the two points nearest to zero; slope -1 through a single one."""
-    nearest = sorted(gaps.items(), key=lambda item: abs(item[1]))[:2]
-    if not nearest:
-        return None
-    (x0, y0), (x1, y1) = nearest[0], nearest[-1]
-    slope = (y1 - y0) / (x1 - x0) if x1 != x0 and y1 != y0 else -1.0
-    return x0 - y0 / min(slope, -0.1)
-
-
-def _most_steps(epsilon_at: Callable[[int], float], target: float, max_steps: int) -> int:
-    if max_steps < 1:
-        raise invalid("max_steps", max_steps, "an integer >= 1")
-    if epsilon_at(1) > target:
-        raise invalid("epsilon", target, f"a target >= {epsilon_at(1):.4g}, the epsilon of a single step at this noise")
-    most, first_too_many = 1, 2
-    while first_too_many <= max_steps and epsilon_at(first_too_many) <= target:
-        most, first_too_many = first_too_many, 2 * first_too_many
-    first_too_many = min(first_too_many, max_steps + 1)
-    while first_too_many - most > 1:
-        middle = (most + first_too_many) // 2
-        if epsilon_at(middle) <= target:
-            most = middle
-        else:
-            first_too_many = middle
-    return most
-
-
-def _highest_rate(epsilon_at: Callable[[float], float], target: float) -> float:
-    """Largest Poisson rate, rounded down to four digits, by bisection in logs; 1 where even that meets the target."""
-    if epsilon_at(1.0) <= target:
-        return 1.0
-    low, high = LOWEST_RATE, 1.0
-    if (least := epsilon_at(low)) > target:
-        raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {low:g}")
-    while high / low > 1 + 10.0**-DIGITS / 2:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if epsilon_at(middle) <= target else (low, middle)
-    answer = _rounded_down(low)
-    while epsilon_at(answer) > target:
-        answer = _rounded_down(answer * (1 - 10.0 ** (1 - DIGITS) / 2))
-    return answer
-
-
-def _rounded_down(value: float) -> float:
-    exponent = math.floor(math.log10(value)) - DIGITS + 1
-    return float(f"{math.floor(value / 10.0**exponent + 1e-9)}e{exponent}")
-
-
-SOLVERS: dict[Unknown, Callable[[Callable[[Any], float], float], float]] = {
-    "noise": _least_noise,
-    "steps": lambda epsilon_at, target: _most_steps(epsilon_at, target, MAX_STEPS),
-    "rate": _highest_rate,
-}
+    watched = shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at)
+    with watched as function:
+        return close(solved(unknown, function, epsilon, max_steps, guess))
 
 
 class Calibration(Frozen):
@@ -178,31 +93,35 @@ def calibrated(
     mode: Mode,
     unknown: Unknown | None,
     max_steps: int = MAX_STEPS,
-    cache_dir: Path | None = None,
+    cache: Cache | None = None,
+    show: bool = False,
+    guess: float | None = None,
 ) -> Calibration:
-    """`solve` with its record; without `epsilon` the mechanism is only evaluated.
-
-    `cache_dir` keeps answers between processes, keyed by the question and the version of this package.
-    """
-    question = [mechanism.model_dump(mode="json"), epsilon, mode, unknown, max_steps, dpgraph.__version__]
-    stored = None if cache_dir is None else Path(cache_dir) / f"{digest(question, 16)}.json"
-    if stored is not None and stored.exists():
-        return Calibration.read(stored)
+    """`solve` with its record; without `epsilon` the mechanism is only evaluated. `cache` keeps answers for later."""
+    question = ["calibration", mechanism.model_dump(mode="json"), epsilon, mode, unknown, max_steps]
+    if cache is not None and (stored := _stored(cache, question)) is not None:
+        return stored
     start = time.monotonic()
-    solved = mechanism
+    closed = mechanism
     if epsilon is not None and unknown is not None:
-        solved = solve(mechanism, epsilon, mode, unknown, max_steps)
-    statement = solved.statement()
+        closed = solve(mechanism, epsilon, mode, unknown, max_steps, show, guess)
+    statement = closed.statement()
     answer = Calibration(
-        mechanism=solved,
+        mechanism=closed,
         target_epsilon=epsilon,
         mode=mode,
         unknown=unknown if epsilon is not None else None,
         statement=statement,
         seconds=round(time.monotonic() - start, 3),
-        versions={"dpgraph": dpgraph.__version__}
-        | {name: version(name) for name in ("dp-accounting", "scipy", "numpy")},
+        versions=versions(),
     )
-    if stored is not None:
-        answer.write(stored)
+    if cache is not None:
+        cache.put(question, answer.model_dump(mode="json"))
     return answer
+
+
+def _stored(cache: Cache, question: Any) -> Calibration | None:
+    try:
+        return Calibration.model_validate(cache.get(question))
+    except (ValidationError, UserError):
+        return None

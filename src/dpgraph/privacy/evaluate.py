@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.privacy import class_level, pagerank, pate, relational
-from dpgraph.privacy.calibration import SOLVERS
+from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.catalogue import (
     GNN_ORDERS_NAME,
     NAMES,
@@ -20,7 +21,7 @@ from dpgraph.privacy.catalogue import (
 from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_one_batch_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
-from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.renyi import (
     GNN_ORDERS,
@@ -30,6 +31,7 @@ from dpgraph.privacy.renyi import (
     theorem1_epsilon,
     theorem1_rdp,
 )
+from dpgraph.privacy.solving import EpsilonAt, shown, solved
 from dpgraph.privacy.trees import tree_size
 from dpgraph.privacy.tuning import repeat_and_select_epsilon
 
@@ -88,8 +90,9 @@ def _paid_tuning(p: Parameters, delta: float) -> float:
 
 
 def _residual_clipping(p: Parameters, delta: float) -> float:
+    second = p.get("q_neighbour", p["q_self"])
     pair = residual_pair(
-        p["affected_roots"], p["q_self"], p["q_neighbour"], p["neighbour_to_self_clip"], p["sigma_over_self_clip"]
+        p["affected_roots"], p["q_self"], second, p["neighbour_to_self_clip"], p["sigma_over_self_clip"]
     )
     return composed_epsilon(pair, p["steps"], delta)
 
@@ -230,33 +233,50 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
         )
     known = accountant(name, mode)
     epsilon = evaluate(name, mode, parameters, delta)
-    unchecked = () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
+    unchecked: tuple[str, ...] = (
+        () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
+    )
     return Guarantee(
         mode=mode,
         accountant=name,
         adjacency=known.adjacency,
         sampling=known.sampling,
-        assumptions=(*known.assumptions, *unchecked),
+        assumptions=(*known.assumptions, *unchecked, *remark_on_zero(epsilon)),
         epsilon=epsilon,
         delta=delta,
     )
 
 
 def solve_for(
-    name: str, mode: Mode, parameters: Parameters, delta: float, epsilon: float, unknown: Unknown
+    name: str,
+    mode: Mode,
+    parameters: Parameters,
+    delta: float,
+    epsilon: float,
+    unknown: Unknown,
+    cache: Cache | None = None,
+    show: bool = False,
 ) -> dict[str, Any]:
     """The parameters with the least noise, the most steps or the highest batch rate that meet `epsilon`.
 
-    The answer's epsilon never exceeds the target. Raises UserError where no answer exists.
+    The answer's epsilon never exceeds the target. `cache` keeps answers, `show` reports progress. Raises UserError
+    where no answer exists.
     """
     open_ = accountant(name, mode).unknown(unknown)
     if not 0 < epsilon < math.inf:
         raise invalid("epsilon", epsilon, "a finite number > 0")
     values = _checked(name, mode, {key: value for key, value in parameters.items() if key != open_}, delta, open_=open_)
+    question = ["solve", name, mode, values, delta, epsilon, unknown]
+    stored = None if cache is None else cache.get(question)
+    if isinstance(stored, int | float) and stored > 0:
+        return {**values, open_: stored}
     function = FUNCTIONS[name, mode, "epsilon"]
 
     def epsilon_at(value: float) -> float:
         return function({**values, open_: value}, delta)
 
-    found: float = SOLVERS[unknown](epsilon_at, epsilon)
+    with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
+        found: float = solved(unknown, watched, epsilon)
+    if cache is not None:
+        cache.put(question, found)
     return {**values, open_: found}

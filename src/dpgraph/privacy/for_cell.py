@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Privacy
-from dpgraph.privacy.calibration import MAX_STEPS, Calibration, calibrated
+from dpgraph.privacy.cache import Cache
+from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms import (
@@ -18,6 +18,7 @@ from dpgraph.privacy.mechanisms import (
     PoissonTrees,
     ResidualTrees,
 )
+from dpgraph.privacy.solving import MAX_STEPS
 
 RESIDUAL = "dp-residual"
 PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
@@ -85,8 +86,10 @@ def _check_residual(cell: Cell, privacy: Privacy) -> None:
             raise invalid(name, value, f"{default}: only the method {RESIDUAL} has it")
 
 
-def calibrate(cell: Cell, num_train: int, cache_dir: Path | None = None, max_steps: int = MAX_STEPS) -> Calibration:
-    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for the cache."""
+def calibrate(
+    cell: Cell, num_train: int, cache: Cache | None = None, max_steps: int = MAX_STEPS, show: bool = False
+) -> Calibration:
+    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for cache and show."""
     mechanism = mechanism_for(cell, num_train)
     if cell.privacy is None:
         return calibrated(mechanism, None, "rigorous", None)
@@ -94,4 +97,4 @@ def calibrate(cell: Cell, num_train: int, cache_dir: Path | None = None, max_ste
     if cell.privacy.epsilon is not None:
         unknown = "steps" if cell.training.steps == "max" else "noise"
     mode: Mode = "published" if cell.privacy.variant == "published" else "rigorous"
-    return calibrated(mechanism, cell.privacy.epsilon, mode, unknown, max_steps, cache_dir)
+    return calibrated(mechanism, cell.privacy.epsilon, mode, unknown, max_steps, cache, show)

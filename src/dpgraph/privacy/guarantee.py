@@ -68,3 +68,8 @@ class PrivacyStatement(Frozen):
     steps: int
     published: Guarantee
     rigorous: Guarantee
+
+
+def remark_on_zero(epsilon: float) -> tuple[str, ...]:
+    """What an epsilon of 0 means, for `Guarantee.assumptions`; nothing for any other."""
+    return () if epsilon > 0 else ("epsilon 0: delta alone covers all that can be told at this noise",)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Frozen
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement, remark_on_zero
 
 PUBLIC_SETTINGS = (
     "the number of roots, the clip norm and all hyper-parameters are public and not tuned on the private data"
@@ -119,6 +119,7 @@ def published_theorem1(
     """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
     from dpgraph.privacy.renyi import theorem1_epsilon
 
+    epsilon = theorem1_epsilon(num_roots, batch_size, reach, noise, steps, delta)
     return Guarantee(
         mode="published",
         accountant="Theorem 1",
@@ -128,7 +129,8 @@ def published_theorem1(
             f"at most N(K, r) = {reach} roots change (Lemma 1)",
             *remarks,
             "orders 1.1 to 9.9, improved conversion, as in the released code",
+            *remark_on_zero(epsilon),
         ),
-        epsilon=theorem1_epsilon(num_roots, batch_size, reach, noise, steps, delta),
+        epsilon=epsilon,
         delta=delta,
     )

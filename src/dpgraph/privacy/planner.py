@@ -11,19 +11,20 @@ Only public numbers enter, so planning costs no privacy.
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import model_validator
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms import PoissonTrees, ResidualTrees
 from dpgraph.progress import progress
 
-RATES, STEPS = 7, 5  # points of the logarithmic grids
-SMALLEST_BATCH = 16  # expected roots
+RATES, STEPS = 6, 4  # points of the logarithmic grids
+SMALLEST_BATCH = 32  # expected roots
 TIE = 1e-3  # shares below which two merits count as equal: noise has four digits
 
 
@@ -37,6 +38,7 @@ class Question(Frozen):
     epsilon: float
     delta: float
     max_steps: int
+    neighbour_clip: float | None = None  # C_n / C_s of residual clipping; None: DP-GNN with one clip norm
 
     @model_validator(mode="after")
     def _valid(self) -> Question:
@@ -47,21 +49,24 @@ class Question(Frozen):
         self.mechanism(1.0, 1)
         return self
 
-    def mechanism(self, rate: float, steps: int) -> PoissonTrees:
-        return PoissonTrees(
-            num_roots=self.num_train,
-            hops=self.hops,
-            max_degree=self.max_degree,
-            list_cap=self.list_cap,
-            sampling_rate=rate,
-            steps=steps,
-            delta=self.delta,
-            noise_multiplier=None,
-        )
+    def mechanism(self, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
+        common: dict[str, Any] = {
+            "num_roots": self.num_train,
+            "hops": self.hops,
+            "max_degree": self.max_degree,
+            "list_cap": self.list_cap,
+            "sampling_rate": rate,
+            "steps": steps,
+            "delta": self.delta,
+            "noise_multiplier": None,
+        }
+        if self.neighbour_clip is None:
+            return PoissonTrees(**common)
+        return ResidualTrees(**common, neighbour_rate=rate, neighbour_clip=self.neighbour_clip)
 
 
 class Plan(Frozen):
-    """sigma is noise std / clip norm."""
+    """noise_multiplier is noise std / clip norm, with residual clipping noise std / C_s."""
 
     sampling_rate: float
     steps: int
@@ -87,13 +92,16 @@ def candidates(question: Question) -> list[tuple[float, int]]:
     return [(float(rate), int(count)) for rate in rates for count in steps]
 
 
-def plans(question: Question, cache: Path | None = None) -> list[Plan]:
+def plans(question: Question, cache: Cache | None = None) -> list[Plan]:
     """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
     grid = candidates(question)
-    found = []
+    found: list[Plan] = []
     with progress("plan", len(grid), "setting") as bar:
         for rate, steps in grid:
-            answer = calibrated(question.mechanism(rate, steps), question.epsilon, "rigorous", "noise", cache_dir=cache)
+            # with the same rate the next number of steps needs little more noise
+            guess = found[-1].noise_multiplier if found else None
+            mechanism = question.mechanism(rate, steps)
+            answer = calibrated(mechanism, question.epsilon, "rigorous", "noise", cache=cache, guess=guess)
             found.append(
                 Plan(
                     sampling_rate=rate,
@@ -119,7 +127,8 @@ def pareto(found: list[Plan]) -> list[Plan]:
 
 def plan_table(question: Question, found: list[Plan]) -> str:
     roots = question.mechanism(1.0, 1).affected_roots
-    head = ("q", "batch", "T", "sigma/C", "epsilon", "noise/step", "signal", "epochs")
+    clip = "C" if question.neighbour_clip is None else "C_s"
+    head = ("q", "batch", "T", f"sigma/{clip}", "epsilon", "noise/step", "signal", "epochs")
     rows = [
         (
             f"{p.sampling_rate:.3g}", f"{p.sampling_rate * p.num_train:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
@@ -129,8 +138,12 @@ def plan_table(question: Question, found: list[Plan]) -> str:
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (head, *rows)]
+    residual = (
+        "" if question.neighbour_clip is None else f"residual clipping, C_n / C_s = {question.neighbour_clip:g}, "
+    )
     note = (
-        f"{roots} affected roots, rigorous epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; noise/step: "
-        "sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in steps, signal and epochs at once"
+        f"{residual}{roots} affected roots, rigorous epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; "
+        "noise/step: sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in steps, signal and "
+        "epochs at once"
     )
     return "\n".join([note, *lines])

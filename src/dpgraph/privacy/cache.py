@@ -1,0 +1,69 @@
+"""Answers of calibrations, kept between processes: one file per question, never stale.
+
+A file's name is the hash of the question, of this room's source files and of the versions of the libraries that count.
+Files appear whole (atomic rename), so processes may share the folder; one that cannot be read is computed anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dpgraph.experiments.frozen import canonical_json, digest
+from dpgraph.files import read_json, write_json
+
+log = logging.getLogger("dpgraph")
+VARIABLE = "DPGRAPH_CACHE"
+LIBRARIES = ("dp-accounting", "scipy", "numpy")
+
+
+@cache
+def versions() -> dict[str, str]:
+    return {name: version(name) for name in ("dpgraph", *LIBRARIES)}
+
+
+@cache
+def accountants_digest() -> str:
+    """Hash of the accountants: the files of this room, Python's and the libraries' versions."""
+    found = hashlib.sha256(canonical_json([versions(), platform.python_version()]).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """`folder`/HASH.json holds the question and its answer, both JSON values."""
+
+    folder: Path
+
+    def path(self, question: Any) -> Path:
+        return self.folder / f"{digest([question, accountants_digest()], 32)}.json"
+
+    def get(self, question: Any) -> Any | None:
+        """None: not there, or not readable."""
+        try:
+            stored = read_json(self.path(question))
+            same = canonical_json(stored["question"]) == canonical_json(question)
+            return stored["answer"] if same else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, question: Any, answer: Any) -> None:
+        """A folder that cannot be written costs the next process its time, nothing else."""
+        try:
+            write_json(self.path(question), {"question": question, "answer": answer})
+        except OSError as error:
+            log.warning("%s: calibrations are not kept: %s", self.folder, error)
+
+
+def default_cache() -> Cache:
+    """`$DPGRAPH_CACHE/calibrations`, by default `.cache/dpgraph/calibrations` below the working directory."""
+    return Cache(Path(os.environ.get(VARIABLE) or ".cache/dpgraph") / "calibrations")

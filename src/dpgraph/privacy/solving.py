@@ -1,0 +1,178 @@
+"""Solve a monotone accountant for its noise, its steps or its batch rate, always to the private side of the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.catalogue import Unknown
+from dpgraph.progress import progress
+
+MAX_STEPS = 100_000
+DIGITS = 4  # significant digits of a calibrated noise multiplier or rate
+CLOSE = 10.0**-DIGITS / 2
+NOISE_RANGE = (1e-3, 1e7)
+LOWEST_RATE = 1e-8
+STALLED = 0.8  # an accountant has stalled where doubling the noise leaves more than this share of epsilon
+EVALUATIONS: dict[Unknown, int] = {"noise": 10, "steps": 30, "rate": 12}  # about; for the progress bar
+
+EpsilonAt = Callable[[Any], float]
+
+
+def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> float:
+    """The least noise, rounded up to four digits, with epsilon at most `target`.
+
+    Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
+    say, leave a floor of about ln(1 / delta) / 8.9 that no noise lowers, until rounding takes it for 0.
+    """
+    low, high = NOISE_RANGE
+    evaluated: dict[float, float] = {}
+    found = _crossing(epsilon_at, target, low, high, guess, evaluated)
+    if found is None or (not _moves(evaluated, found) and _stalled(epsilon_at, max(found * (1 - 1e-2), low))):
+        least = _least_shown(epsilon_at)
+        raise invalid(
+            "epsilon",
+            target,
+            f"a target >= {least:.4g}: below, doubling the noise lowers this accountant's epsilon by less than a fifth",
+        )
+    answer = _rounded(found, math.ceil)
+    while epsilon_at(answer) > target:  # the accountant is exact to a few 1e-4 only, so it may wobble
+        answer = _rounded(answer * (1 + 10.0 ** (1 - DIGITS) / 2), math.ceil)
+    return answer
+
+
+def most_steps(epsilon_at: EpsilonAt, target: float, max_steps: int = MAX_STEPS) -> int:
+    if max_steps < 1:
+        raise invalid("max_steps", max_steps, "an integer >= 1")
+    if (least := epsilon_at(1)) > target:
+        raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon of a single step at this noise")
+    most, first_too_many = 1, 2
+    while first_too_many <= max_steps and epsilon_at(first_too_many) <= target:
+        most, first_too_many = first_too_many, 2 * first_too_many
+    first_too_many = min(first_too_many, max_steps + 1)
+    while first_too_many - most > 1:
+        middle = (most + first_too_many) // 2
+        if epsilon_at(middle) <= target:
+            most = middle
+        else:
+            first_too_many = middle
+    return most
+
+
+def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
+    """Largest Poisson rate, rounded down to four digits; 1 where even that meets the target."""
+    if epsilon_at(1.0) <= target:
+        return 1.0
+    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {})
+    if found is None:
+        least = epsilon_at(LOWEST_RATE)
+        raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {LOWEST_RATE:g}")
+    answer = _rounded(1 / found, math.floor)
+    while epsilon_at(answer) > target:
+        answer = _rounded(answer * (1 - 10.0 ** (1 - DIGITS) / 2), math.floor)
+    return answer
+
+
+def solved(
+    unknown: Unknown,
+    epsilon_at: EpsilonAt,
+    target: float,
+    max_steps: int = MAX_STEPS,
+    guess: float | None = None,
+) -> Any:
+    """The value of `unknown` for the `target` epsilon, the noise near `guess` found sooner.
+
+    Raises UserError where there is none.
+    """
+    if not 0 < target < math.inf:
+        raise invalid("epsilon", target, "a finite number > 0")
+    if unknown == "steps":
+        return most_steps(epsilon_at, target, max_steps)
+    return least_noise(epsilon_at, target, guess or 10.0) if unknown == "noise" else highest_rate(epsilon_at, target)
+
+
+@contextmanager
+def shown(unknown: Unknown, epsilon_at: EpsilonAt) -> Iterator[EpsilonAt]:
+    """`epsilon_at` that reports its evaluations as progress."""
+    with progress(f"solve for the {unknown}", EVALUATIONS[unknown], "evaluation") as bar:
+
+        def evaluated(value: Any) -> float:
+            found = epsilon_at(value)
+            bar.update()
+            return found
+
+        yield evaluated
+
+
+def _rounded(value: float, whole: Callable[[float], int]) -> float:
+    exponent = math.floor(math.log10(value)) - DIGITS + 1
+    slack = -1e-9 if whole is math.ceil else 1e-9
+    return float(f"{whole(value / 10.0**exponent + slack)}e{exponent}")
+
+
+def _crossing(
+    epsilon_at: EpsilonAt, target: float, low: float, high: float, start: float, evaluated: dict[float, float]
+) -> float | None:
+    """A point at which a decreasing function is at most `target`, within 5e-5 of where it crosses; None: nowhere.
+
+    Secant steps in log-log scale, where it is almost a line of slope -1, kept inside the bracket (low, high]; factors
+    of four where it is 0 or infinite. Fills `evaluated` with what it has tried.
+    """
+    x, top = start, high
+    gaps: dict[float, float] = {}
+    for _ in range(80):
+        value = evaluated[x] = epsilon_at(x)
+        if value <= target:
+            high = min(high, x)
+        else:
+            low = max(low, x)
+        if high / low <= 1 + CLOSE or low >= top:
+            break
+        if 0 < value < math.inf:
+            gaps[math.log(x)] = math.log(value / target)
+        following = _secant(gaps)
+        if following is None:
+            proposal = x / 4 if value == 0 else 4 * x
+        else:  # Aim a little to the private side, so that the bracket closes from both sides.
+            proposal = math.exp(min(following, 700)) * (1 + 2e-5 if high > x else 1 - 2e-5)
+        x = proposal if low < proposal < high else math.sqrt(low * high)
+    return None if high == top and epsilon_at(high) > target else high
+
+
+def _secant(gaps: dict[float, float]) -> float | None:
+    """Zero of the line through the two points nearest to zero; slope -1 through a single one."""
+    nearest = sorted(gaps.items(), key=lambda item: abs(item[1]))[:2]
+    if not nearest:
+        return None
+    (x0, y0), (x1, y1) = nearest[0], nearest[-1]
+    slope = (y1 - y0) / (x1 - x0) if x1 != x0 and y1 != y0 else -1.0
+    return x0 - y0 / min(slope, -0.1)
+
+
+def _moves(evaluated: dict[float, float], found: float) -> bool:
+    """Whether what has been evaluated shows that epsilon still falls with the noise around `found`, without a jump."""
+    here = evaluated.get(found, 0.0)
+    near = [x for x, value in evaluated.items() if found / 2 <= x < found * 0.98 and value < math.inf]
+    steepness = -math.log(STALLED) / math.log(2)
+    return here > 0 and any(math.log(evaluated[x] / here) > 2 * steepness * math.log(found / x) for x in near)
+
+
+def _stalled(epsilon_at: EpsilonAt, noise: float) -> bool:
+    if noise / 2 <= NOISE_RANGE[0]:
+        return False
+    before = epsilon_at(noise / 2)
+    return 0 < before < math.inf and epsilon_at(noise) > STALLED * before
+
+
+def _least_shown(epsilon_at: EpsilonAt) -> float:
+    """Epsilon at the least noise at which the accountant has stalled."""
+    low, high = NOISE_RANGE[0], 4 * NOISE_RANGE[0]
+    while high < NOISE_RANGE[1] and not _stalled(epsilon_at, high):
+        low, high = high, 4 * high
+    while high / low > 1 + 1e-2:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _stalled(epsilon_at, middle) else (middle, high)
+    return epsilon_at(low)

@@ -1,0 +1,113 @@
+"""Calibrations on disk: found again, never stale, never half-written, never trusted when broken."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from dpgraph.cli import main
+from dpgraph.privacy import cache as cache_module
+from dpgraph.privacy import calibration
+from dpgraph.privacy.cache import Cache, accountants_digest, default_cache
+from dpgraph.privacy.calibration import calibrated
+from dpgraph.privacy.mechanisms import PoissonTrees
+
+MLP = PoissonTrees(num_roots=500, sampling_rate=0.1, steps=9, hops=0, delta=1e-4, noise_multiplier=None)
+
+
+def only_file(folder: Path) -> Path:
+    (found,) = folder.iterdir()
+    return found
+
+
+def test_an_answer_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    monkeypatch.setattr(calibration, "solve", None)  # would fail if it were called
+    assert calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path)) == answer
+    assert only_file(tmp_path).suffix == ".json"
+
+
+def test_every_part_of_the_question_counts(tmp_path: Path) -> None:
+    for mechanism, epsilon, mode, unknown in (
+        (MLP, 3.0, "rigorous", "noise"),
+        (MLP, 3.5, "rigorous", "noise"),
+        (MLP, 3.0, "published", "noise"),
+        (MLP.with_noise(2.0), 3.0, "rigorous", "steps"),
+        (MLP.with_noise(2.0), 3.0, "rigorous", "rate"),
+        (MLP.with_steps(8), 3.0, "rigorous", "noise"),
+    ):
+        calibrated(mechanism, epsilon, mode, unknown, cache=Cache(tmp_path))  # type: ignore[arg-type]
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_another_accountant_or_library_is_another_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The key holds the bytes of this room's files and the versions of Python and of the libraries."""
+    room = tmp_path / "privacy"
+    room.mkdir()
+    (room / "renyi.py").write_text("one")
+    monkeypatch.setattr(cache_module, "__file__", str(room / "cache.py"))
+
+    def key() -> str:
+        accountants_digest.cache_clear()
+        return accountants_digest()
+
+    first = key()
+    assert key() == first
+    (room / "renyi.py").write_text("two")
+    second = key()
+    (room / "renyi.py").write_text("one")
+    assert key() == first
+    (room / "new.py").write_text("")
+    third = key()
+    monkeypatch.setattr(cache_module, "versions", lambda: {"scipy": "0"})
+    assert len({first, second, third, key()}) == 4
+    monkeypatch.undo()
+    accountants_digest.cache_clear()
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", "null", '{"question": 1, "answer": {}}', "\x00", "whole"])
+def test_a_broken_entry_is_computed_anew_and_mended(broken: str, tmp_path: Path) -> None:
+    answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    path = only_file(tmp_path)
+    stored = json.loads(path.read_text())
+    if broken == "whole":  # the right question with an answer that is no calibration
+        stored["answer"]["statement"] = {}
+        broken = json.dumps(stored)
+    path.write_text(broken)
+    again = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    assert again.mechanism == answer.mechanism
+    assert json.loads(path.read_text())["question"] == stored["question"]
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING, "dpgraph"):
+        answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path / "file" / "below"))
+    assert answer.statement.rigorous.epsilon is not None
+    assert "not kept" in caplog.text
+
+
+def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPGRAPH_CACHE", raising=False)
+    assert default_cache().folder == Path(".cache/dpgraph/calibrations")
+    monkeypatch.setenv("DPGRAPH_CACHE", str(tmp_path))
+    assert default_cache().folder == tmp_path / "calibrations"
+
+
+def test_the_command_line_keeps_its_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPGRAPH_CACHE", str(tmp_path))
+    asked = ["noise", "poisson-gaussian", "--q", ".1", "--steps", "9", "--delta", "1e-5", "--epsilon", "2"]
+    assert main(asked) == 0
+    first = capsys.readouterr().out
+    stored = json.loads(only_file(tmp_path / "calibrations").read_text())
+    assert stored["question"][:3] == ["solve", "poisson_gaussian", "rigorous"]
+    monkeypatch.setattr("dpgraph.privacy.evaluate.solved", None)
+    assert main(asked) == 0
+    assert capsys.readouterr().out == first
