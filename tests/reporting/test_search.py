@@ -151,8 +151,10 @@ def test_seeds_of_other_artefacts_do_not_count(plan: Plan, results: pd.DataFrame
     pd.testing.assert_frame_equal(again, table)
 
 
-def test_best_settings_are_rules_that_make_the_selected_cells(plan: Plan, table: pd.DataFrame, tmp_path: Path) -> None:
-    write_best(plan, "toy/search1", table, tmp_path / "search1.best.yaml")
+def test_best_settings_are_rules_that_make_the_selected_cells(
+    plan: Plan, results: pd.DataFrame, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    write_best(plan, "toy/search1", results, tmp_path / "search1")
     text = (tmp_path / "search1.best.yaml").read_text()
     rules = [Rule.model_validate(item) for item in yaml.safe_load(text)]
     chosen = table[table["selected"]]
