@@ -8,15 +8,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
+from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Rule, Search
+from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Entry, Plan, load_plan, merged
+from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.files import write_text
 from dpgraph.privacy import tuning
 from dpgraph.privacy.mechanisms import PoissonTrees
 from dpgraph.reporting.display import as_html, as_latex, as_markdown
@@ -187,6 +192,42 @@ def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results:
     assert "1 of 6, selected" in as_html(display)
     assert as_latex(display, "toy").isascii()
     assert len(frame) == 60
+
+
+def test_the_command_line_needs_the_records_of_the_search_only(plan: Plan, tmp_path: Path) -> None:
+    """Records of its own cells, with their mechanism, give every file; results.parquet is not asked for."""
+    statement = PoissonTrees.model_validate(mechanism(hops=0, max_degree=None, list_cap=None)).statement()
+    results = tmp_path / "results"
+    paths = Paths(plan.config.model_copy(update={"results": str(results)}))
+    for entry in plan.entries_of("toy/search1"):
+        value = VALUES[int((entry.value or "").split()[1]) - 1]
+        metrics = tuple(
+            Metric(step=10, final=True, metric=name, value=found)
+            for name, found in (("accuracy/val", value), ("accuracy/test", 0.9 - value))
+        )
+        record = CellRecord(
+            cell=entry.cell,
+            status="ok",
+            statement=None if entry.cell.privacy is None else statement.model_dump(mode="json"),
+            seeds=tuple(SeedRecord(seed=seed, status="ok", metrics=metrics, seconds=1.0) for seed in entry.cell.seeds),
+        )
+        write_text(paths.result(entry.cell), record.model_dump_json())
+    workflow = Path(plan.config.results).parent
+    options = ["--set", "suite=toy", "--set", f"results={results}", "--workflow", str(workflow)]
+    assert main(["table", "toy/search1", *options, "--config", str(config_file(tmp_path))]) == 0
+    written = {path.name for path in paths.table("toy/search1", "csv").parent.iterdir()}
+    assert written == {f"search1.{suffix}" for suffix in ("csv", "md", "tex", "html", "parquet", "best.yaml")}
+    table = pd.read_csv(paths.table("toy/search1", "csv"))
+    assert table.loc[table["selected"], "test_mean"].tolist() == pytest.approx([20] * 10)
+    private = table["selected"] & (table["variant"] == "rigorous")
+    assert np.allclose(table.loc[private, "eps_rigorous"], statement.rigorous.epsilon)
+    assert len(yaml.safe_load(paths.table("toy/search1", "best.yaml").read_text())) == 10
+    assert not paths.results.exists()
+
+
+def config_file(folder: Path) -> Path:
+    (folder / "config.yaml").write_text("suite: toy\n")
+    return folder / "config.yaml"
 
 
 def test_settings_that_share_a_name_keep_their_paths() -> None:

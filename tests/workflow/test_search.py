@@ -1,0 +1,53 @@
+"""The target `search` of a suite that has a search and much else."""
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+SUITE = """
+name: sought
+title: A search beside a table
+note: No number means anything.
+demonstration: true
+seeds: 1
+tasks:
+  sbm-disjoint: {label: "demo SBM, disjoint", task: {dataset: demo-sbm, setting: disjoint}}
+papers:
+  daigavane:
+    rules:
+      - set: {model: {width: 16}, training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 10}}
+    artefacts:
+      table2:
+        - {methods: [gcn-1, mlp], tasks: [sbm-disjoint]}
+      sought:
+        - {tasks: [sbm-disjoint], epsilons: [4, 8]}
+"""
+ARTEFACT = """
+  sought:
+    kind: table
+    view: search
+    title: Learning rates
+    search: {strategy: grid, space: {training.learning_rate: [0.01, 0.02, 0.04]}}
+    methods: [gcn-1, dp-mlp]
+"""
+
+
+def test_only_the_cells_of_searches_are_trained(workflow):
+    (workflow.folder / "workflow/suites/sought.yaml").write_text(SUITE)
+    experiment = workflow.folder / "workflow/experiments/daigavane.yaml"
+    text = experiment.read_text()
+    assert text.count("\nartefacts:\n") == 1
+    experiment.write_text(text.replace("\nartefacts:\n", f"\nartefacts:{ARTEFACT}", 1))
+    jobs = workflow.jobs(suite="sought", targets=("search",))
+    # three rates for the public method, three for each target of the private one
+    assert jobs.pop("train") == 3 + 6
+    assert jobs.pop("calibrate") == 2
+    assert jobs == {"download": 1, "preprocess": 1, "search_table": 1, "search": 1, "total": 15}
+    # the MLP is in the table only, the GCN at its own rate in both: one more cell
+    everything = workflow.jobs(suite="sought", targets=("tables",))
+    assert everything["train"] == 3 + 6 + 1
+    assert (everything["search_table"], everything["table"]) == (1, 1)
+
+
+def test_a_suite_without_a_search_has_nothing_to_search(workflow):
+    assert set(workflow.jobs(targets=("search",))) <= {"search", "total"}
