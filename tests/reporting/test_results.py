@@ -68,7 +68,7 @@ def test_the_weakest_guarantee_of_the_seeds_counts(plan, rows_of, as_frame):
 def test_two_final_values_of_a_seed_are_refused(plan, rows_of, as_frame):
     entry = plan.entries[0]
     frame = as_frame(rows_of(entry) + rows_of(entry, mean=0.5))
-    with pytest.raises(UserError, match="more than one final accuracy/test of one seed"):
+    with pytest.raises(UserError, match="more than one accuracy/test of one seed at one step"):
         Results(frame).outcome(entry, "accuracy/test")
 
 

@@ -42,6 +42,7 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results | None) -> dict[str
         "setting": entry.cell.task.setting,
         "optimizer": entry.cell.training.optimizer,
         "variant": "none" if entry.cell.privacy is None else entry.cell.privacy.variant,
+        "value": entry.value or "",
         "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
         "mean": summary.mean,
         "std": summary.std,

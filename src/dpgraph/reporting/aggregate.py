@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
@@ -13,7 +16,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
-from dpgraph.experiments.record import CellRecord, SeedRecord
+from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path
 
 COLUMNS: dict[str, str] = {
@@ -52,6 +55,7 @@ COLUMNS: dict[str, str] = {
     "device": "string",
 }
 NAN = float("nan")
+MODES = ("published", "rigorous")
 
 
 def read_record(path: Path) -> CellRecord:
@@ -93,40 +97,72 @@ def _cell_columns(record: CellRecord) -> dict[str, Any]:
     }
 
 
+NO_METRICS = Metric(step=0, final=True, metric="", value=NAN)
+NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN, roots_per_second=NAN)
+NO_BUDGET = "no budget was recorded at this step"
+BY_METRIC = tuple(Metric.model_fields)  # all other columns are the same in all rows of a seed and step
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one record that differ in their metric only."""
+
+    columns: dict[str, Any]
+    metrics: tuple[Metric, ...]
+
+
+def blocks(record: CellRecord) -> Iterator[Block]:
+    """Rows of one record without their paper; a cell or a seed without metrics has one row that says why.
+
+    Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it.
+    """
+    columns = _cell_columns(record)
+    if record.status != "ok":
+        failed = {"status": record.status, "reason": record.reason}
+        yield Block({**columns, **_seed_columns(NO_SEED), **failed}, (NO_METRICS,))
+    budgets = _budgets(record, columns)
+    for seed in record.seeds:
+        own = {**columns, **_seed_columns(seed)}
+        if not seed.metrics and record.status == "ok":
+            yield Block(own, (NO_METRICS,))
+        for (step, final), metrics in groupby(seed.metrics, key=lambda metric: (metric.step, metric.final)):
+            yield Block(own if final or budgets is None else own | budgets.get(step, UNKNOWN), tuple(metrics))
+
+
 def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
     return seed.model_dump(exclude={"metrics", "notes"})
 
 
-EMPTY = {
-    "seed": -1,
-    "seconds": NAN,
-    "steps_per_second": NAN,
-    "roots_per_second": NAN,
-    "peak_memory_bytes": 0,
-    "device": "",
-    "step": 0,
-    "final": True,
-    "metric": "",
-    "class_id": -1,
-    "value": NAN,
-}
+UNKNOWN: dict[str, Any] = {f"eps_{mode}": NAN for mode in MODES} | {f"eps_{mode}_reason": NO_BUDGET for mode in MODES}
 
 
-def rows(record: CellRecord) -> Iterator[dict[str, Any]]:
-    """Rows of one record without their paper; a cell or a seed without metrics has one row that says why."""
-    columns = _cell_columns(record)
-    if record.status != "ok":
-        yield {**columns, **EMPTY, "status": record.status, "reason": record.reason}
-    for seed in record.seeds:
-        own = {**columns, **EMPTY, **_seed_columns(seed)}
-        if not seed.metrics and record.status == "ok":
-            yield own
-        for metric in seed.metrics:
-            yield {**own, **metric.model_dump()}
+def _budgets(record: CellRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
+    """Epsilons and reasons by step before the last. None: without privacy all steps have the statement's."""
+    if record.cell.privacy is None:
+        return None
+    found: dict[int, dict[str, Any]] = {}
+    for budget in record.budgets:
+        at: dict[str, Any] = {}
+        found[budget.step] = at
+        for mode in MODES:
+            value = getattr(budget, f"eps_{mode}")
+            at[f"eps_{mode}"] = _number(value)
+            at[f"eps_{mode}_reason"] = (columns[f"eps_{mode}_reason"] or NO_BUDGET) if value is None else ""
+    return found
 
 
-def frame(rows_: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows_), columns=list(COLUMNS)).astype(COLUMNS)
+def frame(parts: Iterable[tuple[str, Block]]) -> pd.DataFrame:
+    """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
+    parts = list(parts)
+    heads = pd.DataFrame(
+        [{"paper": paper, **block.columns} for paper, block in parts],
+        columns=[name for name in COLUMNS if name not in BY_METRIC],
+    )
+    metrics = [metric for _, block in parts for metric in block.metrics]
+    repeated = np.repeat(np.arange(len(parts)), [len(block.metrics) for _, block in parts])
+    heads = heads.astype({name: COLUMNS[name] for name in heads.columns}).iloc[repeated].reset_index(drop=True)
+    own = pd.DataFrame({name: [getattr(metric, name) for metric in metrics] for name in BY_METRIC})
+    return pd.concat([heads, own.astype({name: COLUMNS[name] for name in BY_METRIC})], axis=1)[list(COLUMNS)]
 
 
 def aggregate(plan: Plan, path: Path) -> pd.DataFrame:
@@ -136,9 +172,9 @@ def aggregate(plan: Plan, path: Path) -> pd.DataFrame:
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
     table = frame(
-        {"paper": paper, **row}
+        (paper, block)
         for slug, cell in plan.cells.items()
-        for row in rows(read_record(paths.result(cell)))
+        for block in blocks(read_record(paths.result(cell)))
         for paper in sorted(papers[slug])
     )
     with atomic_path(path) as temporary:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dpgraph.errors import invalid
 from dpgraph.experiments.experiment import Artefact
-from dpgraph.experiments.plan import Plan
+from dpgraph.experiments.plan import Entry, Plan
 
 
 def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
@@ -22,3 +24,18 @@ def heading(plan: Plan, artefact_id: str) -> str:
     place = f"Table {number}" if number != name else name
     mark = " (demonstration)" if plan.suite.demonstration else ""
     return f"{place} of {paper}: {plan.artefacts[artefact_id].title}{mark}"
+
+
+def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
+    """By private method, the first one without privacy that has the same architecture and number of hops."""
+    entries = list(entries)
+    public: dict[tuple[str, int], str] = {}
+    for entry in entries:
+        if entry.cell.privacy is None:
+            public.setdefault(_network(entry), entry.method_id)
+    private = (entry for entry in entries if entry.cell.privacy is not None)
+    return {entry.method_id: public[_network(entry)] for entry in private if _network(entry) in public}
+
+
+def _network(entry: Entry) -> tuple[str, int]:
+    return entry.cell.model.architecture, entry.cell.model.hops

@@ -63,21 +63,30 @@ ACCURACY_COLUMNS = [
 ]
 
 
+EPSILON_REMARK = (
+    "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
+    "none: nothing is guaranteed."
+)
+
+
+def adjacency_remarks(table: pd.DataFrame) -> list[str]:
+    found = table.loc[table["variant"] != "none", "adjacency"].unique()
+    return [f"Adjacency: {text}" for text in found if text]
+
+
 def accuracy_display(title: str, table: pd.DataFrame, metric: str) -> Table:
     """From `accuracy_table`: a block per task; `metric` heads the values."""
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
         rows = [_accuracy_cells(row, notes) for row in part.to_dict("records")]
-        blocks.append(Block(_with_delta(str(part["task_label"].iloc[0]), part), rows))
+        blocks.append(Block(with_delta(str(part["task_label"].iloc[0]), part), rows))
     remarks = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
-        "none: nothing is guaranteed. Paper’s ε: as printed, with what is proved of that run.",
+        f"{EPSILON_REMARK} Paper’s ε: as printed, with what is proved of that run.",
+        *adjacency_remarks(table),
     ]
-    adjacencies = [text for text in table.loc[table["variant"] != "none", "adjacency"].unique() if text]
-    remarks += [f"Adjacency: {text}" for text in adjacencies]
     columns = [name or metric.capitalize() for name in ACCURACY_COLUMNS]
     return Table(title, columns, blocks, notes.texts, remarks)
 
@@ -85,12 +94,11 @@ def accuracy_display(title: str, table: pd.DataFrame, metric: str) -> Table:
 def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
     ok = row["status"] == "ok"
     seeds = str(row["n"]) if row["n"] == row["n_planned"] else f"{row['n']} of {row['n_planned']}"
-    private = row["variant"] != "none"
     if ok:
         accuracy = Text(formats.mean_std(row["mean"], row["std"]))
         count = Text(seeds, (notes.number(row["reason"]),) if row["reason"] else ())
     else:
-        accuracy = Text(row["status"], (notes.number(row["reason"]),) if row["reason"] else ())
+        accuracy = failure(row, notes)
         count = Text(DASH)
     printed = bool(row["published_text"])
     return [
@@ -98,19 +106,24 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
         Text(formats.significant(row["epsilon_target"]) if not math.isnan(row["epsilon_target"]) else DASH),
         accuracy,
         count,
-        _epsilon_cell(row, "published", ok, private, notes),
-        _epsilon_cell(row, "rigorous", ok, private, notes),
+        epsilon_cell(row, "published", notes),
+        epsilon_cell(row, "rigorous", notes),
         Text(row["published_text"] if printed else NOT_IN_PAPER),
         Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
     ]
 
 
-def _epsilon_cell(row: dict, mode: str, ok: bool, private: bool, notes: Footnotes) -> Text:
+def failure(row: dict, notes: Footnotes) -> Text:
+    return Text(row["status"], (notes.number(row["reason"]),) if row["reason"] else ())
+
+
+def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
+    """One epsilon; where nothing is guaranteed, none and the reason; a dash where nothing is known."""
     value, reason = row[f"eps_{mode}"], row[f"eps_{mode}_reason"]
     if not math.isnan(value):
         return Text(formats.epsilon(value))
-    if not reason and not ok:
+    if not reason and row["status"] != "ok":
         return Text(DASH)
     return Text("none", (notes.number(reason or "no reason was recorded"),))
 
@@ -121,7 +134,7 @@ def _printed_epsilon(row: dict) -> str:
     return f"{row['published_epsilon'] or 'not printed'} ({row['published_epsilon_rigorous']})"
 
 
-def _with_delta(label: str, part: pd.DataFrame) -> str:
+def with_delta(label: str, part: pd.DataFrame) -> str:
     deltas = sorted({formats.power_of_ten(value) for value in part["delta"].dropna() if value > 0})
     return f"{label} (δ = {', '.join(deltas)})" if deltas else label
 

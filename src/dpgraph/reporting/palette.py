@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
 from dpgraph.experiments.cell import Cell
 
@@ -15,6 +19,7 @@ BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, BLACK = (
     "#CC79A7",
     "#000000",
 )
+TEAL, OLIVE, WINE, BROWN, SLATE, GREY = "#117777", "#8F8F1F", "#882255", "#7A4B1E", "#5A6B7B", "#7F7F7F"
 
 Dashes = str | tuple[int, tuple[float, ...]]
 
@@ -26,25 +31,63 @@ class Look:
     line: Dashes
 
 
+# by method, architecture and hops; without privacy dashed or dotted, private solid
 LOOKS = {
-    ("gnn", 1): Look(GREEN, "v", (0, (5, 1.5))),
-    ("gnn", 2): Look(SKY, "<", (0, (8, 2))),
-    ("mlp", 0): Look(ORANGE, ">", (0, (1, 1.5))),
-    ("dp-gnn", 1): Look(BLUE, "o", "-"),
-    ("dp-gnn", 2): Look(PURPLE, "s", "-"),
-    ("dp-mlp", 0): Look(VERMILION, "^", "-"),
+    ("gnn", "gcn", 1): Look(GREEN, "v", (0, (5, 1.5))),
+    ("gnn", "gcn", 2): Look(SKY, "<", (0, (8, 2))),
+    ("gnn", "gin", 1): Look(OLIVE, "v", (0, (5, 1, 1, 1))),
+    ("gnn", "gin", 2): Look(OLIVE, "<", (0, (8, 1, 1, 1))),
+    ("gnn", "gat", 1): Look(BROWN, "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("gnn", "gat", 2): Look(BROWN, "<", (0, (8, 1, 1, 1, 1, 1))),
+    ("mlp", "mlp", 0): Look(ORANGE, ">", (0, (1, 1.5))),
+    ("dp-gnn", "gcn", 1): Look(BLUE, "o", "-"),
+    ("dp-gnn", "gcn", 2): Look(PURPLE, "s", "-"),
+    ("dp-gnn", "gin", 1): Look(TEAL, "o", (0, (12, 1))),
+    ("dp-gnn", "gin", 2): Look(TEAL, "s", (0, (12, 1))),
+    ("dp-gnn", "gat", 1): Look(WINE, "o", (0, (9, 1, 3, 1))),
+    ("dp-gnn", "gat", 2): Look(WINE, "s", (0, (9, 1, 3, 1))),
+    ("dp-residual", "gcn", 1): Look(BLACK, "D", "-"),
+    ("dp-residual", "gcn", 2): Look(SLATE, "P", "-"),
+    ("dp-residual", "gin", 1): Look(TEAL, "D", (0, (7, 1))),
+    ("dp-residual", "gin", 2): Look(TEAL, "P", (0, (7, 1))),
+    ("dp-residual", "gat", 1): Look(WINE, "D", (0, (7, 1, 2, 1))),
+    ("dp-residual", "gat", 2): Look(WINE, "P", (0, (7, 1, 2, 1))),
+    ("dp-mlp", "mlp", 0): Look(VERMILION, "^", "-"),
 }
-OTHERS = Look(BLACK, "D", "-")
+# residual clipping that adds nothing of neighbours
+OWN_ONLY = {1: Look(GREY, "d", (0, (2, 0.8))), 2: Look(GREY, "p", (0, (3, 0.8)))}
+OTHERS = Look(BLACK, "d", "-")
 MARKERS_PUBLISHED = {"o": "X", "s": "P", "^": "*"}
-MARKERS_SGD = {"o": "h", "s": "p", "X": "d"}
+MARKERS_FIXED_SIZE = {"o": "8", "s": "H", "^": "d"}
+MARKERS_SGD = {"o": "h", "s": "p", "X": "d", "P": "d", "8": "p"}
+MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
 
 
 def look(cell: Cell) -> Look:
     """The paper's own mechanism (variant published) is dashed and has its own marker; SGD has its own marker, too."""
-    base = LOOKS.get((cell.method, cell.model.hops), OTHERS)
+    base = LOOKS.get((cell.method, cell.model.architecture, cell.model.hops), OTHERS)
+    if cell.method == "dp-residual" and cell.privacy is not None and cell.privacy.neighbour_clip_ratio == 0:
+        base = OWN_ONLY.get(cell.model.hops, OTHERS)
     marker, line = base.marker, base.line
     if cell.privacy is not None and cell.privacy.variant == "published":
         marker, line = MARKERS_PUBLISHED.get(marker, marker), (0, (4, 2))
+    if cell.privacy is not None and cell.privacy.variant == "rigorous-fixed-size":
+        marker, line = MARKERS_FIXED_SIZE.get(marker, marker), (0, (6, 1.5, 1, 1.5))
     if cell.training.optimizer == "sgd":
         marker = MARKERS_SGD.get(marker, marker)
     return Look(base.colour, marker, line)
+
+
+def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
+    """Of a sweep: colours in the order of the values (dark to light, of equal steps for colour-blind readers, too)."""
+    scale = colormaps["viridis"]
+    last = max(len(values) - 1, 1)
+    return {
+        value: Look(to_hex(scale(0.88 * index / last)), MARKERS_OF_VALUES[index % len(MARKERS_OF_VALUES)], "-")
+        for index, value in enumerate(values)
+    }
+
+
+def with_line_of(of_value: Look, of_method: Look) -> Look:
+    """A curve of a sweep: colour and marker say the value, the line says the method."""
+    return replace(of_value, line=of_method.line)

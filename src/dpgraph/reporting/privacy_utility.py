@@ -1,4 +1,4 @@
-"""What a privacy-utility figure shows: points of ours and of the paper, accuracy against epsilon."""
+"""What a privacy-utility figure shows: points of ours and of the paper, accuracy against both epsilons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
-from dpgraph.reporting.results import MISSING, Results
+from dpgraph.reporting.results import MISSING, Outcome, Results
 
 POINT_COLUMNS = [
     "paper",
@@ -18,16 +18,18 @@ POINT_COLUMNS = [
     "task_label",
     "method",
     "label",
+    "value",
+    "variant",
     "source",
     "epsilon_target",
-    "epsilon",
-    "epsilon_kind",
+    "step",
     "mean",
     "std",
     "ci_low",
     "ci_high",
     "n",
     "eps_published",
+    "eps_published_reason",
     "eps_rigorous",
     "eps_rigorous_reason",
     "delta",
@@ -39,19 +41,19 @@ POINT_COLUMNS = [
 def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """What the figure shows: one row per entry (source ours) and one per printed number beside it (source paper).
 
-    `epsilon` is where the point stands on the x axis, `epsilon_kind` whose it is: the rigorous one, the published one
-    (the paper's own mechanism), or none without privacy. Accuracies are in percent. A number that the paper prints
-    once stands once, at the first method of the artefact that it belongs to.
+    An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
+    is missing where there is one row per entry. Both epsilons are inf without privacy and missing where nothing is
+    guaranteed. Accuracies are in percent. A number that the paper prints several times stands once, at the first
+    method of the artefact that it belongs to.
     """
     found = None if results is None else Results(results)
     rows = []
     for entry in plan.entries_of(artefact_id):
-        rows.append(_own_point(plan, entry, found))
+        rows += _own_points(plan, entry, found)
         rows += _paper_points(plan, entry)
     points = pd.DataFrame(rows, columns=POINT_COLUMNS)
-    printed = points["source"] != "ours"
-    repeated = points.duplicated(["task", "source", "epsilon", "mean", "std"]) & printed
-    return points[~repeated].reset_index(drop=True)
+    repeated = points[points["source"] != "ours"].duplicated(["task", "value", "eps_published", "mean", "std"])
+    return points.drop(index=repeated[repeated].index).reset_index(drop=True)
 
 
 def _base(entry: Entry) -> dict[str, Any]:
@@ -62,26 +64,36 @@ def _base(entry: Entry) -> dict[str, Any]:
         "task_label": entry.suite_task.label,
         "method": entry.method_id,
         "label": entry.method.label,
+        "value": entry.value or "",
+        "variant": "none" if entry.cell.privacy is None else entry.cell.privacy.variant,
+        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
     }
 
 
-def _own_point(plan: Plan, entry: Entry, results: Results | None) -> dict[str, Any]:
-    metric = plan.artefacts[entry.artefact].metric
-    outcome = MISSING if results is None else results.outcome(entry, metric)
+def _own_points(plan: Plan, entry: Entry, results: Results | None) -> list[dict[str, Any]]:
+    artefact = plan.artefacts[entry.artefact]
+    if results is None:
+        return [_own_point(entry, math.nan, MISSING)]
+    if artefact.along_training and entry.cell.privacy is not None:
+        reached = results.along_training(entry, artefact.metric)
+        if reached:
+            return [_own_point(entry, step, outcome) for step, outcome in reached]
+    return [_own_point(entry, math.nan, results.outcome(entry, artefact.metric))]
+
+
+def _own_point(entry: Entry, step: float, outcome: Outcome) -> dict[str, Any]:
     summary = outcome.summary()
-    variant = "none" if entry.cell.privacy is None else entry.cell.privacy.variant
     return {
         **_base(entry),
         "source": "ours",
-        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
-        "epsilon": {"none": math.inf, "published": outcome.eps_published}.get(variant, outcome.eps_rigorous),
-        "epsilon_kind": variant,
+        "step": step,
         "mean": summary.mean,
         "std": summary.std,
         "ci_low": summary.low,
         "ci_high": summary.high,
         "n": summary.n,
         "eps_published": outcome.eps_published,
+        "eps_published_reason": outcome.eps_published_reason,
         "eps_rigorous": outcome.eps_rigorous,
         "eps_rigorous_reason": outcome.eps_rigorous_reason,
         "delta": outcome.delta,
@@ -92,15 +104,17 @@ def _own_point(plan: Plan, entry: Entry, results: Results | None) -> dict[str, A
 
 def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
     printed = paper_values(plan.experiments[entry.paper], entry, plan.artefacts[entry.artefact].metric)
+    private = entry.cell.privacy is not None
     return [
         {
             **_base(entry),
+            "variant": "published" if private else "none",
             "source": f"paper's {value.table.replace('table', 'table ')}",
-            "epsilon": epsilon_limit(value.epsilon) if value.epsilon else math.nan,
-            "epsilon_kind": "none" if entry.cell.privacy is None else "published",
+            "epsilon_target": math.nan,
             "mean": value.value,
             "std": value.std if value.std is not None else math.nan,
             "eps_published": epsilon_limit(value.epsilon) if value.epsilon else math.nan,
+            "eps_rigorous": math.nan if private else math.inf,
             "status": "printed",
             "reason": "",
         }

@@ -48,7 +48,7 @@ def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known of one cell and metric at its last step."""
+    """What is known of one cell and metric at one step."""
 
     status: str  # ok, failed or not run
     reason: str
@@ -88,29 +88,64 @@ class Results:
                 raise UserError(f"results: column {column} is missing")
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str], np.ndarray]:
-        return dict(self.frame.groupby(["paper", "cell"]).indices)
+    def _good(self) -> dict[tuple[str, str, str], np.ndarray]:
+        """Rows with a value, by paper, cell and metric."""
+        good = (self.frame["status"] == "ok") & self.frame["value"].notna()
+        return _indices(self.frame, good, ["paper", "cell", "metric"])
 
-    def of(self, entry: Entry) -> pd.DataFrame:
-        return self.frame.iloc[self._by_place.get((entry.paper, entry.cell.slug), np.array([], dtype=int))]
+    @cached_property
+    def _bad(self) -> dict[tuple[str, str], np.ndarray]:
+        return _indices(self.frame, self.frame["status"] != "ok", ["paper", "cell"])
+
+    @cached_property
+    def _cells(self) -> set[tuple[str, str]]:
+        return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
+
+    def good(self, entry: Entry, metric: str) -> pd.DataFrame:
+        """Rows of the entry's cell with a value of the metric: of all seeds, steps and classes."""
+        return self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
+
+    def bad(self, entry: Entry) -> pd.DataFrame:
+        """Rows that say why the cell, or a seed of it, has no values."""
+        return self.frame.iloc[self._bad.get((entry.paper, entry.cell.slug), NOWHERE)]
 
     def outcome(self, entry: Entry, metric: str) -> Outcome:
         """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
-        rows = self.of(entry)
-        if rows.empty:
+        good = self.good(entry, metric)
+        return self._outcome(entry, metric, good[good["final"].astype(bool)])
+
+    def along_training(self, entry: Entry, metric: str) -> list[tuple[int, Outcome]]:
+        """(step, outcome) at every evaluation, ascending, each with the epsilons of its step; empty without values."""
+        steps = self.good(entry, metric).groupby("step", sort=True)
+        return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
+
+    def by_class(self, entry: Entry, metric: str = "class_accuracy/test") -> pd.DataFrame:
+        """Fractions at the last step, a row per seed and a column per class that occurs there."""
+        good = self.good(entry, metric)
+        good = good[good["final"].astype(bool)]
+        return good.pivot(index="seed", columns="class_id", values="value").astype(float)
+
+    def _outcome(self, entry: Entry, metric: str, good: pd.DataFrame) -> Outcome:
+        if (entry.paper, entry.cell.slug) not in self._cells:
             return MISSING
-        good = rows[(rows["status"] == "ok") & rows["final"].astype(bool) & (rows["metric"] == metric)]
-        good = good[good["value"].notna()]
+        bad = self.bad(entry)
         if good.empty:
-            bad = rows[rows["status"] != "ok"]
             if bad.empty:
                 return Outcome("not run", f"no value of {metric}", MISSING.values)
             return Outcome(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
-            raise UserError(f"results: cell {entry.cell.slug} has more than one final {metric} of one seed")
-        bad_reasons = _text(rows.loc[rows["status"] != "ok", "reason"])
-        return Outcome("ok", bad_reasons, values, **_privacy(good))
+            raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
+        return Outcome("ok", _text(bad["reason"]), values, **_privacy(good))
+
+
+NOWHERE = np.array([], dtype=int)
+
+
+def _indices(frame: pd.DataFrame, chosen: pd.Series, columns: list[str]) -> dict:
+    places = np.flatnonzero(chosen.to_numpy(bool))
+    groups = frame[columns].iloc[places].groupby(columns, sort=False).indices
+    return {key: places[rows] for key, rows in groups.items()}
 
 
 def read_results(path: Path) -> pd.DataFrame:

@@ -1,0 +1,67 @@
+"""Accuracy by the values of one hyper-parameter, in long form: ours and the paper's, and what privacy costs at each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.reporting.accuracy import accuracy_table
+from dpgraph.reporting.artefacts import counterparts
+from dpgraph.reporting.paper_values import paper_gap
+
+GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_difference")
+
+
+def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Rows of `accuracy_table`, and for a private method beside its counterpart without privacy the gap.
+
+    `gap` is accuracy(without privacy) - accuracy(private) at the same value, in points, as Daigavane et al. print it in
+    Tables 5 and 6; `gap_error` its standard error over seeds; `gap_difference` ours minus the printed one. The
+    counterpart is the artefact's method without privacy of the same architecture and number of hops.
+    """
+    table = accuracy_table(plan, artefact_id, results)
+    entries = plan.entries_of(artefact_id)
+    places = {(entry.method_id, entry.task_id, entry.value): row for row, entry in enumerate(entries)}
+    references = counterparts(entries)
+    gaps = []
+    for row, entry in enumerate(entries):
+        other = places.get((references.get(entry.method_id, ""), entry.task_id, entry.value))
+        if other is None:
+            gaps.append(dict.fromkeys(GAP_COLUMNS, math.nan) | {"gap_reference": ""})
+        else:
+            gaps.append(_gap(plan, entries[other], entry, table.loc[other].to_dict(), table.loc[row].to_dict()))
+    return pd.concat([table, pd.DataFrame(gaps, columns=list(GAP_COLUMNS))], axis=1)
+
+
+def _gap(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], two: Mapping[str, Any]) -> dict:
+    artefact = plan.artefacts[private.artefact]
+    table = artefact.published_table or private.artefact.split("/")[1]
+    printed = paper_gap(plan.experiments[private.paper], reference, private, table)
+    gap = one["mean"] - two["mean"]
+    return {
+        "gap_reference": reference.method_id,
+        "gap": gap,
+        "gap_error": math.sqrt(one["std"] ** 2 / one["n"] + two["std"] ** 2 / two["n"])
+        if one["n"] and two["n"]
+        else math.nan,
+        "gap_published": float(printed) if printed else math.nan,
+        "gap_difference": gap - float(printed) if printed else math.nan,
+    }
+
+
+def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number beside it."""
+    table = sweep_table(plan, artefact_id, results).assign(source="ours")
+    name = plan.artefacts[artefact_id].published_table or artefact_id.split("/")[1]
+    printed = table[table["published_value"].notna()].assign(
+        source=f"paper's {name.replace('table', 'table ')}", status="printed", reason="", n=0
+    )
+    printed["mean"], printed["std"] = printed["published_value"], printed["published_std"]
+    printed["ci_low"] = printed["ci_high"] = math.nan
+    printed["eps_rigorous"] = printed["eps_rigorous"].where(printed["variant"] == "none")
+    printed = printed.drop_duplicates(["task", "value", "mean", "std"])
+    return pd.concat([table, printed], ignore_index=True)

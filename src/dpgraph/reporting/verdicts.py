@@ -1,0 +1,105 @@
+"""From comparisons to a verdict: reproduced, contradicted, inconclusive or not run (why)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dpgraph.reporting.contrasts import LEVEL, Contrast
+from dpgraph.reporting.formats import difference
+
+
+@dataclass(frozen=True)
+class Verdict:
+    verdict: str
+    scope: str
+    evidence: str
+    comparisons: int = 0
+    n: int = 0
+
+
+def not_run(why: str) -> Verdict:
+    return Verdict(f"not run ({why})", "", "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite."""
+
+    where: str
+    estimate: float
+    error: float
+    margin: float
+    n: int  # seeds of the smallest sample
+    p_above: float
+    p_below: float
+    unit: str = " points"
+
+    @property
+    def sentence(self) -> str:
+        value = f"{self.where}: {difference(self.estimate)}{self.unit}"
+        if self.n < 2:
+            return value
+        side, p = ("above", self.p_above) if self.estimate >= self.margin else ("below", self.p_below)
+        shown = "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
+        margin = f"{self.margin:g}".replace("-", "−")
+        return f"{value}, standard error {self.error:.2f}; {side} {margin}: {shown}"
+
+
+def compared(where: str, value: Contrast, margin: float, unit: str = " points") -> Comparison:
+    above, below = value.p_above(margin), value.p_below(margin)
+    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, unit)
+
+
+def all_hold(parts: Sequence[Comparison]) -> Comparison:
+    """That every part holds, shown by the one with the smallest estimate.
+
+    Holds at a level if each part does (intersection-union); refuted if one part is, after Bonferroni's correction.
+    """
+    least = min(parts, key=lambda part: part.estimate - part.margin)
+    return Comparison(
+        least.where,
+        least.estimate,
+        least.error,
+        least.margin,
+        min(part.n for part in parts),
+        max(part.p_above for part in parts),
+        min(1.0, len(parts) * min(part.p_below for part in parts)),
+        least.unit,
+    )
+
+
+@dataclass
+class Comparisons:
+    """What a claim compares: comparisons that have values, and reasons of those that have none."""
+
+    found: list[Comparison] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    budgets: dict[str, None] = field(default_factory=dict)  # in order, each once
+
+
+def decide(comparisons: Comparisons, scope: str) -> Verdict:
+    """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
+
+    *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
+    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*.
+    """
+    found = comparisons.found
+    evidence = [comparison.sentence for comparison in found]
+    evidence += [f"not compared: {text}" for text in comparisons.missing]
+    if comparisons.budgets:
+        evidence.append(f"ε: {'; '.join(comparisons.budgets)}")
+    text = ". ".join(evidence)
+    n = min((comparison.n for comparison in found), default=0)
+    testable = [comparison for comparison in found if comparison.n >= 2]
+    if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
+        verdict = "contradicted"
+    elif comparisons.missing:
+        verdict = f"not run ({comparisons.missing[0]})"
+    elif len(testable) < len(found):
+        return Verdict("inconclusive", scope, f"one seed only: no test is possible. {text}", len(found), n)
+    elif all(comparison.p_above < LEVEL for comparison in testable):
+        verdict = "reproduced"
+    else:
+        verdict = "inconclusive"
+    return Verdict(verdict, scope, text, len(found), n)
