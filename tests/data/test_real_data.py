@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dpgraph.data.adjacency import owners
 from dpgraph.data.clusters import cluster_split
 from dpgraph.data.fetch import fetch, mirrors_from
-from dpgraph.data.graph import Graph
+from dpgraph.data.graph import TEST, Graph
 from dpgraph.data.preprocess import preprocess
 from dpgraph.data.readers import graphsaint, ogb, read
 from dpgraph.data.registry import entry
@@ -150,8 +151,19 @@ def test_guessed_classes_of_arxiv(raw_dir, arxiv, arxiv_text):
     kept = half.features.any(axis=1)
     assert 169343 // 2 - 36 <= (named & ~kept).sum() <= 169343 // 2
     assert np.array_equal(half.features[kept], arxiv_text.features[kept])
+    # what docs/datasets.md says of both, without training
+    assert largest_column_is_the_class(arxiv_text) == pytest.approx((0.744, 0.727), abs=5e-4)
+    assert largest_column_is_the_class(half) == pytest.approx((0.370, 0.681), abs=5e-4)
     # the choice knows neither split nor labels: each split loses about a half
     assert [kept[arxiv_text.split == part].mean() for part in range(3)] == pytest.approx([0.5] * 3, abs=0.015)
+
+
+def largest_column_is_the_class(raw):
+    """Shares of test nodes: by their own features, and by the mean over them and their neighbours."""
+    ptr, idx = raw.symmetric
+    around = sp.csr_matrix((np.ones(len(idx), dtype=np.float32), idx, ptr)) @ raw.features + raw.features
+    test = raw.split == TEST
+    return tuple((found.argmax(axis=1) == raw.labels)[test].mean() for found in (raw.features, around))
 
 
 def test_arxiv_clustered_meets_the_published_ratio(arxiv_text):
