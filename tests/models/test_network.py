@@ -6,6 +6,8 @@ import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
+from dpgraph.models.gat import GatLayer
+from dpgraph.models.gin import GinLayer
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
@@ -14,12 +16,28 @@ from dpgraph.sampling.ego import pack_ego_trees
 
 
 def network_of(
-    hops: int, n_enc: int = 1, n_dec: int = 1, width: int = 6, dtype=torch.float64, seed: int = 0
+    hops: int,
+    n_enc: int = 1,
+    n_dec: int = 1,
+    width: int = 6,
+    dtype=torch.float64,
+    seed: int = 0,
+    kind: str = "gcn",
+    heads: int = 4,
 ) -> Network:
     model = Model(
-        architecture="gcn" if hops else "mlp", hops=hops, encoder_layers=n_enc, decoder_layers=n_dec, width=width
+        architecture=kind if hops else "mlp",
+        hops=hops,
+        encoder_layers=n_enc,
+        decoder_layers=n_dec,
+        width=width,
+        heads=heads,
     )
-    return Network(model, 4, 3, torch_generator("init", seed), dtype)
+    network = Network(model, 4, 3, torch_generator("init", seed), dtype)
+    for name, parameter in network.named_parameters():
+        if name.endswith("epsilon"):
+            torch.nn.init.constant_(parameter, 0.3)
+    return network
 
 
 @pytest.fixture(scope="module")
@@ -47,28 +65,43 @@ def graph() -> Graph:
 
 
 def dense_logits(network: Network, graph: Graph, features: torch.Tensor) -> torch.Tensor:
-    """(d + I)^-1 (A + I) as a dense matrix (Daigavane et al., App. E)."""
-    adjacency = torch.eye(graph.num_nodes, dtype=features.dtype)
+    """Message passing with dense N x N matrices."""
+    closed = torch.eye(graph.num_nodes, dtype=features.dtype)
     owner = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    adjacency[owner, graph.out_idx.astype(np.int64)] = 1
-    adjacency /= adjacency.sum(1, keepdim=True)
+    closed[owner, graph.out_idx.astype(np.int64)] = 1
     h = features
     for layer in network.encoder.layers:
         h = torch.tanh(layer(h))
     for layer in network.aggregation:
-        m = adjacency @ h
-        h = m + torch.tanh(layer.linear(m))
+        h = dense_update(layer, closed, h)
     *hidden, last = network.decoder.layers
     for layer in hidden:
         h = torch.tanh(layer(h))
     return last(h)
 
 
-@pytest.mark.parametrize("hops", [0, 1, 2])
+def dense_update(layer: torch.nn.Module, closed: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    if isinstance(layer, GinLayer):
+        return torch.tanh(layer.linear(closed @ h + layer.self_weight.epsilon * h))
+    if isinstance(layer, GatLayer):
+        heads = layer.query.heads
+        q, v = (
+            m.weight.unflatten(0, (heads, -1)) @ h.T + m.bias.view(heads, -1, 1) for m in (layer.query, layer.value)
+        )
+        scores = q.mT @ layer.key.weight.unflatten(0, (heads, -1)) @ h.T / q.shape[1] ** 0.5
+        weights = scores.masked_fill(closed == 0, float("-inf")).softmax(2)
+        return torch.tanh(layer.output((weights @ v.mT).transpose(0, 1).flatten(1)))
+    mean = closed @ h / closed.sum(1, keepdim=True)  # (d + I)^-1 (A + I): Daigavane et al., App. E
+    return mean + torch.tanh(layer.linear(mean))
+
+
+@pytest.mark.parametrize(
+    ("kind", "hops"), [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
+)
 @pytest.mark.parametrize(("n_enc", "n_dec"), [(1, 1), (2, 2)])
-def test_trees_full_graph_and_dense_matrix_agree(graph, hops, n_enc, n_dec):
+def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec):
     """With whole lists a tree of depth r holds everything that an r-layer network reads."""
-    network = network_of(hops, n_enc, n_dec)
+    network = network_of(hops, n_enc, n_dec, kind=kind)
     features = torch.from_numpy(graph.features).double()
     expected = dense_logits(network, graph, features)
     for chunk_rows in (7, 30, 1000):
@@ -80,11 +113,39 @@ def test_trees_full_graph_and_dense_matrix_agree(graph, hops, n_enc, n_dec):
     torch.testing.assert_close(actual, expected.flip(0), rtol=1e-12, atol=1e-12)
 
 
-def test_groups_cover_all_parameters_in_order():
-    network = network_of(2, 2, 2)
+def test_scores_of_any_size_give_finite_attention(graph):
+    """Softmax after subtraction of the largest score: scores of 10^5 would overflow without."""
+    network = network_of(2, kind="gat")
+    with torch.no_grad():
+        network.aggregation[0].query.weight *= 1e5
+    features = torch.from_numpy(graph.features).double()
+    expected = dense_logits(network, graph, features)
+    assert torch.isfinite(expected).all()
+    torch.testing.assert_close(FullGraph(graph).logits(network, features), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "head_width", "joint"), [(256, 10, 26, 260), (6, 4, 2, 8), (6, 3, 2, 6), (2, 5, 1, 5)]
+)
+def test_heads_have_the_width_rounded_up(width, heads, head_width, joint):
+    layer = network_of(1, width=width, kind="gat", heads=heads).aggregation[0]
+    assert layer.head_width == head_width
+    assert [m.weight.shape for m in (layer.query, layer.key, layer.value)] == [(joint, width)] * 3
+    assert layer.output.weight.shape == (width, joint)
+    assert layer.key.bias is None
+
+
+def test_epsilon_of_gin_starts_at_zero():
+    network = Network(Model(architecture="gin"), 4, 3, torch_generator("init"))
+    assert network.aggregation[0].self_weight.epsilon.item() == 0
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("gcn", 1), ("gin", 2), ("gat", 4)])
+def test_groups_cover_all_parameters_in_order(kind, layers):
+    network = network_of(2, 2, 2, kind=kind)
     groups = network.groups
     assert list(groups) == ["encoder", "aggregation", "decoder"]
-    assert [len(layers) for layers in groups.values()] == [2, 2, 2]
+    assert [len(layers) for layers in groups.values()] == [2, 2 * layers, 2]
     ordered = [id(p) for layers in groups.values() for layer in layers for p in layer.parameters()]
     assert ordered == [id(p) for p in network.parameters()]
     assert list(network_of(0).groups) == ["encoder", "decoder"]

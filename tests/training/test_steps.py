@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Training
@@ -12,7 +13,8 @@ from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
 from dpgraph.sampling.ego import closed_hop, pack_ego_trees
-from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses
+from dpgraph.training import clipping
+from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient, make_optimizer
 from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, WholeGraphStep
@@ -146,8 +148,10 @@ def test_update_is_bounded_however_large_gradients_are(graph, make_network):
     assert 0 < moved <= 0.5 * 0.01 * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("hops", [0, 1, 2])
-def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, hops):
+@pytest.mark.parametrize(
+    ("kind", "hops"), [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
+)
+def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind, hops):
     """Audit A7: bit-identical parameters whatever the features of other nodes are."""
     trees, features, labels = task(graph, hops)
     sampler = FixedSizeSampler(trees.num_roots, 2)
@@ -159,7 +163,7 @@ def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, hop
     outside[mask] = 1e9
     results = []
     for x in (features, outside):
-        network = make_network(hops)
+        network = make_network(hops, architecture=kind)
         optimizer = make_optimizer(network.parameters(), SGD)
         streams = numpy_generator("batches"), torch_generator("noise")
         PrivateStep(network, optimizer, x, labels, [ClippedTerm(trees, sampler, 1.0)], 0.1, 2.0, *streams)()
@@ -181,8 +185,9 @@ def test_plain_step_descends_the_mean_loss(graph, make_network):
         torch.testing.assert_close(p.detach(), e, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 @pytest.mark.parametrize("hops", [1, 2])
-def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, hops):
+def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, kind, hops):
     """Message passing over all nodes at once against one tree per root, in float64."""
     whole = EdgeLists(graph.out_ptr, graph.out_idx)
     roots = graph.train_nodes
@@ -210,10 +215,67 @@ def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, 
             numpy_generator("batches"),
         ),
     ):
-        network = make_network(hops)
+        network = make_network(hops, architecture=kind)
         step = build(network, make_optimizer(network.parameters(), SGD))
         for _ in range(3):
             assert step() == 8
         found.append(copies(network))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+WAITS = {"_local_scalar_dense", "nonzero", "is_nonzero", "masked_select", "unique_dim", "_unique2", "bincount", "equal"}
+
+
+class CalledOperators(TorchDispatchMode):
+    """Names of all operators; those in WAITS make the host wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), ("gcn", 2), ("gin", 2), ("gat", 1), ("gat", 2)])
+def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monkeypatch):
+    """The operators that a GPU would run, called on the CPU: none needs a value on the host; dropping roots neither."""
+    monkeypatch.setattr(clipping, "_may_lose", lambda finite: True)
+    trees, features, labels = task(graph, hops)
+    features[int(trees.roots[3])] = float("inf")
+    network = make_network(hops, architecture=kind)
+    optimizer = make_optimizer(network.parameters(), SGD)
+    sampler = FixedSizeSampler(trees.num_roots, 30)
+    streams = numpy_generator("batches"), torch_generator("noise")
+    term = ClippedTerm(trees, sampler, 0.5, neighbour_losses if hops else root_losses)
+    steps = [
+        PrivateStep(network, optimizer, features, labels, [term], 0.1, 30.0, *streams),
+        PlainStep(network, optimizer, trees, features, labels, sampler, streams[0]),
+    ]
+    if hops:
+        hop = closed_hop(EdgeLists(graph.out_ptr, graph.out_idx))
+        roots = torch.from_numpy(graph.train_nodes)
+        steps.append(WholeGraphStep(network, optimizer, hop, roots, features, labels, sampler, streams[0]))
+    with CalledOperators() as called:
+        assert [step() for step in steps] == [30] * len(steps)
+    assert {"addmm", "normal_"} <= called.names
+    assert not called.names & WAITS
+    monkeypatch.undo()
+    with CalledOperators() as called:  # the CPU does ask
+        steps[0]()
+    assert "_local_scalar_dense" in called.names
+
+
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_dropping_without_asking_gives_the_same_sums(graph, make_network, kind, monkeypatch):
+    """A GPU overwrites rows of dropped roots always, the CPU only where there are some."""
+    trees, features, labels = task(graph, 2)
+    features[7] = float("nan")
+    network, positions = make_network(2, architecture=kind), np.arange(trees.num_roots)
+    one = clipped_gradient_sum(network, trees, positions, features, labels, 0.3)
+    monkeypatch.setattr(clipping, "_may_lose", lambda finite: True)
+    other = clipped_gradient_sum(network, trees, positions, features, labels, 0.3)
+    assert 0 < one.dropped < len(positions)
+    assert all(torch.isfinite(a).all() and torch.equal(a, b) for a, b in zip(one.sums, other.sums, strict=True))

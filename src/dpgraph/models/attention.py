@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dpgraph.models.segments import Segments, blocks, weighted_sum
+from dpgraph.models.segments import Segments, blocks, reduce
 
 CHUNK_ENTRIES_CPU = 8192  # entries whose gathered keys stay in a core's cache
 CHUNK_ENTRIES_CUDA = 1 << 20
@@ -70,17 +70,17 @@ def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -
 
 
 def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
-    """(N, H, d), (m, H) -> (n, H, d): `weighted_sum` for each head with its own weights."""
+    """(N, H, d), (m, H) -> (n, H, d): `reduce` for each head with its own weights."""
     result = rows.new_empty(len(ptr) - 1, *rows.shape[1:])
     for head in range(rows.shape[1]):
-        part = weighted_sum(rows[:, head].contiguous(), index, ptr, weights[:, head].contiguous())
+        part = reduce(rows[:, head].contiguous(), index, ptr, weights=weights[:, head].contiguous())
         result[:, head] = part
     return result
 
 
 def _total(values: Tensor, segments: Segments) -> Tensor:
     """(m, H) -> (n, H) sums over segments."""
-    return weighted_sum(values, torch.arange(len(values), device=values.device), segments.ptr)
+    return reduce(values, torch.arange(len(values), device=values.device), segments.ptr)
 
 
 def _softmax(scores: Tensor, segments: Segments) -> Tensor:

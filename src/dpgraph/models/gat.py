@@ -31,6 +31,8 @@ class GatLayer(nn.Module):
     def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
         """(num_rows, width) states of the deeper level -> (n, width)."""
         own = segments.own(rows)
+        if segments.alone:  # softmax over one row is 1, whatever the scores, which have no gradient
+            return self._combine(dense(self.value, own, level), level, dense)
         if segments.lengths is None:
             keys, values = dense(self.key, rows, level + 1), dense(self.value, rows, level + 1)
             return self.receive(own, keys, values, segments, level, dense)

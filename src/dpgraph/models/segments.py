@@ -50,11 +50,16 @@ class Segments:
 
     def sum(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return _Sum.apply(rows, self)  # type: ignore[no-any-return]
+        return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
 
     def mean(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return self.sum(rows) / self.ptr.diff().unsqueeze(1)
+        return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+
+    @property
+    def alone(self) -> bool:
+        """Whether every segment is its own row and nothing else."""
+        return len(self.entries) == self.num_segments
 
     @cached_property
     def entries(self) -> Tensor:
@@ -75,30 +80,30 @@ class Segments:
         return torch.searchsorted(ascending, rows), order
 
 
-class _Sum(torch.autograd.Function):
-    """Sums over segments; the gradient of a row is the sum over the segments that read it."""
+class _Reduce(torch.autograd.Function):
+    """Sums or means over segments; the gradient of a row is the sum over the segments that read it."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, segments: Segments) -> Tensor:
-        ctx.segments = segments  # type: ignore[attr-defined]
-        return weighted_sum(rows, segments.entries, segments.ptr)
+    def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, segments: Segments, mode: str) -> Tensor:
+        ctx.segments, ctx.mode = segments, mode  # type: ignore[attr-defined]
+        return reduce(rows, segments.entries, segments.ptr, mode)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
+        lengths = segments.ptr.diff()
+        share = gradients[0] / lengths.unsqueeze(1) if ctx.mode == "mean" else gradients[0]  # type: ignore[attr-defined]
         if segments.columns is None:
-            size = segments.num_rows
-            return torch.repeat_interleave(gradients[0], segments.ptr.diff(), dim=0, output_size=size), None
+            return torch.repeat_interleave(share, lengths, dim=0, output_size=segments.num_rows), None, None
         ptr, order = segments.readers
-        return weighted_sum(gradients[0], segments.owners[order], ptr), None
+        return reduce(share, segments.owners[order], ptr), None, None
 
 
-def weighted_sum(rows: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
-    """(N, d) -> (n, d): sums of rows[index[e]], times weights[e], over the entries e of each of n ranges."""
-    ptr = ptr.to(index.dtype)
+def reduce(rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights: Tensor | None = None) -> Tensor:
+    """(N, d) -> (n, d): sum or mean of rows[index[e]], times weights[e], over the entries e of each range of `ptr`."""
     return nn.functional.embedding_bag(
-        index, rows, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights
-    )  # fmt: skip
+        index, rows, ptr.to(index.dtype), mode=mode, include_last_offset=True, per_sample_weights=weights
+    )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from dpgraph.errors import invalid
 from dpgraph.models.network import Network
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
-from dpgraph.training.ghost import Recorder, RootGradients
+from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
 
 ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
@@ -135,8 +135,6 @@ def _chunk_norms(
     recorder = Recorder()
     values = losses(network, batch, features, labels, recorder)
     found = recorder.gradients(values)
-    if found.keys() != column.keys():
-        raise TypeError("every layer with parameters must be applied through the recorder")
     squared, scale = values.new_zeros(2, batch.num_roots, columns)
     for layer, gradients in found.items():
         norm, magnitude = gradients.squared_norms()
@@ -156,6 +154,9 @@ def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Modu
     covered = {id(p) for layers in groups.values() for layer in layers for p in layer.parameters()}
     if covered != {id(p) for p in network.parameters()}:
         raise TypeError("every parameter must belong to a layer of one parameter group")
+    for layer in (layer for layers in groups.values() for layer in layers):
+        if not isinstance(layer, LAYERS):
+            raise TypeError(f"{type(layer).__name__}: gradients of single roots are known of linear layers only")
     if isinstance(clip_norms, Mapping):
         if set(clip_norms) != set(groups):
             raise invalid("clip_norm", sorted(clip_norms), f"one for each group {sorted(groups)}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ from torch import Tensor, nn
 from dpgraph.models.dense import KeyLinear, SelfWeight
 from dpgraph.models.segments import Block, blocks
 from dpgraph.sampling.ego import EgoBatch
+
+LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
 
 
 class RootGradients(Protocol):
@@ -41,8 +44,8 @@ class RootGradients(Protocol):
 class Rows:
     """All rows on which a call of a layer acted; the rows of a root are consecutive."""
 
-    inputs: Tensor  # A (n, H, d_in), H = 1 or heads with maps of their own
-    gradients: Tensor  # G (n, H, d_out)
+    inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
+    gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
     sizes: np.ndarray  # (B,) rows of each root, host
 
     @cached_property
@@ -164,8 +167,6 @@ class BatchRecorder:
     batch: EgoBatch
 
     def __call__(self, layer: nn.Module, rows: Tensor, level: int) -> Tensor:
-        if not isinstance(layer, nn.Linear | SelfWeight):
-            raise TypeError(f"{type(layer).__name__}: the gradients of single roots are known of linear layers only")
         output = layer(rows)
         self.recorder.calls.append((layer, rows, output, self.batch.sizes[level]))
         return output  # type: ignore[no-any-return]
@@ -186,17 +187,13 @@ def _dot(left: Tensor, right: Tensor) -> Tensor:
 
 def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor, Tensor]:
     """One row of each call for each root: norms from dot products."""
-    result = scale = None
-    for i, one in enumerate(calls):
-        square = (_dot(one.inputs, one.inputs) + bias) * _dot(one.gradients, one.gradients)  # (B, H)
-        result = square if result is None else result + square
-        scale = square.sqrt() if scale is None else scale + square.sqrt()
-        for other in calls[:i]:
-            cross = (_dot(one.inputs, other.inputs) + bias) * _dot(one.gradients, other.gradients)
-            result = result + 2 * cross
-    if result is None or scale is None:
-        raise TypeError("a layer without rows has no gradient")
-    return result.sum(1).clamp_min_(0), scale.square().sum(1)
+    heads = max(rows.inputs.shape[1] for rows in calls)
+    split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
+    squares = [(_dot(a, a) + bias) * _dot(g, g) for a, g in split]  # (B, H) each
+    result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
+    for (a, g), (b, h) in combinations(split, 2):
+        result = result + 2 * ((_dot(a, b) + bias) * _dot(g, h)).sum(1)
+    return result.clamp_min_(0), scale
 
 
 def _by_head(rows: Rows, block: Block) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,96 @@
+"""Sums, means and attention over segments against loops, backward passes against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.models.attention import attend, attend_states
+from dpgraph.models.segments import Segments, blocks
+from dpgraph.randomness import torch_generator
+
+LISTS = {
+    "shared": [[0, 1, 2, 3], [3], [1, 0], [4, 1, 0]],  # row 5 has no reader
+    "runs": [[0], [1, 2, 3], [4, 5]],
+    "alone": [[2], [0], [1]],
+}
+
+
+def segments_of(lists: list[list[int]], num_rows: int, runs: bool) -> Segments:
+    lengths = np.array([len(entries) for entries in lists])
+    ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
+    columns = None if runs else torch.tensor([j for entries in lists for j in entries])
+    return Segments(ptr, columns, num_rows, lengths if runs else None)
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch_generator("segments", *shape), dtype=torch.float64).requires_grad_()
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_reductions(case):
+    lists, rows = LISTS[case], draw(6, 3)
+    segments = segments_of(lists, 6, case == "runs")
+    torch.testing.assert_close(segments.sum(rows), torch.stack([rows[e].sum(0) for e in lists]))
+    torch.testing.assert_close(segments.mean(rows), torch.stack([rows[e].mean(0) for e in lists]))
+    assert torch.equal(segments.own(rows), rows[[e[0] for e in lists]])
+    assert segments.alone == (case == "alone")
+    assert torch.autograd.gradcheck(segments.sum, rows)
+    assert torch.autograd.gradcheck(segments.mean, rows)
+    assert torch.autograd.gradcheck(segments.own, rows)
+
+
+def naive_attention(queries, keys, values, lists):
+    """Loops over segments; queries (n, H, d), keys and values (N, H, d)."""
+    out = []
+    for query, entries in zip(queries, lists, strict=True):
+        weights = torch.einsum("hd,ehd->he", query, keys[entries]).softmax(1)
+        out.append(torch.einsum("he,ehd->hd", weights, values[entries]))
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_attention_over_shared_rows(case):
+    lists, segments = LISTS[case], segments_of(LISTS[case], 6, False)
+    queries, keys, values = draw(len(lists), 2, 4), draw(6, 2, 4), draw(6, 2, 4) + 1
+    values = values.detach().requires_grad_()
+    expected = naive_attention(queries / 2, keys, values, lists)
+    torch.testing.assert_close(attend(queries, keys, values, segments), expected, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, segments), (queries, keys, values))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 14), min_size=1, max_size=6))
+def test_attention_over_runs(lengths):
+    """Blocks of any lengths, in any order: 9 and 10 share a padded block."""
+    stop = np.cumsum(lengths)
+    lists = [list(range(s - n, s)) for s, n in zip(stop, lengths, strict=True)]
+    segments = segments_of(lists, int(stop[-1]), True)
+    queries, states = draw(len(lists), 2, 3), draw(int(stop[-1]), 3)
+    shared = states.unsqueeze(1).expand(-1, 2, -1)
+    expected = naive_attention(queries / 5**0.5, shared, shared, lists)
+    actual = attend_states(queries, states, segments, head_width=5)
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    towards = draw(*actual.shape).detach()
+    found = torch.autograd.grad(actual, (queries, states), towards)
+    wanted = torch.autograd.grad(expected, (queries, states), towards)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=30))
+def test_blocks_hold_every_row_once(lengths):
+    sizes = np.array(lengths)
+    rows, runs = [], []
+    each = torch.arange(sizes.sum())
+    for block in blocks(sizes, torch.device("cpu")):
+        taken = block.take(each)
+        assert taken.shape == block.shape
+        assert block.shape[1] <= 1.125 * sizes[block.runs].min() + 1
+        rows.append(taken.flatten() if block.missing is None else taken[~block.missing])
+        runs.append(torch.arange(len(sizes))[block.runs])
+    assert torch.equal(torch.cat(rows).sort().values, each)
+    assert torch.equal(torch.cat(runs).sort().values, torch.arange(len(sizes)))
