@@ -99,10 +99,12 @@ def check_accounting(options: argparse.Namespace) -> None:
 
 
 def audit(options: argparse.Namespace) -> None:
-    from dpgraph.audits.registry import AUDITS, run_audit, write_audits
+    from dpgraph.audits.registry import AUDITS, names_of, run_audit, write_audits
     from dpgraph.progress import tracked
 
-    names = list(AUDITS) if options.audit == "all" else [options.audit]
+    if options.figure is not None and options.out is None:
+        raise invalid("--figure", options.figure, "--out, too")
+    names = names_of(options.audit, options.nightly)
     bugs = {name: [options.planted] for name in names}
     if options.planted == "all":
         bugs = {name: [None, *AUDITS[name].bugs] for name in names if name in AUDITS}
@@ -110,6 +112,10 @@ def audit(options: argparse.Namespace) -> None:
     found = [run_audit(name, options.trials, bug) for name, bug in tracked(todo, "audits", len(todo), "audit")]
     if options.out is not None:
         write_audits(found, options.out)
+        if options.figure is not None:
+            from dpgraph.reporting.audit_figure import read_audits, write_audit_figure
+
+            write_audit_figure(read_audits(options.out), options.figure)
     if options.json:
         print(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
     else:
@@ -174,10 +180,16 @@ def add_stages(stage: Stage) -> None:
     plan_.add_argument("--json", action="store_true")
 
     audit_ = stage("audit", audit, "Attack the project's own update code; status 1 if a claim does not hold")
-    audit_.add_argument("audit", help="update, trajectory, residual, lists, sensitivity, clipping, locality or all")
+    audit_.add_argument(
+        "audit",
+        help="update, trajectory, partition, residual, appr, pate, lists, sensitivity, clipping, locality, self-terms, "
+        "the nightly ones canary, canary-residual, one-run, or all",
+    )
+    audit_.add_argument("--nightly", action="store_true", help="all: the nightly audits, too (minutes)")
     audit_.add_argument("--trials", type=int, help="per side (default: the audit's own)")
     audit_.add_argument("--planted", metavar="BUG", help="plant this bug, to be caught; all: none and each")
     audit_.add_argument("--out", type=Path, help="Parquet file of the results")
+    audit_.add_argument("--figure", type=Path, metavar="STEM", help="with --out: STEM.pdf, .svg and .png of the curves")
     audit_.add_argument("--json", action="store_true")
 
     check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")

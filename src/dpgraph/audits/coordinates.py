@@ -26,7 +26,9 @@ STRENGTH = 1e6  # far above every clip norm
 CLIP_NORM = 0.5
 
 
-def coordinate_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+def coordinate_losses(
+    network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder
+) -> Tensor:
     """(B,) minus the unit of the first layer that a root's label names; 0 where its record is null (label -1)."""
     dense = recorder.on(batch)
     units = dense(network.encoder.layers[0], features[batch.nodes], 0)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Statistical audits of the noisy update (A1), of composed steps (A2), and of the two batches of residual clipping."""
+"""Statistical audits of the noisy update (A1) and of composed steps (A2)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import logsumexp
 
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.worst_case import LIST_CAP, MAX_DEGREE, Side, WorstCase, charged_losses, worst_case
-from dpgraph.experiments.cell import Model
-from dpgraph.models.network import Network
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.double_mixture import residual_pair
 from dpgraph.privacy.mechanisms import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import PoissonSampler
-from dpgraph.sampling.edge_lists import EdgeLists
-from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import ClipNorms, clipped_gradient_sum
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.steps import ClippedTerm, PrivateStep
@@ -176,84 +170,3 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
     claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
     return statistical_result("trajectory", TRAJECTORY, planted, claim, trials, errors, test, DELTA)
-
-
-RESIDUAL = "two batches of residual clipping"
-RESIDUAL_BUGS = {"one batch for both terms": True}
-
-
-def residual(trials: int, planted: str | None = None) -> AuditResult:
-    """Draws of self and neighbour terms by `PrivateStep`, one step, R = 2, C_n = C_s / 2, noise C_s / 4.
-
-    The attacker sees, beside the changed record's direction, the self term of the other affected root in a direction of
-    its own, and scores by the likelihood ratio under one batch for both terms: if the draws coincide, that self term
-    tells whether the neighbour term was drawn, and the two-batch pair (docs/privacy.md, Theorem 3) is refuted.
-    """
-    rate, ratio, std = 0.1, 0.5, 0.25
-    pair = residual_pair(2, rate, rate, ratio, std)
-    generator = numpy_generator("audits", "residual", planted or "")
-    scores = []
-    for present in (1, -1):  # with the record, without
-        own_self, own_neighbour, other_self, other_neighbour = _term_draws(trials, rate, planted is not None, present)
-        y = present * ratio * other_neighbour + std * generator.standard_normal(trials)
-        if present == 1:
-            y += own_self + ratio * own_neighbour
-        z = other_self + std * generator.standard_normal(trials)
-        scores.append(_one_batch_log_ratio(y, z, rate, ratio, std))
-    errors = measured_errors(scores[0], scores[1])
-    claim = f"epsilon {composed_epsilon(pair, 1, DELTA):.2f} at delta {DELTA:g}, R = 2"
-    test = profile_test(errors, pair.delta)
-    return statistical_result("residual", RESIDUAL, planted, claim, trials, errors, test, DELTA)
-
-
-class _Recording(PoissonSampler):
-    """Remembers whom it drew; `like`: repeats another one's last draw instead (the planted bug)."""
-
-    def __init__(self, num_roots: int, rate: float, like: _Recording | None = None) -> None:
-        super().__init__(num_roots, rate)
-        object.__setattr__(self, "last", np.zeros(0, dtype=np.int64))
-        object.__setattr__(self, "like", like)
-
-    last: np.ndarray
-    like: _Recording | None
-
-    def draw(self, generator: np.random.Generator) -> np.ndarray:
-        object.__setattr__(self, "last", super().draw(generator) if self.like is None else self.like.last)
-        return self.last
-
-
-def _term_draws(trials: int, rate: float, shared: bool, side: int) -> list[np.ndarray]:
-    """(trials,) 0 or 1 each: own self, own neighbour, other's self, other's neighbour term, from one PrivateStep."""
-    roots = 2 * trials
-    trees = pack_ego_trees(EdgeLists(np.zeros(roots + 1, dtype=np.int64), np.zeros(0, np.int32)), np.arange(roots), 0)
-    model = Model(architecture="mlp", hops=0, width=1)
-    network = Network(model, 1, 2, torch_generator("audits", "residual"), torch.float64)
-    own = _Recording(roots, rate)
-    neighbours = _Recording(roots, rate, own if shared else None)
-    PrivateStep(
-        network,
-        torch.optim.SGD(network.parameters(), lr=1.0),
-        torch.ones(roots, 1, dtype=torch.float64),
-        torch.zeros(roots, dtype=torch.int64),
-        [ClippedTerm(trees, own, 1.0), ClippedTerm(trees, neighbours, 0.5)],
-        0.0,
-        1.0,
-        numpy_generator("audits", "residual", "batches", side),
-        torch_generator("audits", "residual", "noise", side),
-    )()
-    drawn = np.zeros((2, roots))
-    drawn[0, own.last] = drawn[1, neighbours.last] = 1
-    return [drawn[0, :trials], drawn[1, :trials], drawn[0, trials:], drawn[1, trials:]]
-
-
-def _one_batch_log_ratio(y: np.ndarray, z: np.ndarray, rate: float, ratio: float, std: float) -> np.ndarray:
-    def log_density(terms: list[tuple[float, float, float]]) -> np.ndarray:
-        parts = [np.log(w) - ((y - a) ** 2 + (z - b) ** 2) / (2 * std**2) for w, a, b in terms]
-        return logsumexp(np.stack(parts), axis=0)
-
-    stay = 1 - rate
-    with_record = [
-        (stay * stay, 0.0, 0.0), (stay * rate, ratio, 1.0), (rate * stay, 1 + ratio, 0.0),
-        (rate * rate, 1 + 2 * ratio, 1.0),
-    ]  # fmt: skip
-    return log_density(with_record) - log_density([(stay, 0.0, 0.0), (rate, -ratio, 1.0)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.audits import exact, noise
+from dpgraph.audits import appr, canary, exact, noise, one_run, partition, pate, residual
 from dpgraph.audits.result import AuditResult
 from dpgraph.errors import invalid
 from dpgraph.files import atomic_path
@@ -18,20 +18,37 @@ from dpgraph.files import atomic_path
 
 @dataclass(frozen=True)
 class Audit:
+    """`nightly`: takes a minute or more, or says little; not among those that every change has to pass."""
+
     run: Callable[[int, str | None], AuditResult]
     trials: int  # by default
     bugs: Mapping[str, Any]
+    nightly: bool = False
 
 
 AUDITS = {
     "update": Audit(noise.update, 40_000, noise.UPDATE_BUGS),
     "trajectory": Audit(noise.trajectory, 4000, noise.TRAJECTORY_BUGS),
-    "residual": Audit(noise.residual, 40_000, noise.RESIDUAL_BUGS),
+    "partition": Audit(partition.partition, 10_000, partition.PARTITION_BUGS),
+    "residual": Audit(residual.residual, 16_000, residual.RESIDUAL_BUGS),
+    "appr": Audit(appr.appr, 20_000, appr.APPR_BUGS),
+    "pate": Audit(pate.pate, 40_000, pate.PATE_BUGS),
     "lists": Audit(exact.lists, 5, exact.LISTS_BUGS),
-    "sensitivity": Audit(exact.sensitivity, 60, exact.CLIP_BUGS),
+    "sensitivity": Audit(exact.sensitivity, 60, exact.SENSITIVITY_BUGS),
     "clipping": Audit(exact.clipping, 30, exact.CLIP_BUGS),
     "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
+    "self-terms": Audit(residual.self_terms, 10, residual.SELF_TERMS_BUGS),
+    "canary": Audit(canary.canary_gnn, 1000, canary.CANARY_BUGS, nightly=True),
+    "canary-residual": Audit(canary.canary_residual, 1000, canary.CANARY_BUGS, nightly=True),
+    "one-run": Audit(one_run.one_run, 1000, one_run.ONE_RUN_BUGS, nightly=True),
 }
+
+
+def names_of(audit: str, nightly: bool = False) -> list[str]:
+    """`all`: those that are not nightly, or with `nightly` every one; else the audit itself."""
+    if audit != "all":
+        return [audit]
+    return [name for name, one in AUDITS.items() if nightly or not one.nightly]
 
 
 def run_audit(name: str, trials: int | None = None, planted: str | None = None) -> AuditResult:

@@ -184,8 +184,9 @@ def self_terms(trials: int, planted: str | None = None) -> AuditResult:
         others[-ISOLATED:] = False
         features = graph.features.copy()
         features[others] *= -7
-        changed = replace(graph, features=features, **_redrawn(graph, index))
-        moved += not np.array_equal(*(_logits(one, name, index)[-ISOLATED:] for one in (graph, changed)))
+        changed = _with_lists(replace(graph, features=features), index)
+        before, after = (_logits(one, name, index)[-ISOLATED:] for one in (graph, changed))
+        moved += not np.array_equal(before, after)
     return AuditResult(
         audit="self-terms", title="self gradients when neighbours change", planted=planted, passed=moved == 0,
         claim="bit-identical parameters", finding=f"{moved} of {trials} runs moved", trials=trials,
@@ -196,7 +197,7 @@ ISOLATED, SELF_ROOTS, HUBS = 4, 12, 8
 
 
 def _star_forest(index: int) -> Graph:
-    """Roots that list up to three of the hubs each, hubs, and isolated nodes; neither are roots."""
+    """Roots with lists of hubs, the hubs, and isolated nodes; only the first are roots."""
     size = SELF_ROOTS + HUBS + ISOLATED
     generator = numpy_generator("audits", "self terms", index)
     split = np.full(size, NO_SPLIT, dtype=np.uint8)
@@ -212,31 +213,33 @@ def _star_forest(index: int) -> Graph:
         split=split,
         num_classes=3,
     )
-    return replace(graph, **_redrawn(graph, -1 - index))
+    return _with_lists(graph, -1 - index)
 
 
-def _redrawn(graph: Graph, index: int) -> dict[str, np.ndarray]:
-    """Other lists of the roots: each hub is in a root's list with probability 0.3."""
+def _with_lists(graph: Graph, index: int) -> Graph:
+    """Each hub is in a root's list with probability 0.3."""
     held = numpy_generator("audits", "lists", index).random((SELF_ROOTS, HUBS)) < 0.3
     owners, members = np.nonzero(held)
-    lengths = np.bincount(owners, minlength=graph.num_nodes)
-    back = np.lexsort((owners, members))
-    return {
-        "out_ptr": np.concatenate([[0], np.cumsum(lengths)]),
-        "out_idx": (members + SELF_ROOTS).astype(np.int32),
-        "in_ptr": np.concatenate([[0], np.cumsum(np.bincount(members + SELF_ROOTS, minlength=graph.num_nodes))]),
-        "in_idx": owners[back].astype(np.int32),
-    }
+    size, back = graph.num_nodes, np.lexsort((owners, members))
+    return replace(
+        graph,
+        out_ptr=np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))]),
+        out_idx=(members + SELF_ROOTS).astype(np.int32),
+        in_ptr=np.concatenate([[0], np.cumsum(np.bincount(members + SELF_ROOTS, minlength=size))]),
+        in_idx=owners[back].astype(np.int32),
+    )
 
 
 def _logits(graph: Graph, name: str, seed: int) -> np.ndarray:
-    no_neighbours = {"neighbour_clip_ratio": 0.0} if name == "dp-residual" else {}
+    privacy = Privacy(noise_multiplier=5.0, delta=1e-3, max_degree=2, list_cap=3)
+    if name == "dp-residual":
+        privacy = privacy.model_copy(update={"neighbour_clip_ratio": 0.0})
     cell = Cell(
         task=Task(dataset="audit"),
         method=name,
         model=Model(width=4, hops=1),
         training=Training(learning_rate=0.1, sampling_rate=0.5, steps=4),
-        privacy=Privacy(noise_multiplier=5.0, delta=1e-3, max_degree=2, list_cap=3, **no_neighbours),
+        privacy=privacy,
         seeds=(0,),
     )
     job = Job(graph, cell, seed, _calibrated(cell), torch.device("cpu"))

@@ -150,9 +150,7 @@ def one_run_delta(
     return np.minimum(np.nan_to_num(bound, posinf=1.0), 1.0)
 
 
-def one_run_epsilon(
-    correct: int, guesses: int, canaries: int, delta: float, confidence: float = CONFIDENCE
-) -> float:
+def one_run_epsilon(correct: int, guesses: int, canaries: int, delta: float, confidence: float = CONFIDENCE) -> float:
     """Lower bound of epsilon at `delta`: the largest that is refuted."""
 
     def excess(epsilon: float) -> float:

@@ -1,0 +1,130 @@
+"""A10: whole training runs, by the methods as the workflow runs them, with and without one record."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr
+from functools import cache, partial
+
+import numpy as np
+import torch
+from scipy.special import log_softmax
+
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
+from dpgraph.methods.assembly import set_up
+from dpgraph.methods.base import Job
+from dpgraph.methods.registry import method
+from dpgraph.models.inference import FullGraph
+from dpgraph.privacy.auditing import measured_errors, profile_test
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.composition import composed_delta, composed_epsilon
+from dpgraph.privacy.for_cell import calibrate
+from dpgraph.privacy.mechanisms import PoissonTrees, ResidualTrees
+from dpgraph.progress import tracked
+
+FOLLOWERS, BYSTANDERS, CLASSES = 2, 3, 2
+ROOTS = 1 + FOLLOWERS + BYSTANDERS  # the canary is the first
+PROBE = ROOTS  # the last node
+LABEL = 1  # of the canary and of those who list it
+# One strong feature among many: first-layer weights are small enough not to saturate it, and its gradient is nearly
+# orthogonal to those of all other roots. Steps so small that the loss is linear show sums of gradients undistorted.
+FEATURES, STRENGTH, LEARNING_RATE = 400, 20.0, 0.005
+DELTA = 1e-3
+CANARY_BUGS = {"noise left out": 1e-6, "noise over 10": 0.1}
+
+
+def canary(name: str, trials: int, planted: str | None = None) -> AuditResult:
+    """A10: a tiny model trained by the method `name`, `trials` times with a canary and as often without.
+
+    No other root has the canary's strong feature, and the roots that list it have its label. Without it its record, and
+    the pointers to it, are gone (lists are no longer than D, so nothing else moves in), and N stays.
+    The attacker sees how far the loss falls at a node with the canary's features that is no root and in no list.
+    """
+    calibration = _calibrated(name)
+    mechanism = calibration.mechanism
+    if not isinstance(mechanism, PoissonTrees | ResidualTrees):
+        raise invalid("mechanism", mechanism.kind, "poisson-trees or residual-trees")
+    noise = (mechanism.noise_multiplier or 0.0) * (CANARY_BUGS[planted] if planted else 1.0)
+    ran = calibration.model_copy(update={"mechanism": mechanism.with_noise(noise)})
+    scores = np.zeros((2, trials))
+    for trial in tracked(range(trials), f"canary, {name}", trials, "pair"):
+        for side in (0, 1):
+            scores[side, trial] = _gain(name, ran, side == 0, 2 * trial + side)
+    errors = measured_errors(scores[0], scores[1])
+    pair, steps = mechanism.dominating_pair, mechanism.steps or 0
+    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, {steps} steps"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    title = f"canary in runs of {name}"
+    return statistical_result(AUDIT_NAMES[name], title, planted, claim, trials, errors, test, DELTA)
+
+
+AUDIT_NAMES = {"dp-gnn": "canary", "dp-residual": "canary-residual"}
+canary_gnn, canary_residual = (partial(canary, name) for name in AUDIT_NAMES)
+
+
+def _graph(present: bool) -> Graph:
+    followers = np.arange(1, 1 + FOLLOWERS)
+    size = PROBE + 1
+    lengths = np.zeros(size, dtype=np.int64)
+    if present:
+        lengths[followers] = 1
+    features = np.zeros((size, FEATURES), dtype=np.float32)
+    features[[0, PROBE], 0] = STRENGTH
+    features[followers, 2] = 0.1
+    features[1 + FOLLOWERS : ROOTS, 1] = 1.0
+    labels = np.full(size, LABEL)
+    labels[1 + FOLLOWERS : ROOTS] = np.arange(BYSTANDERS) % CLASSES
+    split = np.full(size, TRAIN, dtype=np.uint8)
+    split[PROBE] = NO_SPLIT
+    if not present:
+        split[0], features[0], labels[0] = NO_SPLIT, 0.0, -1
+    back = np.zeros(size + 1, dtype=np.int64)
+    back[1:] = lengths.sum()
+    return Graph(
+        name="canary",
+        out_ptr=np.concatenate([[0], np.cumsum(lengths)]),
+        out_idx=np.zeros(lengths.sum(), dtype=np.int32),
+        in_ptr=back,
+        in_idx=followers[: lengths.sum()].astype(np.int32),
+        features=features,
+        labels=labels,
+        split=split,
+        num_classes=CLASSES,
+    )
+
+
+def _cell(name: str, learning_rate: float) -> Cell:
+    return Cell(
+        task=Task(dataset="canary"),
+        method=name,
+        model=Model(width=3, hops=1),
+        training=Training(optimizer="sgd", learning_rate=learning_rate, sampling_rate=0.7, steps=3),
+        privacy=Privacy(epsilon=2.0, delta=DELTA, max_degree=FOLLOWERS, list_cap=1),
+        seeds=(0,),
+    )
+
+
+@cache
+def _calibrated(name: str) -> Calibration:
+    return calibrate(_cell(name, LEARNING_RATE), ROOTS)
+
+
+@cache
+def _sides(name: str) -> dict[bool, tuple[Graph, Cell]]:
+    """N is public, but the trainer divides by q times the roots it finds: the learning rate makes up for that."""
+    shares = {True: 1.0, False: (ROOTS - 1) / ROOTS}
+    return {present: (_graph(present), _cell(name, LEARNING_RATE * share)) for present, share in shares.items()}
+
+
+def _gain(name: str, calibration: Calibration, present: bool, seed: int) -> float:
+    """By how much training lowers the probe's loss; the initial parameters are public."""
+    graph, cell = _sides(name)[present]
+    job = Job(graph, cell, seed, calibration, torch.device("cpu"))
+    bench = set_up(job)
+    before = FullGraph(graph).logits(bench.network, bench.features).numpy()
+    with redirect_stderr(io.StringIO()):  # no bar for each run
+        after = method(name).run(job, lambda done, logits: {}).logits
+    return float(np.diff(log_softmax(np.stack([before, after])[:, PROBE].astype(float), axis=1)[:, LABEL])[0])
