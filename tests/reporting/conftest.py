@@ -156,3 +156,141 @@ papers:
       fig2:
         - {methods: [gcn-1, mlp, dp-gcn-1, dp-gcn-1-published, dp-mlp], tasks: [arxiv, reddit], epsilons: [2, 6, 12]}
 """
+
+
+@pytest.fixture(scope="session")
+def views_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Sweeps, curves along training and classes, on the paper's names, with artefacts and claims of its own."""
+    folder = tmp_path_factory.mktemp("views")
+    for name in ("suites", "experiments"):
+        (folder / name).mkdir()
+    (folder / "suites" / "views.yaml").write_text(VIEWS_SUITE, encoding="utf-8")
+    (folder / "experiments" / "daigavane.yaml").write_text(VIEWS_EXPERIMENT, encoding="utf-8")
+    return load_plan(Config(suite="views"), folder)
+
+
+VIEWS_EXPERIMENT = """
+paper: daigavane
+title: Node-Level Differentially Private Graph Neural Networks
+citation: Daigavane et al.
+published: daigavane2022-node-level-dp-gnn
+defaults: {model: {architecture: gcn, hops: 1}}
+methods:
+  gcn: &gcn
+    label: GCN
+    method: gnn
+    set: {model: {hops: 1}}
+    published: &of_gcn {table1: {model: GCN}, table3: {model: GCN}, table5: {model: GCN}, table6: {model: GCN}}
+  gin:
+    label: GIN
+    method: gnn
+    set: {model: {architecture: gin}}
+    published: {table3: {model: GIN}}
+  dp-gcn-published:
+    label: DP-GCN, paper's mechanism
+    method: dp-gnn
+    set: {privacy: {variant: published}}
+    published: &of_dp
+      table1: {model: DP-GCN, optimizer: Adam}
+      table3: {model: DP-GCN}
+      table5: {model: DP-GCN, other_params: layers=1}
+      table6: {model: DP-GCN}
+  dp-gcn:
+    label: DP-GCN, rigorous
+    method: dp-gnn
+    set: {privacy: {variant: rigorous}}
+    published: *of_dp
+  dp-residual:
+    label: DP-GCN, residual clipping
+    method: dp-residual
+    set: {privacy: {variant: rigorous}}
+  mlp:
+    label: MLP
+    method: mlp
+    set: {model: {architecture: mlp, hops: 0}}
+    published: {table1: {model: MLP}}
+artefacts:
+  table3: {kind: table, view: accuracy, title: Architectures, methods: [gcn, gin, dp-gcn, mlp]}
+  table5:
+    kind: table
+    view: sweep
+    title: By batch size
+    sweep: {label: Batch size m, published_key: batch_size}
+    methods: [gcn, dp-gcn-published, dp-gcn]
+  table6:
+    kind: table
+    view: sweep
+    title: By degree
+    sweep: {label: K, published_key: K}
+    methods: [gcn, dp-gcn]
+  batches:
+    kind: figure
+    view: sweep
+    title: By batch size
+    sweep: {label: Batch size m, published_key: batch_size}
+    published_table: table5
+    methods: [gcn, dp-gcn-published, dp-gcn]
+  fig2:
+    kind: figure
+    view: privacy-utility
+    title: Two axes
+    methods: [gcn, dp-gcn-published, dp-gcn, dp-residual, mlp]
+  residual: {kind: figure, view: privacy-utility, title: One axis, methods: [gcn, dp-residual]}
+  fig3b:
+    kind: figure
+    view: privacy-utility
+    title: Along training
+    sweep: {label: K, published_key: K}
+    published_table: table6
+    along_training: true
+    methods: [dp-gcn-published, dp-gcn]
+  fig4: {kind: figure, view: class-wise, title: Classes, methods: [gcn, dp-gcn-published, dp-gcn, mlp]}
+  classes: {kind: table, view: class-wise, title: Classes, methods: [gcn, dp-gcn]}
+"""
+VIEWS_SUITE = """
+name: views
+title: Views
+note: For tests.
+seeds: 4
+tasks:
+  arxiv:
+    label: ogbn-arxiv
+    task: {dataset: ogbn-arxiv}
+    published: ogbn-arxiv
+  other:
+    label: Another graph
+    task: {dataset: cora}
+papers:
+  daigavane:
+    rules:
+      - set: {training: {learning_rate: 0.01, batch_size: 1000, steps: 100, evaluations: 4}}
+    artefacts:
+      table3:
+        - {tasks: [arxiv, other], epsilons: [12]}
+      table5: &batches
+        - tasks: [arxiv, other]
+          epsilons: [12]
+          values:
+            "2500": {training: {batch_size: 2500}}
+            "10000": {training: {batch_size: 10000}}
+            full: {training: {batch_size: 90941}}
+      batches: *batches
+      table6:
+        - methods: [gcn]
+          tasks: [arxiv]
+          values: {"3": {training: {max_degree: 3}}, "10": {training: {max_degree: 10}}}
+        - methods: [dp-gcn]
+          tasks: [arxiv]
+          epsilons: [12]
+          values: &degrees {"3": {privacy: {max_degree: 3}}, "10": {privacy: {max_degree: 10}}}
+      fig2:
+        - {tasks: [arxiv], epsilons: [2, 12]}
+      residual:
+        - {tasks: [arxiv], epsilons: [2, 12]}
+      fig3b:
+        - {tasks: [arxiv], epsilons: [12], values: *degrees}
+      fig4:
+        - {tasks: [arxiv, other], epsilons: [6, 12]}
+      classes:
+        - {tasks: [arxiv], epsilons: [12]}
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from dpgraph.errors import invalid
@@ -18,12 +19,12 @@ def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
 
 
 def heading(plan: Plan, artefact_id: str) -> str:
-    """E.g. `Table 1 of daigavane: Test accuracy in the transductive setting`."""
+    """E.g. `Table 1 of daigavane: Test accuracy`; an artefact of ours has its own name, `ablation (daigavane): ...`."""
     paper, name = artefact_id.split("/")
-    number = name.removeprefix("table")
-    place = f"Table {number}" if number != name else name
+    place = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "Table ", "fig": "Figure "}[kind[0]], name)
+    where = f"{place} of {paper}" if place != name else f"{name} ({paper})"
     mark = " (demonstration)" if plan.suite.demonstration else ""
-    return f"{place} of {paper}: {plan.artefacts[artefact_id].title}{mark}"
+    return f"{where}: {plan.artefacts[artefact_id].title}{mark}"
 
 
 def counterparts(entries: Iterable[Entry]) -> dict[str, str]:

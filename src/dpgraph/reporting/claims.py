@@ -112,17 +112,16 @@ def _run(
     if results is None:
         return "no results yet"
     first, second = artefacts[0], artefacts[-1]
-    found, others = plan.tasks_of(first), plan.tasks_of(second)
-    tasks = {
-        task_id: task
-        for task_id, (task, _) in found.items()
-        if task_id in others and (test.tasks is None or task.published in test.tasks)
-    }
+    found = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
+    if test.tasks is not None:
+        found = {task_id: task for task_id, task in found.items() if task.published in test.tasks}
+        if not found:
+            return f"data set {', '.join(test.tasks)} is not in this suite"
+    tasks = {task_id: task for task_id, task in found.items() if _has_all(plan, paper, test, task_id)}
     if not tasks:
-        if test.tasks is None:
-            return f"{first} and {second} have no data set in common in this suite"
-        return f"data set {', '.join(test.tasks)} is not in this suite"
-    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first))
+        names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
+        return f"no data set of this suite has all of {', '.join(names)}"
+    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*found.values()])
     by_class = []
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
@@ -136,6 +135,12 @@ def _run(
     return ""
 
 
+def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
+    """Whether the suite has every method of the test on this task."""
+    places = {(entry.artefact, entry.method_id) for entry in plan.entries if entry.task_id == task_id}
+    return all((f"{paper}/{name}", method) in places for name, methods in uses(test) for method in methods)
+
+
 def _known(plan: Plan, artefact: str, task_id: str, results: Results) -> Known:
     metric = plan.artefacts[artefact].metric
     entries = (entry for entry in plan.entries_of(artefact) if entry.task_id == task_id)
@@ -147,11 +152,13 @@ class Scope:
     """Which data sets a verdict speaks about, and which of the paper's it does not."""
 
     shown: dict[str, SuiteTask] = field(default_factory=dict)
-    wanted: dict[str, None] = field(default_factory=dict)
+    wanted: dict[str, None] = field(default_factory=dict)  # the paper's names
+    others: dict[str, SuiteTask] = field(default_factory=dict)  # of the artefact
 
-    def add(self, tasks: Iterable[SuiteTask], wanted: Iterable[str]) -> None:
+    def add(self, tasks: Iterable[SuiteTask], wanted: Iterable[str], others: Iterable[SuiteTask]) -> None:
         self.shown |= {task.label: task for task in tasks}
         self.wanted |= dict.fromkeys(wanted)
+        self.others |= {task.label: task for task in others}
 
     def text(self, demonstration: bool) -> str:
         tasks = self.shown.values()
@@ -162,9 +169,10 @@ class Scope:
             parts.append(f"{ELSEWHERE}: {' / '.join(foreign)}")
         if own:
             parts.append(f"on the paper's data sets {', '.join(own)}")
-            left = [name for name in self.wanted if name not in own]
-            if left:
-                parts.append(f"not tested on {', '.join(left)}")
+        left = [name for name in self.wanted if own and name not in own]
+        left += [label for label, task in self.others.items() if label not in self.shown and task.published not in left]
+        if left:
+            parts.append(f"not tested on {', '.join(left)}")
         return "; ".join(parts)
 
 
@@ -177,6 +185,7 @@ def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:
         return ()
 
 
+SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
 HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
 
 
@@ -193,7 +202,8 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     note = (
         "Welch’s t on the seeds’ values, one-sided at 5 %. Reproduced: every comparison holds. Contradicted: one is "
         "refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from both "
-        "sides. Where a best or an extreme value is picked, the picking is corrected for."
+        "sides. The weakest comparison stands first. Where a best or an extreme value is picked, the picking is paid "
+        "for."
     )
     return page(
         plan.suite,
@@ -210,7 +220,11 @@ def _html_row(row: dict) -> str:
     scope = f'<span class="scope">{html_text(row["scope"])}</span>' if row["scope"] else ""
     kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
-    evidence = "".join(f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part)
+    parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]
+    evidence = "".join(parts)
+    if len(parts) > SHOWN + 1:
+        more = f"<details><summary>{len(parts) - SHOWN} more</summary>{''.join(parts[SHOWN:])}</details>"
+        evidence = "".join(parts[:SHOWN]) + more
     return (
         f'<tr>{"".join(texts)}<td><span class="verdict {kind}">{html_text(shown)}</span>{scope}</td>'
         f'<td class="evidence">{evidence}</td><td>{row["n"] or ""}</td></tr>'

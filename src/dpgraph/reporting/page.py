@@ -22,6 +22,8 @@ tr.block th { padding-top: 1rem; border-bottom: 1px solid #999; }
 td.quiet { color: #6b6b6b; }
 sup { line-height: 0; }
 td.code { white-space: nowrap; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; }
+td.reason { color: #555; padding-left: 2rem; font-size: .85rem; }
+summary { cursor: pointer; }
 .notes { font-size: .85rem; color: #444; margin-top: 1rem; }
 .notes p { margin: .25rem 0; }
 .verdict { font-weight: 600; white-space: nowrap; }

@@ -79,7 +79,7 @@ def method_labels(points: pd.DataFrame, width: int = drawing.LABEL_WIDTH) -> dic
         good = rows[rows["status"] == "ok"]
         if rows["variant"].iloc[0] != "none" and not good.empty:
             lacking = [mode for mode in MODES if good[f"eps_{mode}"].isna().all()]
-            text += "".join(f"; {mode} ε:\xa0none" for mode in lacking)
+            text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
         labels[str(method)] = drawing.label(text, width)
     return labels
 

@@ -57,7 +57,7 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
     }
 
 
-COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device", "Reason")
+COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device")
 
 
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
@@ -101,5 +101,6 @@ def _html_row(row: dict) -> str:
     ]
     cells = [f'<td class="code">{html_text(row["cell"])}</td>', f"<td>{html_text(row['status'])}</td>"]
     cells += [f'<td class="number">{number}</td>' for number in numbers]
-    cells += [f"<td>{html_text(row['device'] or DASH)}</td>", f"<td>{html_text(row['reason'])}</td>"]
-    return f"<tr>{''.join(cells)}</tr>"
+    cells.append(f"<td>{html_text(row['device'] or DASH)}</td>")
+    reason = f'<tr><td class="reason" colspan="{len(COLUMNS)}">{html_text(row["reason"])}</td></tr>'
+    return f"<tr>{''.join(cells)}</tr>{reason if row['reason'] else ''}"

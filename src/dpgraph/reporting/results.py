@@ -101,6 +101,11 @@ class Results:
     def _cells(self) -> set[tuple[str, str]]:
         return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
 
+    @cached_property
+    def _outcomes(self) -> dict[tuple[str, str, str], Outcome]:
+        """What was asked for: claims ask for the same outcome many times."""
+        return {}
+
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
         """Rows of the entry's cell with a value of the metric: of all seeds, steps and classes."""
         return self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
@@ -111,8 +116,11 @@ class Results:
 
     def outcome(self, entry: Entry, metric: str) -> Outcome:
         """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
-        good = self.good(entry, metric)
-        return self._outcome(entry, metric, good[good["final"].astype(bool)])
+        place = (entry.paper, entry.cell.slug, metric)
+        if place not in self._outcomes:
+            good = self.good(entry, metric)
+            self._outcomes[place] = self._outcome(entry, metric, good[good["final"].astype(bool)])
+        return self._outcomes[place]
 
     def along_training(self, entry: Entry, metric: str) -> list[tuple[int, Outcome]]:
         """(step, outcome) at every evaluation, ascending, each with the epsilons of its step; empty without values."""

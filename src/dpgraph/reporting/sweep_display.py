@@ -20,30 +20,26 @@ from dpgraph.reporting.display import (
     with_delta,
 )
 
-GAP = "Gap: "
-
 
 def sweep_display(title: str, table: pd.DataFrame, metric: str, parameter: str) -> Table:
-    """From `sweep_table`: columns are methods and the gaps of the private ones, `parameter` heads the values."""
+    """From `sweep_table`: columns are methods, `parameter` heads the values."""
     notes = Footnotes()
     methods = dict(zip(table["method"], table["label"]))
-    gaps = list(dict.fromkeys(table.loc[table["gap_reference"] != "", "method"]))
     blocks = [
-        _block(part, target, list(methods), gaps, notes)
+        _block(part, target, list(methods), notes)
         for _, part in table.groupby("task", sort=False)
         for target in (sorted(part["epsilon_target"].dropna().unique()) or [math.nan])
     ]
-    columns = [parameter, "", *methods.values(), *(f"{GAP}{methods[method]}" for method in gaps)]
     remarks = [
-        f"Ours: {metric}, mean ± sample standard deviation over the seeds (their number). Gap: without privacy minus "
-        "private, at the same value. Ours − paper’s: in points.",
+        f"Ours: {metric}, mean ± sample standard deviation over the seeds (how many). Gap: accuracy without privacy "
+        "minus private, at the same value, ± its standard error. In brackets: ours minus the paper’s, in points.",
         EPSILON_REMARK,
         *adjacency_remarks(table),
     ]
-    return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
+    return Table(title, [parameter, "", *methods.values()], blocks, notes.texts, remarks, text_columns=2)
 
 
-def _block(part: pd.DataFrame, target: float, methods: list[str], gaps: list[str], notes: Footnotes) -> Block:
+def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnotes) -> Block:
     part = part[part["epsilon_target"].isna() | (part["epsilon_target"] == target)]
     label = str(part["task_label"].iloc[0])
     title = label if math.isnan(target) else f"{label}, target ε = {formats.significant(target)}"
@@ -51,18 +47,14 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], gaps: list[str
     for value, at in part.groupby("value", sort=False):
         found = {row["method"]: row for row in at.to_dict("records")}
         line = [found.get(method) for method in methods]
-        gap = [found.get(method) for method in gaps]
-        ours = [_ours(row, notes) for row in line]
-        rows.append([Text(str(value)), Text("ours"), *ours, *(_gap(row) for row in gap)])
-        both = [_epsilons(row, notes) for row in line]
-        rows.append([Text(""), Text("ε published / rigorous"), *both, *[Text("")] * len(gap)])
+        rows.append([Text(str(value)), Text("ours"), *(_ours(row, notes) for row in line)])
+        rows.append([Text(""), Text("ε published / rigorous"), *(_epsilons(row, notes) for row in line)])
         if any(row and row["published_text"] for row in line):
-            printed = [Text(row["published_text"] or DASH if row else DASH) for row in line]
-            printed_gap = [_number(row, "gap_published", 3) for row in gap]
-            rows.append([Text(""), Text("paper’s"), *printed, *printed_gap])
-            less = [Text(formats.difference(row["difference"]) if row else DASH) for row in line]
-            less_gap = [Text(formats.difference(row["gap_difference"]) if row else DASH) for row in gap]
-            rows.append([Text(""), Text("ours − paper’s"), *less, *less_gap])
+            rows.append([Text(""), Text("paper’s"), *map(_printed, line)])
+        if any(row and not math.isnan(row["gap"]) for row in line):
+            rows.append([Text(""), Text("gap"), *map(_gap, line)])
+        if any(row and not math.isnan(row["gap_published"]) for row in line):
+            rows.append([Text(""), Text("paper’s gap"), *map(_printed_gap, line)])
     return Block(with_delta(title, part), rows)
 
 
@@ -85,12 +77,23 @@ def _epsilons(row: dict | None, notes: Footnotes) -> Text:
     return Text(" / ".join(cell.value for cell in both), tuple(note for cell in both for note in cell.notes))
 
 
+def _printed(row: dict | None) -> Text:
+    if row is None or not row["published_text"]:
+        return Text(DASH)
+    return Text(row["published_text"] + _bracket(row["difference"]))
+
+
 def _gap(row: dict | None) -> Text:
     if row is None or math.isnan(row["gap"]):
         return Text(DASH)
-    error = "" if math.isnan(row["gap_error"]) else f" ± {row['gap_error']:.2f}"
-    return Text(f"{row['gap']:.2f}{error}".replace("-", "−"))
+    return Text(formats.mean_std(row["gap"], row["gap_error"]).replace("-", "−"))
 
 
-def _number(row: dict | None, name: str, decimals: int) -> Text:
-    return Text(DASH if row is None or math.isnan(row[name]) else f"{row[name]:.{decimals}f}")
+def _printed_gap(row: dict | None) -> Text:
+    if row is None or math.isnan(row["gap_published"]):
+        return Text(DASH)
+    return Text(f"{row['gap_published']:.3f}" + _bracket(row["gap_difference"]))
+
+
+def _bracket(value: float) -> str:
+    return "" if math.isnan(value) else f" ({formats.difference(value)})"

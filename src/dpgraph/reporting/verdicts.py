@@ -82,11 +82,12 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
 
     *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
-    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*.
+    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*. The evidence begins with
+    the weakest comparison.
     """
-    found = comparisons.found
+    found = sorted(comparisons.found, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
     evidence = [comparison.sentence for comparison in found]
-    evidence += [f"not compared: {text}" for text in comparisons.missing]
+    evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
     if comparisons.budgets:
         evidence.append(f"ε: {'; '.join(comparisons.budgets)}")
     text = ". ".join(evidence)

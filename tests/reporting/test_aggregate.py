@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.files import write_text
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, frame
+from dpgraph.reporting.results import Results
+
+REASON = "Lemma 2 is false"
+
+
+def guarantee(mode, epsilon, reason=None):
+    place = {"accountant": "a", "adjacency": "node-null", "sampling": "s"}
+    return Guarantee(mode=mode, epsilon=epsilon, reason=reason, delta=1e-5, **place).model_dump(mode="json")
+
+
+def statement(published, rigorous, reason=None):
+    return {
+        "noise_std_over_clip": 2.0,
+        "steps": 100,
+        "published": guarantee("published", published),
+        "rigorous": guarantee("rigorous", rigorous, reason),
+    }
+
+
+def seed(number, steps=(25, 50, 100)):
+    metrics = [
+        Metric(step=step, final=step == steps[-1], metric=name, value=step / 1000)
+        for step in steps
+        for name in ("accuracy/test", "accuracy/val")
+    ]
+    classes = [Metric(step=steps[-1], final=True, metric="class_accuracy/test", class_id=i, value=0.5) for i in (0, 2)]
+    return SeedRecord(seed=number, status="ok", metrics=(*metrics, *classes), seconds=1.0, device="cpu")
+
+
+@pytest.fixture
+def cells(views_plan):
+    """(paper's mechanism, rigorous, without privacy) of one task."""
+    found = {entry.method_id: entry.cell for entry in views_plan.entries_of("daigavane/fig2")}
+    return found["dp-gcn-published"], found["dp-gcn"], found["gcn"]
+
+
+def table(record):
+    return frame(("daigavane", block) for block in blocks(record))
+
+
+def test_epsilons_are_those_of_the_step(cells):
+    budgets = (
+        Budget(step=25, eps_published=3.0, eps_rigorous=1.0),
+        Budget(step=50, eps_published=5.0, eps_rigorous=2.0),
+    )
+    record = CellRecord(
+        cell=cells[1], status="ok", statement=statement(9.0, 4.0), budgets=budgets, seeds=(seed(0), seed(1))
+    )
+    found = table(record)
+    assert len(found) == 2 * 8
+    by_step = found.groupby("step")[["eps_published", "eps_rigorous"]].agg(["min", "max"])
+    assert by_step.loc[25].tolist() == [3.0, 3.0, 1.0, 1.0]
+    assert by_step.loc[50].tolist() == [5.0, 5.0, 2.0, 2.0]
+    assert by_step.loc[100].tolist() == [9.0, 9.0, 4.0, 4.0]
+    assert found.loc[found["class_id"] >= 0, "eps_rigorous"].eq(4.0).all()
+    assert (found["eps_rigorous_reason"] == "").all()
+
+
+def test_nothing_guaranteed_at_any_step_has_the_statements_reason(cells):
+    budgets = (Budget(step=25, eps_published=3.0, eps_rigorous=None),)
+    record = CellRecord(
+        cell=cells[0], status="ok", statement=statement(9.0, None, REASON), budgets=budgets, seeds=(seed(0, (25, 100)),)
+    )
+    found = table(record)
+    assert found["eps_rigorous"].isna().all()
+    assert set(found["eps_rigorous_reason"]) == {REASON}
+    assert set(found["eps_published_reason"]) == {""}
+
+
+def test_a_step_without_a_budget_never_borrows_the_last_ones(cells):
+    record = CellRecord(cell=cells[1], status="ok", statement=statement(9.0, 4.0), seeds=(seed(0),))
+    early = table(record).query("step == 25")
+    assert early[["eps_published", "eps_rigorous"]].isna().all(axis=None)
+    assert set(early["eps_rigorous_reason"]) == {NO_BUDGET}
+
+
+def test_without_privacy_every_step_is_infinite(cells):
+    record = CellRecord(cell=cells[2], status="ok", statement=statement(math.inf, math.inf), seeds=(seed(0),))
+    assert table(record)["eps_rigorous"].map(math.isinf).all()
+
+
+def test_failures_have_one_row_each(cells):
+    nothing = CellRecord(cell=cells[0], status="not run", reason="data not available")
+    (row,) = table(nothing).to_dict("records")
+    assert (row["seed"], row["status"], row["reason"], row["metric"]) == (-1, "not run", "data not available", "")
+    bad = SeedRecord(seed=3, status="failed", reason="diverged", seconds=2.0)
+    half = CellRecord(cell=cells[0], status="ok", statement=statement(9.0, None, REASON), seeds=(seed(0), bad))
+    last = table(half).iloc[-1]
+    assert (last["seed"], last["status"], last["reason"], last["seconds"]) == (3, "failed", "diverged", 2.0)
+    assert math.isnan(last["value"])
+
+
+def test_columns_and_types_without_rows_and_with():
+    assert dict(frame([]).dtypes.astype(str)) == COLUMNS
+
+
+def test_written_and_read_as_results(views_plan, tmp_path):
+    """Every cell once, found again by entry and step."""
+    config = Config(suite="views", results=str(tmp_path / "results"))
+    plan = views_plan.__class__(config, views_plan.suite, views_plan.experiments, views_plan.entries)
+    for cell in plan.cells.values():
+        private = cell.privacy is not None
+        told = statement(9.0, 4.0) if private else statement(math.inf, math.inf)
+        budgets = tuple(Budget(step=step, eps_published=step / 10, eps_rigorous=step / 20) for step in (25, 50))
+        record = CellRecord(
+            cell=cell, status="ok", statement=told, budgets=budgets if private else (), seeds=(seed(0),)
+        )
+        write_text(Paths(config).result(cell), record.model_dump_json())
+    path = tmp_path / "results.parquet"
+    aggregate(plan, path)
+    results = Results(pd.read_parquet(path))
+    entry = next(entry for entry in plan.entries_of("daigavane/fig3b") if entry.method_id == "dp-gcn")
+    reached = results.along_training(entry, "accuracy/test")
+    assert [(step, outcome.eps_published, outcome.eps_rigorous) for step, outcome in reached] == [
+        (25, 2.5, 1.25),
+        (50, 5.0, 2.5),
+        (100, 9.0, 4.0),
+    ]
+    assert [outcome.values.tolist() for _, outcome in reached] == [[0.025], [0.05], [0.1]]
+    assert results.by_class(entry).columns.tolist() == [0, 2]
