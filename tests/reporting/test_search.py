@@ -322,7 +322,7 @@ def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch
         asked.append((run.steps, run.noise_multiplier, distribution, mean, delta))
         return 11.0
 
-    monkeypatch.setattr(tuning, "paid_epsilon", paid, raising=False)
+    monkeypatch.setattr(tuning, "paid_epsilon", paid)
     entries = [
         replace(entry, cell=entry.cell.model_copy(update={"seeds": (3 * n, 3 * n + 1, 3 * n + 2)}))
         for n, entry in enumerate(trials("dp-gcn", "cut"))
@@ -331,11 +331,20 @@ def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch
     assert asked == [(30, 8.0, "geometric", 5, 1e-4)]
 
 
+@pytest.mark.parametrize("distribution", ["geometric", "poisson"])
+def test_selecting_costs_more_than_a_run_and_less_than_all_of_them(trials: Callable, distribution: str) -> None:
+    search = PAID_SEARCH.model_copy(update={"distribution": distribution})
+    cost = tuning_cost(search, independent(trials("dp-gcn", "cut")), mechanism())
+    run = PoissonTrees.model_validate(mechanism())
+    assert cost.reason == ""
+    assert 1.3 * run.rigorous().epsilon < cost.epsilon < 5 * run.rigorous().epsilon
+
+
 def test_a_refusal_of_the_accountant_is_the_reason(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> float:
         raise UserError("kind=residual-trees: expected poisson-trees")
 
-    monkeypatch.setattr(tuning, "paid_epsilon", refuse, raising=False)
+    monkeypatch.setattr(tuning, "paid_epsilon", refuse)
     cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), mechanism())
     assert cost.reason == "tuning not accounted: kind=residual-trees: expected poisson-trees"
 
