@@ -1,11 +1,11 @@
-# Throughput of the private step against the non-private one, in one process. Never part of a test.
+# Cost and memory of the private steps of every architecture against the step without privacy. Never part of a test.
 
 
 rule bench:
     input:
         sources("train"),
     output:
-        SUITE / "bench/step.json",
+        SUITE / "bench/steps.csv",
     log:
         f"logs/{CONFIG.suite}/bench.log",
     conda:
@@ -14,6 +14,6 @@ rule bench:
     params:
         device=CONFIG.device,
     message:
-        "Benchmark of the training step"
+        "Benchmark of the training steps"
     shell:
         "python -m dpgraph bench --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from dpgraph.models.segments import Segments, blocks, reduce
 
-CHUNK_ENTRIES_CPU = 8192  # entries whose gathered keys stay in a core's cache
-CHUNK_ENTRIES_CUDA = 1 << 20
+CHUNK_ENTRIES_CPU = 2048  # entries whose gathered keys stay in a core's cache
+CHUNK_ENTRIES_CUDA = 1 << 18
 
 Context = torch.autograd.function.FunctionCtx
 
@@ -61,11 +61,17 @@ class _Attend(torch.autograd.Function):
 
 def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -> Tensor:
     """(m, H): dot products per head of left[left_index[e]] and right[right_index[e]], a chunk of entries at a time."""
-    size = CHUNK_ENTRIES_CUDA if left.is_cuda else CHUNK_ENTRIES_CPU
+    size = min(CHUNK_ENTRIES_CUDA if left.is_cuda else CHUNK_ENTRIES_CPU, len(left_index))
     result = left.new_empty(len(left_index), left.shape[1])
-    for start in range(0, len(left_index), size):
-        part = slice(start, start + size)
-        torch.sum(left[left_index[part]].mul_(right[right_index[part]]), 2, out=result[part])
+    # Fresh memory for each chunk would cost more than filling it.
+    one, other = left.new_empty(2, size, left[0].numel())
+    for at_left, at_right, part in zip(
+        left_index.split(size), right_index.split(size), result.split(size), strict=True
+    ):
+        length = len(part)
+        torch.index_select(left.flatten(1), 0, at_left, out=one[:length])
+        torch.index_select(right.flatten(1), 0, at_right, out=other[:length])
+        torch.sum(one[:length].mul_(other[:length]).unflatten(1, left.shape[1:]), 2, out=part)
     return result
 
 
@@ -85,12 +91,9 @@ def _total(values: Tensor, segments: Segments) -> Tensor:
 
 def _softmax(scores: Tensor, segments: Segments) -> Tensor:
     """(m, H) over the entries of each segment."""
-    owners = segments.owners
-    index = owners.unsqueeze(1).expand_as(scores)
-    top = scores.new_empty(segments.num_segments, scores.shape[1])
-    top.scatter_reduce_(0, index, scores, "amax", include_self=False)
-    grown = (scores - top[owners]).exp_()
-    return grown.div_(_total(grown, segments)[owners])
+    top = torch.segment_reduce(scores, "max", lengths=segments.ptr.diff().long(), unsafe=True)
+    grown = (scores - top[segments.owners]).exp_()
+    return grown.div_(_total(grown, segments)[segments.owners])
 
 
 class _AttendStates(torch.autograd.Function):
