@@ -59,7 +59,8 @@ def test_equal_frequencies_keep_the_order_of_ids(views_plan, results):
 
 
 def test_fairness_by_hand(views_plan, results):
-    table = fairness_table(views_plan, FIG, results, COUNTS).set_index(["task", "method", "epsilon_target"]).sort_index()
+    places = ["task", "method", "epsilon_target"]
+    table = fairness_table(views_plan, FIG, results, COUNTS).set_index(places).sort_index()
     row = table.loc["arxiv", "dp-gcn", 12.0]
     assert row["worst_class_mean"] == pytest.approx(11.5)
     assert row["best_minus_worst_mean"] == pytest.approx(78.0)
