@@ -49,7 +49,7 @@ class Search(Frozen):
         default="fixed",
         description="Of the number of random trials; geometric and poisson have a theorem that pays for the selection",
     )
-    metric: str = "accuracy/validation"
+    metric: str = "accuracy/val"
 
     @model_validator(mode="after")
     def _trials(self) -> Search:
@@ -263,12 +263,12 @@ class Experiment(Frozen):
                 if method not in self.methods:
                     raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
         for name, claim in self.claims.items():
-            for artefact, methods in (use for part in claim.parts for use in uses(part)):
-                if artefact not in self.artefacts:
-                    raise ValueError(f"claims.{name}.test.artefact={artefact}: expected an artefact of this file")
+            for used, methods in (use for part in claim.parts for use in uses(part)):
+                if used not in self.artefacts:
+                    raise ValueError(f"claims.{name}.test.artefact={used}: expected an artefact of this file")
                 for method in methods:
-                    if method not in self.artefacts[artefact].methods:
-                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {artefact}")
+                    if method not in self.artefacts[used].methods:
+                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {used}")
             for part in claim.parts:
                 self._view_of(name, part)
         return self

@@ -51,8 +51,14 @@ class Plan:
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """By slug, each once, in the order of first use."""
-        return {entry.cell.slug: entry.cell for entry in self.entries}
+        """By slug, each once, in the order of first use, with the seeds of all its entries."""
+        found: dict[str, Cell] = {}
+        for entry in self.entries:
+            known = found.setdefault(entry.cell.slug, entry.cell)
+            if not set(entry.cell.seeds) <= set(known.seeds):
+                seeds = tuple(sorted({*known.seeds, *entry.cell.seeds}))
+                found[entry.cell.slug] = known.model_copy(update={"seeds": seeds})
+        return found
 
     @cached_property
     def artefacts(self) -> dict[str, Artefact]:
@@ -139,6 +145,8 @@ def _entries(plan: Plan, artefact: str) -> list[Entry]:
     methods = described.methods
     places: dict[tuple[int, float, str, str | None], Entry] = {}
     tried = trials(artefact, described.search) if described.search is not None else None
+    # the theorem that pays for a selection is about independent runs: trials then get seeds of their own
+    independent = described.search is not None and described.search.distribution != "fixed"
     for grid in plan.suite.papers[paper].artefacts[name]:
         for pattern in grid.methods:
             if methods and not any(fnmatchcase(method, pattern) for method in methods):
@@ -153,8 +161,9 @@ def _entries(plan: Plan, artefact: str) -> list[Entry]:
             if not any(fnmatchcase(method, pattern) for pattern in grid.methods):
                 continue
             for task in grid.tasks:
-                for value, settings in values:
-                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings):
+                for position, (value, settings) in enumerate(values):
+                    stream = position if independent else 0
+                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream):
                         places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
     order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
     # sorted() is stable: values keep the order in which the suite names them
@@ -198,6 +207,7 @@ def _crossed(
     epsilons: tuple[float, ...],
     value: str | None,
     settings: Mapping[str, Any],
+    stream: int,
 ) -> list[Entry]:
     """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
     paper = artefact.split("/")[0]
@@ -217,7 +227,8 @@ def _crossed(
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
-    seeds = tuple(range(plan.config.seeds or plan.suite.seeds))
+    count = plan.config.seeds or plan.suite.seeds
+    seeds = tuple(range(stream * count, (stream + 1) * count))
     base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
     entries = []
     for epsilon in epsilons if private and epsilons else (None,):

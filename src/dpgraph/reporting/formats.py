@@ -144,8 +144,8 @@ def count(value: float) -> str:
 
 def metric(name: str) -> str:
     """
-    >>> metric("accuracy/test"), metric("macro_f1/test")
-    ('test accuracy (%)', 'test macro F1 (%)')
+    >>> metric("accuracy/val"), metric("macro_f1/test")
+    ('validation accuracy (%)', 'test macro F1 (%)')
     """
     quantity, _, part = name.partition("/")
-    return f"{part} {quantity.replace('_', ' ').replace('f1', 'F1')} (%)"
+    return f"{'validation' if part == 'val' else part} {quantity.replace('_', ' ').replace('f1', 'F1')} (%)"

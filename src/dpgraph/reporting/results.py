@@ -102,13 +102,17 @@ class Results:
         return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
 
     @cached_property
-    def _outcomes(self) -> dict[tuple[str, str, str], Outcome]:
+    def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], Outcome]:
         """What was asked for: claims ask for the same outcome many times."""
         return {}
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
-        """Rows of the entry's cell with a value of the metric: of all seeds, steps and classes."""
-        return self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
+        """Rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
+
+        The cell may have more seeds: the trials of a search have their own.
+        """
+        rows = self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
+        return rows[rows["seed"].isin(entry.cell.seeds)]
 
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Rows that say why the cell, or a seed of it, has no values."""
@@ -116,7 +120,7 @@ class Results:
 
     def outcome(self, entry: Entry, metric: str) -> Outcome:
         """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
-        place = (entry.paper, entry.cell.slug, metric)
+        place = (entry.paper, entry.cell.slug, metric, entry.cell.seeds)
         if place not in self._outcomes:
             good = self.good(entry, metric)
             self._outcomes[place] = self._outcome(entry, metric, good[good["final"].astype(bool)])

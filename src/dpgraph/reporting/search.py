@@ -22,11 +22,9 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.aggregate import aggregate, read_record
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import Table
-from dpgraph.reporting.results import MISSING, Outcome, Results, Summary, summarise
+from dpgraph.reporting.results import MISSING, Outcome, Results, Summary
 from dpgraph.reporting.search_display import search_display
 from dpgraph.reporting.tuning_cost import TuningCost, tuning_cost
-
-RECORDED = {"validation": "val"}  # parts of a metric's name as results.parquet spells them
 
 SearchKey = tuple[str, str, float]  # method, task, target epsilon: among the trials of one, one is selected
 
@@ -71,12 +69,12 @@ def search_table(
     metric = plan.artefacts[artefact_id].metric
     rows = []
     for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
-        trials = [_trial(entry, found, search.metric) for entry in entries]
+        trials = [Trial(entry, *_outcome(entry, found, search.metric)) for entry in entries]
         ranked = sorted((t for t in trials if t.complete), key=lambda trial: -trial.validation.mean)
         if ranked:
             mechanism = (mechanisms or {}).get(ranked[0].entry.cell.slug)
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
-            test = _own_seeds(ranked[0].entry, found, metric)[1]
+            test = _outcome(ranked[0].entry, found, metric)[1]
         for rank, trial in enumerate(ranked, 1):
             rows.append(_row(trial, rank, len(trials)) | (_selected(test, cost) if rank == 1 else {}))
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
@@ -158,15 +156,9 @@ def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
     return sorted(entries, key=lambda entry: first[_key(entry)])
 
 
-def _trial(entry: Entry, results: Results | None, metric: str) -> Trial:
-    quantity, _, part = metric.partition("/")
-    return Trial(entry, *_own_seeds(entry, results, f"{quantity}/{RECORDED.get(part, part)}"))
-
-
-def _own_seeds(entry: Entry, results: Results | None, metric: str) -> tuple[Outcome, Summary]:
-    """A cell may have seeds that other artefacts, or other trials with the same settings, asked for."""
+def _outcome(entry: Entry, results: Results | None, metric: str) -> tuple[Outcome, Summary]:
     outcome = MISSING if results is None else results.outcome(entry, metric)
-    return outcome, summarise(outcome.values[outcome.values.index.isin(entry.cell.seeds)].to_numpy())
+    return outcome, outcome.summary()
 
 
 def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
