@@ -14,7 +14,13 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.privacy.calibration import Calibration, calibrated, epsilon_of, solve
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
-from dpgraph.privacy.mechanisms import FixedBatchTrees, NonPrivate, PoissonTrees
+from dpgraph.privacy.mechanisms import (
+    FixedBatchTrees,
+    FixedSizeStableTrees,
+    NonPrivate,
+    PoissonTrees,
+    ResidualTrees,
+)
 
 
 def trees(**changes: Any) -> PoissonTrees:
@@ -167,6 +173,77 @@ def test_published_cells() -> None:
     assert (mlp.groups, mlp.max_degree) == (2, None)
 
 
+def test_fixed_size_cells_with_a_proof() -> None:
+    mechanism = mechanism_for(cell(privacy={"variant": "rigorous-fixed-size", "list_cap": 3}), 140)
+    assert mechanism == FixedSizeStableTrees(
+        num_roots=140, batch_size=14, steps=30, hops=1, max_degree=4, list_cap=3, delta=1 / 1400, noise_multiplier=None
+    )
+    mlp = mechanism_for(cell("dp-mlp", 0, privacy={"variant": "rigorous-fixed-size"}), 140)
+    assert isinstance(mlp, FixedSizeStableTrees)
+    assert (mlp.max_degree, mlp.list_cap, mlp.affected_roots) == (None, None, 1)
+
+
+def test_residual_cells() -> None:
+    mechanism = mechanism_for(cell("dp-residual"), 140)
+    assert mechanism == ResidualTrees(
+        num_roots=140, sampling_rate=0.1, neighbour_rate=0.1, neighbour_clip=0.1, steps=30, hops=1, max_degree=4,
+        list_cap=4, delta=1 / 1400, noise_multiplier=None,
+    )  # fmt: skip
+    chosen = cell("dp-residual", 2, {"neighbour_clip_ratio": 0.02, "neighbour_sampling_rate": 0.5})
+    mechanism = mechanism_for(chosen, 140)
+    assert isinstance(mechanism, ResidualTrees)
+    assert (mechanism.neighbour_clip, mechanism.neighbour_rate, mechanism.sampling_rate) == (0.02, 0.5, 0.1)
+    answer = calibrate(chosen, 140)
+    assert 7.9 < (answer.statement.rigorous.epsilon or 0) <= 8
+
+
+@pytest.mark.parametrize("unknown", ["noise", "steps", "rate"])
+@pytest.mark.parametrize("kind", ["poisson", "residual", "fixed"])
+def test_every_unknown_is_solved_to_the_private_side(kind: str, unknown: Any) -> None:
+    common = {"num_roots": 1000, "delta": 1e-4, "steps": 40, "hops": 1, "max_degree": 2, "list_cap": 2}
+    mechanism: Any = {
+        "poisson": lambda: PoissonTrees(**common, sampling_rate=0.1, noise_multiplier=9.0),
+        "residual": lambda: ResidualTrees(
+            **common, sampling_rate=0.1, neighbour_rate=0.2, neighbour_clip=0.1, noise_multiplier=3.0
+        ),
+        "fixed": lambda: FixedSizeStableTrees(**common, batch_size=100, noise_multiplier=1.5),
+    }[kind]()
+    if kind == "fixed" and unknown == "rate":
+        with pytest.raises(UserError, match=r"^unknown=rate: expected noise or steps with batches of fixed size$"):
+            solve(mechanism, 2.0, "rigorous", unknown)
+        return
+    found: Any = solve(mechanism, 2.0, "rigorous", unknown)
+    assert epsilon_of(found, "rigorous") <= 2.0
+    further = {
+        "noise": lambda: found.with_noise(found.noise_multiplier * (1 - 3e-3)),
+        "steps": lambda: found.with_steps(found.steps + 1),
+        "rate": lambda: found.with_rate(found.sampling_rate * (1 + 3e-3)),
+    }[unknown]()
+    assert epsilon_of(further, "rigorous") > 2.0 * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("target", [0.05, 0.5, 1.0, 1.2])
+def test_targets_below_an_accountants_floor_are_refused_with_the_least_that_it_shows(target: float) -> None:
+    """Orders up to 9.9 show at least 1.18 at delta 1.1e-6 until rounding takes them for 0 at noise beyond use."""
+    mechanism = FixedBatchTrees(
+        num_roots=90941, batch_size=10000, steps=500, hops=1, max_degree=7, groups=3, delta=1 / 909410,
+        noise_multiplier=None,
+    )  # fmt: skip
+    with pytest.raises(
+        UserError, match=rf"^epsilon={target}: expected a target >= 1\.2[0-9]+: below, doubling"
+    ) as caught:
+        solve(mechanism, target, "published")
+    least = float(str(caught.value).split(">= ")[1].split(":")[0])
+    solved = solve(mechanism, least * 1.02, "published")
+    assert epsilon_of(solved, "published") <= least * 1.02
+    assert (solved.noise_std_over_clip or math.inf) < 1000
+
+
+def test_rigorous_accountants_have_no_floor() -> None:
+    small = solve(trees(), 0.02, "rigorous")
+    assert 0.0195 < epsilon_of(small, "rigorous") <= 0.02
+
+
 def test_calibrating_cells() -> None:
     assert mechanism_for(cell("gnn"), 140) == NonPrivate(steps=30)
     assert calibrate(cell("gnn"), 140).statement.rigorous.epsilon == math.inf
@@ -195,6 +272,19 @@ def test_calibrating_cells() -> None:
         (lambda: mechanism_for(cell("gnn").model_copy(update={"method": "dp-gnn"}), 140), "^privacy=None"),
         (lambda: mechanism_for(cell().model_copy(update={"method": "mlp"}), 140), "^privacy=given: expected none"),
         (lambda: mechanism_for(cell(), 0), "^num_train=0"),
+        (lambda: mechanism_for(cell("dp-residual", 0), 140), "^hops=0: expected an integer >= 1 for dp-residual$"),
+        (
+            lambda: mechanism_for(cell("dp-residual", privacy={"variant": "published"}), 140),
+            "^variant=published: expected rigorous for dp-residual$",
+        ),
+        (
+            lambda: mechanism_for(cell(privacy={"neighbour_clip_ratio": 0.2}), 140),
+            "^neighbour_clip_ratio=0.2: expected 0.1: only the method dp-residual has it$",
+        ),
+        (
+            lambda: mechanism_for(cell("dp-mlp", 0, privacy={"neighbour_sampling_rate": 0.2}), 140),
+            "^neighbour_sampling_rate=0.2: expected None: only the method dp-residual has it$",
+        ),
     ],
 )
 def test_cells_without_a_mechanism(make: Any, line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import Any
@@ -10,9 +11,18 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
+from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, NonPrivate, PoissonTrees, mechanism_from
-from dpgraph.privacy.renyi import theorem1_epsilon
+from dpgraph.privacy.mechanisms import (
+    FixedBatchTrees,
+    FixedSizeStableTrees,
+    Mechanism,
+    NonPrivate,
+    PoissonTrees,
+    ResidualTrees,
+    mechanism_from,
+)
+from dpgraph.privacy.renyi import theorem1_epsilon, theorem1_rdp
 
 ARXIV: dict[str, Any] = {"num_roots": 90941, "delta": 1 / 909410}
 
@@ -45,6 +55,34 @@ def fixed_trees(**changes: Any) -> FixedBatchTrees:
         "groups": 3,
     }
     return FixedBatchTrees(**{**settings, **changes})
+
+
+def residual_trees(**changes: Any) -> ResidualTrees:
+    settings = {
+        **ARXIV,
+        "steps": 100,
+        "noise_multiplier": 2.6,
+        "sampling_rate": 0.1,
+        "neighbour_rate": 0.1,
+        "neighbour_clip": 0.1,
+        "hops": 1,
+        "max_degree": 7,
+        "list_cap": 7,
+    }
+    return ResidualTrees(**{**settings, **changes})
+
+
+def fixed_stable(**changes: Any) -> FixedSizeStableTrees:
+    settings = {
+        **ARXIV,
+        "steps": 500,
+        "noise_multiplier": 2.0,
+        "batch_size": 10000,
+        "hops": 1,
+        "max_degree": 7,
+        "list_cap": 7,
+    }
+    return FixedSizeStableTrees(**{**settings, **changes})
 
 
 @pytest.mark.parametrize(
@@ -123,8 +161,12 @@ def test_non_private() -> None:
     assert statement.noise_std_over_clip is None
 
 
-@pytest.mark.parametrize("mechanism", [poisson_trees(), poisson_mlp(), fixed_trees(), NonPrivate(steps=4)])
-def test_json_round_trips(mechanism: PoissonTrees | FixedBatchTrees | NonPrivate) -> None:
+@pytest.mark.parametrize(
+    "mechanism",
+    [poisson_trees(), poisson_mlp(), residual_trees(), fixed_stable(), fixed_trees(), NonPrivate(steps=4)],
+    ids=lambda mechanism: mechanism.kind,
+)
+def test_json_round_trips(mechanism: Mechanism) -> None:
     assert mechanism_from(json.loads(mechanism.model_dump_json())) == mechanism
     statement = mechanism.statement()
     strict = json.dumps(statement.model_dump(mode="json"), allow_nan=False)
@@ -146,6 +188,19 @@ def test_json_round_trips(mechanism: PoissonTrees | FixedBatchTrees | NonPrivate
         (poisson_trees, {"delta": 1 / 90941}, r"^delta=.*: expected a number < 1 / num_roots = 1\.1e-05$"),
         (poisson_trees, {"num_roots": 0}, "^num_roots=0: expected an integer >= 1$"),
         (poisson_mlp, {"max_degree": 3}, "^max_degree=3: expected .* None without$"),
+        (residual_trees, {"sampling_rate": 0.0}, r"^sampling_rate=0\.0: expected a number in \(0, 1\]$"),
+        (residual_trees, {"neighbour_rate": 1.5}, r"^neighbour_rate=1\.5: expected a number in \(0, 1\]$"),
+        (residual_trees, {"neighbour_clip": -0.1}, r"^neighbour_clip=-0\.1: expected a finite number >= 0$"),
+        (residual_trees, {"neighbour_clip": math.nan}, r"^neighbour_clip=nan: expected a finite number >= 0$"),
+        (
+            residual_trees,
+            {"hops": 0, "max_degree": None, "list_cap": None},
+            "^hops=0: expected an integer >= 1$",
+        ),
+        (residual_trees, {"delta": 1e-4}, "^delta=0.0001: expected a number < 1 / num_roots"),
+        (fixed_stable, {"batch_size": 0}, "^batch_size=0: expected an integer from 1 to num_roots = 90941$"),
+        (fixed_stable, {"list_cap": None}, "^list_cap=None: expected an integer >= 1"),
+        (fixed_stable, {"delta": 1e-4}, "^delta=0.0001: expected a number < 1 / num_roots"),
         (fixed_trees, {"batch_size": 90942}, "^batch_size=90942: expected an integer from 1 to num_roots = 90941$"),
         (fixed_trees, {"groups": 0}, "^groups=0: expected"),
         (fixed_trees, {"delta": 0.0}, r"^delta=0.0: expected a number in \(0, 1\)$"),
@@ -187,3 +242,123 @@ def test_theorem_1_is_read_at_the_same_noise() -> None:
     mechanism = poisson_trees(max_degree=3, list_cap=9, noise_multiplier=24.0)
     expected = theorem1_epsilon(90941, 10000, 4, 24.0 / 8, 500, 1 / 909410)
     assert mechanism.published().epsilon == pytest.approx(expected)
+
+
+def test_residual_clipping_states_both_batches_and_has_no_published_epsilon() -> None:
+    """Reference R302: 7.98214 by an independent Fourier accountant."""
+    statement = residual_trees(neighbour_rate=0.1).statement()
+    assert statement.rigorous.epsilon == pytest.approx(7.98214, rel=3e-3)
+    assert statement.rigorous.sampling.startswith("two independent Poisson batches, rates 0.1 (self terms) and 0.1")
+    assert any("own record only" in text for text in statement.rigorous.assumptions)
+    assert any("at most 15 roots" in text for text in statement.rigorous.assumptions)
+    assert (statement.published.epsilon, statement.published.reason) == (None, "no paper has published this mechanism")
+    assert (statement.sampler, statement.batches, statement.noise_std_over_clip) == ("stable", "poisson", 2.6)
+    assert residual_trees().at_step(0).rigorous.epsilon == 0
+    assert residual_trees().at_step(0).published.epsilon is None
+
+
+def test_residual_clipping_without_neighbours_is_dp_mlp_exactly() -> None:
+    nothing = residual_trees(neighbour_clip=0.0)
+    mlp = poisson_mlp(steps=100, noise_multiplier=2.6, sampling_rate=0.1)
+    assert nothing.dominating_pair == mlp.dominating_pair
+    assert nothing.rigorous().epsilon == mlp.rigorous().epsilon
+    assert nothing.statement().sampler == "none"
+
+
+@pytest.mark.parametrize("neighbour_rate", [0.02, 0.1, 0.5])
+def test_neighbours_cost_more_the_more_they_may_add(neighbour_rate: float) -> None:
+    epsilons = [
+        residual_trees(neighbour_clip=clip, neighbour_rate=neighbour_rate).rigorous().epsilon
+        for clip in (0.0, 0.05, 0.2, 1.0)
+    ]
+    assert epsilons == sorted(epsilons)  # type: ignore[type-var]
+    assert len(set(epsilons)) == 4
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_large_neighbour_clip_dwarfs_the_self_term(hops: int) -> None:
+    """C_s -> 0: the double mixture of DP-GNN, with noise in units of C_n."""
+    few = {"hops": hops, "max_degree": 2, "list_cap": 2}
+    residual = residual_trees(neighbour_clip=1e7, noise_multiplier=20e7, **few)
+    gnn = poisson_trees(steps=100, noise_multiplier=20.0, sampling_rate=0.1, **few)
+    assert residual.affected_roots == gnn.affected_roots
+    assert residual.rigorous().epsilon == pytest.approx(gnn.rigorous().epsilon, rel=1e-3)
+
+
+def test_rates_are_scaled_together() -> None:
+    assert poisson_trees().with_rate(0.5).sampling_rate == 0.5
+    faster = residual_trees(neighbour_rate=0.2).with_rate(0.3)
+    assert (faster.sampling_rate, faster.neighbour_rate) == (0.3, pytest.approx(0.6))
+    assert residual_trees(neighbour_rate=0.2).with_rate(0.9).neighbour_rate == 1.0
+    with pytest.raises(UserError, match="fixed size"):
+        fixed_stable().with_rate(0.1)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(16, 43.4), (32, 17.0), (64, 7.23)])
+def test_fixed_size_batches_with_a_proof(noise: float, expected: float) -> None:
+    """R = 15, N = 90941, m = 10000, T = 500, delta = 1/N, noise std / C; real orders are a little lower."""
+    mechanism = fixed_stable(noise_multiplier=noise / 30, delta=1 / 90941 * (1 - 1e-9))
+    assert mechanism.noise_std_over_clip == pytest.approx(noise)
+    assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=3e-3)
+    poisson = poisson_trees(noise_multiplier=float(noise), delta=mechanism.delta)
+    assert poisson.rigorous().epsilon < mechanism.rigorous().epsilon  # type: ignore[operator]
+
+
+def test_all_real_orders_are_at_least_as_good_as_any_list() -> None:
+    mechanism = fixed_stable()
+    wide = tuple(1 + order / 20 for order in range(1, 4000))
+    best = theorem1_epsilon(90941, 10000, 15, 2.0, 500, 1 / 909410, wide)
+    assert mechanism.rigorous().epsilon == pytest.approx(best, rel=1e-4)
+    assert mechanism.rigorous().epsilon <= theorem1_epsilon(90941, 10000, 15, 2.0, 500, 1 / 909410)  # type: ignore[operator]
+    quiet = fixed_stable(noise_multiplier=200.0)  # the released orders have a floor of 1.18
+    assert quiet.rigorous().epsilon < 0.2 < 1.1 < theorem1_epsilon(90941, 10000, 15, 200.0, 500, 1 / 909410)  # type: ignore[operator]
+
+
+def test_a_fixed_size_run_without_hops_moves_by_its_clip_norm() -> None:
+    """Full batches: the Gaussian mechanism of sensitivity C, noise 2 C lambda; null is a zero, so not 2C."""
+    mlp = fixed_stable(hops=0, max_degree=None, list_cap=None, num_roots=100, batch_size=100, steps=1, delta=1e-3)
+    assert mlp.affected_roots == 1
+    assert mlp.noise_std_over_clip == 4.0
+    exact = gaussian_epsilon(1 / 4.0, 1e-3)
+    assert exact < mlp.rigorous().epsilon < 1.2 * exact  # type: ignore[operator]
+    assert mlp.statement().sampler == "none"
+
+
+def test_the_fixed_size_statement_names_both_readings_of_theorem_1() -> None:
+    statement = fixed_stable().statement()
+    assert statement.batches == "fixed-size without replacement"
+    assert statement.published.epsilon == pytest.approx(
+        theorem1_epsilon(90941, 10000, 8, 2.0 * 15 / 8, 500, 1 / 909410)
+    )
+    assert statement.rigorous.epsilon is not None
+    assert "without replacement" in statement.rigorous.sampling
+
+
+def brute_force_rdp(num_roots: int, affected: int, batch: int, noise: float, order: float) -> float:
+    """All batches listed: ln of the mean of exp(alpha (alpha - 1) (2 drawn)^2 / (2 std^2)) / (alpha - 1), C = 1."""
+    sums = [
+        math.exp(order * (order - 1) * (2 * sum(root < affected for root in drawn)) ** 2 / (2 * noise**2))
+        for drawn in itertools.combinations(range(num_roots), batch)
+    ]
+    return math.log(sum(sums) / len(sums)) / (order - 1)
+
+
+@pytest.mark.parametrize(("batch", "degree", "cap"), [(3, 1, 1), (5, 2, 1), (8, 3, 4)])
+def test_theorem_1_against_all_batches(batch: int, degree: int, cap: int) -> None:
+    """Eight roots; with K = 3, D = 4 all of them may change."""
+    mechanism = fixed_stable(
+        num_roots=8, batch_size=batch, max_degree=degree, list_cap=cap, noise_multiplier=1.3, delta=0.01
+    )
+    std = mechanism.noise_std_over_clip or 0.0
+    affected = min(mechanism.affected_roots, 8)
+    for order in (1.7, 4.0):
+        expected = brute_force_rdp(8, affected, batch, std, order)
+        found = theorem1_rdp(8, batch, mechanism.affected_roots, mechanism.proved_multiplier, (order,))[0]
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_an_epsilon_of_zero_says_what_it_means() -> None:
+    loud = fixed_trees(noise_multiplier=1e7).published()
+    assert loud.epsilon == 0
+    assert any(text.startswith("epsilon 0: delta alone") for text in loud.assumptions)
+    assert not any(text.startswith("epsilon 0") for text in fixed_trees().published().assumptions)

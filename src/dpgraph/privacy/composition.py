@@ -7,8 +7,11 @@ from typing import Protocol
 
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from scipy.special import logsumexp
 
+from dpgraph.errors import invalid
 from dpgraph.privacy.double_mixture import Mixture, MixturePair
+from dpgraph.privacy.renyi import SMALLEST_RDP, Orders
 
 
 class Pair(Protocol):
@@ -18,11 +21,18 @@ class Pair(Protocol):
 
     def loss_std(self) -> float: ...
 
+    def largest_loss(self, tail_mass: float) -> float:
+        """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
+        ...
+
     def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
 
 
 TOLERANCE = 5e-4  # refine until halving the grid moves epsilon by less than this share; the error left is a third of it
-MOST_HALVINGS = 8
+MOST_HALVINGS = 10
+FIRST_POINTS, MOST_POINTS = 2.0**12, 2.0**20  # of one step's first and finest grid
+ROUNDING = 1e-16  # of delta and step, what Fourier transforms may lose; measured against Gaussian DP
+LARGEST_LOSS = 2.0**18  # beyond, grids are too long; nothing is protected there, so a crude bound does
 
 
 @lru_cache(maxsize=64)
@@ -59,11 +69,18 @@ def composed_epsilon(
 
     An upper bound, within about `tolerance` / 3 of the exact value: connect-the-dots errs by at most steps * grid^2 / 8
     in the mean loss, so a grid that is fine beside the standard deviation of one step's loss is enough, and the error
-    falls by four with every halving.
+    falls by four with every halving. Raises UserError for a delta that rounding may reach.
     """
+    if delta < 10 * ROUNDING * steps:
+        raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")
     # Powers of ten and of two, so that neighbouring settings share cached distributions of one step.
     tail_mass = 10.0 ** np.floor(np.log10(1e-4 * delta / steps))
-    grid = 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4))
+    largest = pair.largest_loss(tail_mass)
+    if largest * np.sqrt(steps) > LARGEST_LOSS:
+        # Outside of an event of probability at most 1e-4 delta no step loses more than `largest`.
+        return steps * largest + (0.0 if once is None else once.largest_loss(tail_mass))
+    finest, coarse = (2.0 ** np.ceil(np.log2(max(largest, 1e-300) / most)) for most in (MOST_POINTS, FIRST_POINTS))
+    grid = max(finest, min(1.0, max(coarse, 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4)))))
     epsilon = np.inf
     for _ in range(1 + MOST_HALVINGS):
         composed = _one_step(pair, grid, tail_mass)
@@ -71,8 +88,50 @@ def composed_epsilon(
             composed = composed.self_compose(steps, tail_mass_truncation=1e-4 * delta)
         if once is not None:
             composed = composed.compose(_one_step(once, grid, tail_mass), tail_mass_truncation=1e-4 * delta)
-        previous, epsilon = epsilon, float(composed.get_epsilon_for_delta(delta))
+        previous, epsilon = epsilon, float(composed.get_epsilon_for_delta(delta - ROUNDING * steps))
         if epsilon == 0 or previous - epsilon <= tolerance * max(epsilon, 1e-3):
+            break
+        if grid <= finest:
             break
         grid /= 2
     return epsilon
+
+
+MOST_NODES = 1 << 16
+
+
+def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
+    """Renyi divergences of one step at `orders` (> 1), the larger of both directions.
+
+    Where hockey-stick divergences are dominated, so are Renyi divergences. Trapezoid rule, exact to rounding while its
+    step is small beside the integrand's width; orders that would need too long a grid get inf.
+    """
+    found = np.full((2, len(orders)), np.inf)
+    octaves = np.floor(np.log2(np.asarray(orders) - 1))
+    for octave in np.unique(octaves):
+        chosen = octaves == octave
+        for side, (near, far) in enumerate(((pair.left, pair.right), (pair.right, pair.left))):
+            found[side, chosen] = _renyi(near, far, pair.noise_std, np.asarray(orders)[chosen])
+    return np.maximum(found.max(axis=0), SMALLEST_RDP)
+
+
+def _renyi(near: Mixture, far: Mixture, noise_std: float, orders: np.ndarray) -> np.ndarray:
+    """ln E_P (P/Q)^(alpha - 1) / (alpha - 1) for P = near, Q = far on the other side of zero."""
+    a, b = (np.asarray(side.shifts) / noise_std for side in (near, far))
+    most, spread = orders.max(), a.max() + b.max()
+    # P^alpha Q^(1 - alpha) lies between the tilted means; the posterior variances (<= spread^2 / 4) narrow it
+    low, high = -b.max() - 20, most * spread + 20
+    step = 1 / 3 / np.sqrt(1 + most * spread**2 / 4)
+    if (high - low) / step > MOST_NODES:
+        return np.full(len(orders), np.inf)
+    x = np.arange(low, high, step)
+    log_p = _log_density(x, np.log(near.probabilities), a)
+    ratio = log_p - _log_density(x, np.log(far.probabilities), -b)
+    logs = np.array([logsumexp(log_p + (order - 1) * ratio) for order in orders])
+    return (logs + np.log(step) + 1e-14) / (orders - 1)  # 1e-14: rounding
+
+
+def _log_density(x: np.ndarray, log_weights: np.ndarray, means: np.ndarray) -> np.ndarray:
+    rows = max(1, (1 << 22) // len(means))
+    parts = [logsumexp(log_weights - (x[i : i + rows, None] - means) ** 2 / 2, axis=1) for i in range(0, len(x), rows)]
+    return np.concatenate(parts) - np.log(2 * np.pi) / 2

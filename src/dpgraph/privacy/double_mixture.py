@@ -84,6 +84,10 @@ class MixturePair:
         """Standard deviation of one step's privacy loss, the larger of both directions."""
         return max(loss.loss_std() for loss in self.losses)
 
+    def largest_loss(self, tail_mass: float) -> float:
+        """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
+        return max(loss.loss_bounds(tail_mass)[1] for loss in self.losses)
+
     def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         """Pessimistic privacy loss distribution of one step; at most `tail_mass` goes to an infinite loss."""
         forward, backward = (loss.pessimistic_pmf(discretization, tail_mass) for loss in self.losses)
@@ -99,6 +103,9 @@ class RevealedPair:
 
     def loss_std(self) -> float:
         return max(pair.loss_std() for pair in self.pairs)
+
+    def largest_loss(self, tail_mass: float) -> float:
+        return max(pair.largest_loss(tail_mass) for pair in self.pairs)
 
     def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         total, mixed = 0.0, None
@@ -121,7 +128,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         self._upper_log, self._upper_means = np.log(upper.probabilities), -np.asarray(upper.shifts) / noise_std
         self._lower_log, self._lower_means = np.log(lower.probabilities), np.asarray(lower.shifts) / noise_std
         self._std = noise_std
-        self._log_tail = log_mass_truncation_bound
+        self._tail = float(np.exp(log_mass_truncation_bound))
 
     def _mapped(self, function: str, x: np.ndarray) -> np.ndarray:
         """Applies a method to x (n,) in chunks: its arrays have n times the number of mixture terms."""
@@ -198,8 +205,9 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         x, _ = self._table
         return self._mapped("_upper_log_cdf", x), self._mapped("_upper_log_survival", x)
 
-    def _bounds(self, log_tail: float) -> tuple[float, float]:
-        """Smallest and largest loss outside of which `upper` has at most exp(log_tail) on either side."""
+    def loss_bounds(self, tail_mass: float) -> tuple[float, float]:
+        """Smallest and largest loss outside of which `upper` has at most `tail_mass` on either side."""
+        log_tail = float(np.log(tail_mass)) if tail_mass > 0 else -np.inf
         x, losses = self._table
         below, above = self._log_tails
         first = int(np.searchsorted(below, log_tail)) - 1
@@ -208,7 +216,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
 
     def pessimistic_pmf(self, discretization: float, tail_mass: float) -> pld_pmf.PLDPmf:
         """Connect-the-dots discretisation (Doroshenko et al. 2022): never below the true divergence."""
-        low, high = self._bounds(float(np.log(tail_mass)))
+        low, high = self.loss_bounds(tail_mass)
         first, last = int(np.floor(low / discretization)), int(np.ceil(high / discretization))
         deltas = self.get_delta_for_epsilon(np.arange(first, last + 1) * discretization)
         # Rounding of a few 1e-16 may break the order that the library checks.
@@ -230,11 +238,11 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         return float(self._inverse(np.array([privacy_loss]))[0]) * self._std
 
     def connect_dots_bounds(self) -> ConnectDotsBounds:
-        low, high = self._bounds(self._log_tail)
+        low, high = self.loss_bounds(self._tail)
         return ConnectDotsBounds(epsilon_upper=high, epsilon_lower=low)
 
     def privacy_loss_tail(self) -> TailPrivacyLossDistribution:
-        low, high = self._bounds(self._log_tail)
+        low, high = self.loss_bounds(self._tail)
         x_of = [self.inverse_privacy_loss(value) for value in (high, low)]
         upper_tail = self.mu_upper_cdf(x_of[0])
         return TailPrivacyLossDistribution(x_of[0], x_of[1], {np.inf: upper_tail, low: 1 - self.mu_upper_cdf(x_of[1])})

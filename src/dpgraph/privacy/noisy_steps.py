@@ -71,14 +71,15 @@ class NoisySteps(Frozen):
             return statement.model_copy(update=nothing)
         return self.with_steps(step).statement()
 
-    def _closed(self) -> tuple[int, float]:
+    def closed(self) -> tuple[int, float]:
+        """Steps and noise multiplier; raises UserError while one of them is open."""
         if self.noise_multiplier is None or self.steps is None:
             name = "noise_multiplier" if self.noise_multiplier is None else "steps"
             raise invalid(name, None, "a number: calibrate the mechanism first")
         return self.steps, self.noise_multiplier
 
     def _statement(self, sampler: str, batches: str, clipping: str) -> PrivacyStatement:
-        steps, _ = self._closed()
+        steps, _ = self.closed()
         return PrivacyStatement(
             mechanism=self.model_dump(mode="json"),
             sampler=sampler,

@@ -48,7 +48,7 @@ class FixedBatchTrees(NoisySteps):
         return 2 * self.affected_roots * self.noise_multiplier if self.hops else self.noise_multiplier
 
     def published(self) -> Guarantee:
-        steps, noise = self._closed()
+        steps, noise = self.closed()
         if self.hops == 0:
             return published_mlp(self.batch_size / self.num_roots, noise, steps, self.delta)
         remarks = ("one noise multiplier for all groups",)

@@ -21,6 +21,9 @@ class PureDp:
     def loss_std(self) -> float:
         return float(self.epsilon / np.cosh(self.epsilon / 2))
 
+    def largest_loss(self, tail_mass: float) -> float:
+        return self.epsilon
+
     def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         return privacy_loss_distribution.from_privacy_parameters(
             DifferentialPrivacyParameters(self.epsilon), value_discretization_interval=discretization

@@ -66,11 +66,10 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
     """Largest Poisson rate, rounded down to four digits; 1 where even that meets the target."""
     if epsilon_at(1.0) <= target:
         return 1.0
-    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {})
-    if found is None:
-        least = epsilon_at(LOWEST_RATE)
+    if (least := epsilon_at(LOWEST_RATE)) > target:
         raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {LOWEST_RATE:g}")
-    answer = _rounded(1 / found, math.floor)
+    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {})
+    answer = _rounded(1 / (found or 1 / LOWEST_RATE), math.floor)
     while epsilon_at(answer) > target:
         answer = _rounded(answer * (1 - 10.0 ** (1 - DIGITS) / 2), math.floor)
     return answer

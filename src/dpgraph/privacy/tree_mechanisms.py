@@ -98,7 +98,7 @@ class PoissonTrees(StableTrees):
         """Of one step, in units of the clip norm."""
         from dpgraph.privacy.double_mixture import affected_roots_pair
 
-        _, noise = self._closed()
+        _, noise = self.closed()
         return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
 
     def with_rate(self, sampling_rate: float) -> PoissonTrees:
@@ -107,7 +107,7 @@ class PoissonTrees(StableTrees):
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.composition import composed_epsilon
 
-        steps, _ = self._closed()
+        steps, _ = self.closed()
         return Guarantee(
             mode="rigorous",
             accountant="double mixture, privacy loss distribution",
@@ -120,7 +120,7 @@ class PoissonTrees(StableTrees):
 
     def published(self) -> Guarantee:
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
-        steps, noise = self._closed()
+        steps, noise = self.closed()
         if self.hops == 0:
             return published_mlp(self.sampling_rate, noise, steps, self.delta)
         batch_size = max(1, round(self.sampling_rate * self.num_roots))
@@ -170,7 +170,7 @@ class ResidualTrees(StableTrees):
         """Of one step, in units of C_s."""
         from dpgraph.privacy.double_mixture import residual_pair
 
-        _, noise = self._closed()
+        _, noise = self.closed()
         return residual_pair(self.affected_roots, self.sampling_rate, self.neighbour_rate, self.neighbour_clip, noise)
 
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
@@ -182,7 +182,7 @@ class ResidualTrees(StableTrees):
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.composition import composed_epsilon
 
-        steps, _ = self._closed()
+        steps, _ = self.closed()
         return Guarantee(
             mode="rigorous",
             accountant="double mixture of residual clipping, privacy loss distribution",
@@ -237,11 +237,16 @@ class FixedSizeStableTrees(StableTrees):
     def noise_std_over_clip(self) -> float | None:
         return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
 
+    @property
+    def proved_multiplier(self) -> float:
+        """lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        _, noise = self.closed()
+        return noise if self.hops else 2 * noise
+
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.renyi import theorem1_least_epsilon
 
-        steps, noise = self._closed()
-        multiplier = noise if self.hops else 2 * noise
+        steps, _ = self.closed()
         return Guarantee(
             mode="rigorous",
             accountant="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
@@ -249,14 +254,14 @@ class FixedSizeStableTrees(StableTrees):
             sampling=f"batches of {self.batch_size} without replacement",
             assumptions=self._assumptions,
             epsilon=theorem1_least_epsilon(
-                self.num_roots, self.batch_size, self.affected_roots, multiplier, steps, self.delta
+                self.num_roots, self.batch_size, self.affected_roots, self.proved_multiplier, steps, self.delta
             ),
             delta=self.delta,
         )
 
     def published(self) -> Guarantee:
         """Theorem 1 at N(K, r) and this noise; DP-MLP: the released code's own accountant."""
-        steps, noise = self._closed()
+        steps, noise = self.closed()
         std = 2 * self.affected_roots * noise
         if self.hops == 0:
             return published_mlp(self.batch_size / self.num_roots, std, steps, self.delta)
