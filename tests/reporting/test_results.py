@@ -57,6 +57,13 @@ def test_seeds_that_failed_leave_the_others(plan, rows_of, as_frame):
     assert outcome.reason == "out of memory"
 
 
+def test_failures_of_seeds_that_are_not_the_entrys_are_not_its(plan, rows_of, as_frame):
+    entry = plan.entries[0]
+    rows = rows_of(entry)
+    other = rows[0] | {"seed": 99, "status": "failed", "reason": "out of memory", "metric": "", "value": math.nan}
+    assert Results(as_frame([*rows, other])).outcome(entry, "accuracy/test").reason == ""
+
+
 def test_the_weakest_guarantee_of_the_seeds_counts(plan, rows_of, as_frame):
     entry = next(entry for entry in plan.entries if entry.method_id == "dp-gcn-1")
     rows = rows_of(entry)

@@ -115,8 +115,9 @@ class Results:
         return rows[rows["seed"].isin(entry.cell.seeds)]
 
     def bad(self, entry: Entry) -> pd.DataFrame:
-        """Rows that say why the cell, or a seed of it, has no values."""
-        return self.frame.iloc[self._bad.get((entry.paper, entry.cell.slug), NOWHERE)]
+        """Rows that say why the cell (seed -1), or a seed of the entry, has no values."""
+        rows = self.frame.iloc[self._bad.get((entry.paper, entry.cell.slug), NOWHERE)]
+        return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> Outcome:
         """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
