@@ -1,10 +1,11 @@
-# Attacks on the project's own update code, as it is and with every planted bug, and their figure.
+# Attacks on the project's own code, as it is and with every planted bug, and their figure.
 # They read no data of the suite: a change of the code is what reruns them.
+AUDITED = sorted({*sources("audit"), *sources("train")})
 
 
 rule audit:
     input:
-        sources("audit"),
+        AUDITED,
     output:
         SUITE / "audits.parquet",
     log:
@@ -18,7 +19,7 @@ rule audit:
         mem_mb=lambda wildcards, attempt: 3000 * attempt,
         runtime=20,
     message:
-        "Audits of the update code"
+        "Audits of the code"
     shell:
         "python -m dpgraph audit all --planted all --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
@@ -52,3 +53,27 @@ rule audit_report:
         "Figure of the audits"
     shell:
         "python -m dpgraph audit-report {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# all audits, those of whole training runs among them: minutes
+rule audits_nightly:
+    input:
+        AUDITED,
+    output:
+        parquet=SUITE / "audits-nightly.parquet",
+        figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png"),
+    log:
+        f"logs/{CONFIG.suite}/audits_nightly.log",
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 3000 * attempt,
+        runtime=120,
+    params:
+        stem=str(SUITE / "figures/audits-nightly"),
+    message:
+        "Audits of the code and of whole training runs"
+    shell:
+        "python -m dpgraph audit all --nightly --planted all --out {output.parquet} --figure {params.stem}"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -7,7 +7,17 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpgraph.errors import UserError
-from dpgraph.privacy.auditing import Errors, clopper_pearson_upper, measured_errors, profile_test
+from dpgraph.privacy.auditing import (
+    Errors,
+    clopper_pearson_upper,
+    joint_errors,
+    measured_errors,
+    one_run_delta,
+    one_run_epsilon,
+    one_run_guesses,
+    one_run_tail,
+    profile_test,
+)
 from dpgraph.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.randomness import numpy_generator
 
@@ -71,3 +81,64 @@ def test_scores_that_say_nothing() -> None:
     assert np.all(errors.delta(np.array([0.0, 1.0])) == 0)
     with pytest.raises(UserError, match=r"^trials=3: expected an integer >= 4$"):
         measured_errors(np.zeros(3), np.zeros(9))
+
+
+def test_several_attackers_share_the_level() -> None:
+    """Joint bounds hold what each shows, a little less; useless attackers do not refute a true claim."""
+    mu, useless = 1.0, (np.zeros(4000), np.zeros(4000))
+    refuted = 0
+    for index in range(100):
+        good = scores(mu, 4000, "joint", index)
+        errors = joint_errors([useless, good, useless])
+        refuted += profile_test(errors, lambda eps: gaussian_delta(mu, eps)).refuted
+        assert 0.6 < errors.mu <= measured_errors(*good).mu + 0.1
+    assert refuted <= 4
+
+
+def test_one_run_bound_by_hand() -> None:
+    """m = r = 2, both right: W ~ Bin(2, p), p = e/(1+e): beta = p^2, slope = 4 max(P(W=1), P(W<=1)/2)."""
+    p = np.e / (1 + np.e)
+    beta, slope = one_run_tail(2, 2, 2, np.array([1.0]))
+    assert beta[0] == pytest.approx(p**2)
+    assert slope[0] == pytest.approx(4 * max(2 * p * (1 - p), (1 - p**2) / 2))
+    assert one_run_tail(0, 2, 2, np.array([1.0])) == (pytest.approx([1.0]), pytest.approx([0.0]))
+
+
+def test_one_run_level() -> None:
+    """Randomised response at epsilon = 1 is refuted at epsilon = 1 in at most about 5 % of runs, at 0.5 in most."""
+    generator, p = numpy_generator("test", "one run"), np.e / (1 + np.e)
+    correct = generator.binomial(300, p, size=300)
+    values, where = np.unique(correct, return_inverse=True)
+    found = np.array([one_run_epsilon(int(v), 300, 300, 0.0, 0.95) for v in values])[where]
+    assert (found > 1.0).mean() <= 0.09
+    assert (found > 0.5).mean() > 0.9
+
+
+@pytest.mark.parametrize(("mu", "expected"), [(0.5, 0.76), (1.0, 1.45), (1.75, 2.82), (2.0, 3.15)])
+def test_one_run_on_a_gaussian(mu: float, expected: float) -> None:
+    """m = 1000, delta = 1e-5, 95 %, 300 guesses: true epsilons 1.99, 4.38, 8.5, 10.0 show about these (simulated)."""
+    found = []
+    for index in range(40):
+        generator = numpy_generator("test", "one run", str(mu), index)
+        present = generator.random(1000) < 0.5
+        correct = one_run_guesses(mu * present + generator.standard_normal(1000), present, 300)
+        found.append(one_run_epsilon(correct, 300, 1000, 1e-5, 0.95))
+    assert np.median(found) == pytest.approx(expected, abs=0.25)
+    assert max(found) < gaussian_epsilon(mu, 1e-5)
+
+
+def test_one_run_curve_agrees_with_its_epsilon() -> None:
+    epsilon = one_run_epsilon(180, 200, 1000, 1e-5)
+    at = one_run_delta(180, 200, 1000, np.array([epsilon, epsilon - 0.05, epsilon + 0.05]))
+    assert at[0] == pytest.approx(1e-5, rel=1e-4)
+    assert at[2] < 1e-5 < at[1]
+    assert one_run_delta(100, 200, 1000, np.array([0.0, 1.0])).tolist() == [0.0, 0.0]
+    assert one_run_epsilon(180, 200, 1000, 1e-3) == 0.0  # 2 m delta leaves nothing to see
+
+
+def test_guesses_are_the_extremes() -> None:
+    present = np.array([True, False, True, False])
+    assert one_run_guesses(np.array([9.0, 0.1, 0.2, -4.0]), present, 2) == 2
+    assert one_run_guesses(np.array([-9.0, 0.1, 0.2, 4.0]), present, 2) == 0
+    with pytest.raises(UserError, match=r"^guesses=3: expected an even integer in 2\.\.4$"):
+        one_run_guesses(np.zeros(4), present, 3)

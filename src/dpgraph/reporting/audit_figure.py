@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
-from dpgraph.reporting.figures import LEGEND_LINE, METADATA, PANEL, _house_style, _saved
+from dpgraph.reporting.drawing import Legend, house_style, panels, save_all
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
 from dpgraph.reporting.palette import BLACK, BLUE, VERMILION
@@ -44,22 +41,14 @@ def write_audit_figure(audits: pd.DataFrame, stem: Path) -> list[Path]:
     curves = audits[audits["epsilon"].notna()]
     names = list(dict.fromkeys(curves["audit"]))
     if not names:
-        raise UserError("audits: expected at least one with a curve (update, trajectory or residual)")
-    with _house_style("audits"):
-        across = min(len(names), 3)
-        down = math.ceil(len(names) / across)
-        size = (PANEL[0] * across * 0.85, PANEL[1] * down + 3 * LEGEND_LINE)
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, name in zip(grid, names):
+        raise UserError("audits: expected at least one with a curve (update, trajectory, partition, ...)")
+    handles = [Line2D([], [], color=colour, linestyle=line) for colour, line in STYLES.values()]
+    labels = ["claimed", "measured lower bound (99 %)", "the same with a planted bug"]
+    with house_style("audits"):
+        figure, places = panels(len(names), Legend(dict(zip(labels, handles)), [], len(labels)))
+        for (axes,), name in zip(places, names):
             _panel(axes, curves[curves["audit"] == name])
-        for axes in grid[len(names) :]:
-            axes.set_axis_off()
-        lines = [Line2D([], [], color=colour, linestyle=line) for colour, line in STYLES.values()]
-        labels = ["claimed", "measured lower bound (99 %)", "the same with a planted bug"]
-        figure.legend(lines, labels, loc="outside lower left", ncols=3, handlelength=2.6)
-        return [_saved(figure, stem, suffix) for suffix in METADATA]
+        return save_all(figure, stem)
 
 
 def _panel(axes: Axes, rows: pd.DataFrame) -> None:
@@ -76,6 +65,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot(seen["epsilon"], seen["measured"], color=colour, linestyle=line, linewidth=width, zorder=2)
     first = rows[rows["planted"].fillna("") == rows["planted"].fillna("").iloc[0]]
     axes.plot(first["epsilon"], first["claimed"], color=STYLES["claimed"][0], linewidth=1.2, zorder=3)
+    visible = rows[(rows["measured"] >= LOWEST) | (rows["claimed"] >= LOWEST)]
+    axes.set_xlim(0.0, max(float(visible["epsilon"].max()), 1.0))
 
 
 def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
