@@ -17,7 +17,12 @@ from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.config import parse as parse_config
-from dpgraph.experiments.paths import Paths, artefact_files, artefact_inputs
+from dpgraph.experiments.paths import (
+    Paths,
+    artefact_files,
+    artefact_inputs,
+    claims_inputs,
+)
 from dpgraph.experiments.plan import load_plan
 from dpgraph.experiments.shell import export_interpreter
 from dpgraph.experiments.sources import sources

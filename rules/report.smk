@@ -66,7 +66,7 @@ rule claims:
     input:
         SUITE_FILES,
         sources("claims"),
-        results=PATHS.results,
+        data=claims_inputs(PLAN),
     output:
         PATHS.claims,
         report(

@@ -12,7 +12,8 @@ from dpgraph.data.store import save_graph, save_unavailable
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.reporting.class_wise import class_counts, class_values, class_wise_points
-from dpgraph.reporting.fairness import fairness_table, rank_correlations
+from dpgraph.reporting.display import as_markdown
+from dpgraph.reporting.fairness import fairness_display, fairness_table, rank_correlations
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import write_table
@@ -124,17 +125,17 @@ def test_counts_come_from_stored_graphs(views_plan, tmp_path):
     assert counts["other"].tolist() == [1, 0, 2]  # the unlabelled node counts nowhere
 
 
-def test_figure_and_companion(views_plan, results, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpgraph.reporting.figures.class_counts", lambda plan, artefact: COUNTS)
-    paths = write_figure(views_plan, FIG, results, tmp_path / "fig4")
-    assert [path.name for path in paths] == [
-        "fig4.pdf", "fig4.svg", "fig4.png", "fig4.csv", "fig4.fairness.csv", "fig4.fairness.md",
-    ]  # fmt: skip
-    text = paths[-1].read_text()
-    assert "**Figure 4 of daigavane: Classes: what privacy does to rare classes**" in text
+def test_fairness_page(views_plan, results):
+    text = as_markdown(fairness_display("What privacy does", fairness_table(views_plan, FIG, results, COUNTS)))
+    assert "**What privacy does**" in text
     assert "ogbn-arxiv, 4 classes" in text
     assert "| DP-GCN, paper's mechanism | 12 | 12.0 | none<sup>1</sup> | 4 |" in text
-    assert len(pd.read_csv(paths[4])) == len(views_plan.entries_of(FIG))
+
+
+def test_figure(views_plan, results, tmp_path, monkeypatch):
+    monkeypatch.setattr("dpgraph.reporting.figures.class_counts", lambda plan, artefact: COUNTS)
+    paths = write_figure(views_plan, FIG, results, tmp_path / "fig4")
+    assert [path.name for path in paths] == ["fig4.pdf", "fig4.svg", "fig4.png", "fig4.csv"]
     empty = write_figure(views_plan, FIG, None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
 

@@ -72,8 +72,16 @@ def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
 
 
 def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
-    """Results for what is computed from cells, graphs for what describes data sets."""
+    """Results for what is computed from cells, graphs for what describes data sets, both for class frequencies."""
     paths = Paths(plan.config)
-    if plan.artefacts[artefact].view == "statistics":
-        return [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
-    return [paths.results]
+    graphs = [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
+    return {"statistics": graphs, "class-wise": [paths.results, *graphs]}.get(
+        plan.artefacts[artefact].view, [paths.results]
+    )
+
+
+def claims_inputs(plan: Plan) -> list[Path]:
+    """What the claims of the plan are decided from."""
+    class_wise = [name for name, artefact in plan.artefacts.items() if artefact.view == "class-wise"]
+    paths = [Paths(plan.config).results, *(path for name in class_wise for path in artefact_inputs(plan, name))]
+    return list(dict.fromkeys(paths))

@@ -9,15 +9,12 @@ import pandas as pd
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.plan import Plan
-from dpgraph.files import write_text
-from dpgraph.reporting.artefacts import artefact_of, heading
+from dpgraph.reporting.artefacts import artefact_of
 from dpgraph.reporting.class_wise import class_counts, class_wise_points
 from dpgraph.reporting.class_wise_figure import class_wise_figure
-from dpgraph.reporting.display import as_markdown
 from dpgraph.reporting.drawing import LEGEND_LINE, METADATA, PANEL
 from dpgraph.reporting.drawing import house_style as _house_style
 from dpgraph.reporting.drawing import saved as _saved
-from dpgraph.reporting.fairness import fairness_display, fairness_table
 from dpgraph.reporting.privacy_figure import privacy_utility_figure
 from dpgraph.reporting.privacy_utility import privacy_utility_points
 from dpgraph.reporting.results import write_csv
@@ -30,7 +27,7 @@ Writer = Callable[[Plan, str, pd.DataFrame | None, Path], list[Path]]
 
 
 def write_figure(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
-    """Writes stem.pdf, stem.svg, stem.png and stem.csv (the plotted points); some views write a companion beside them.
+    """Writes stem.pdf, stem.svg, stem.png and stem.csv (the plotted points).
 
     Raises UserError where the artefact is no figure of the plan, or its view draws none.
     """
@@ -51,15 +48,9 @@ def _sweep(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Pat
 
 
 def _class_wise(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
-    """And its companions stem.fairness.csv and stem.fairness.md."""
     counts = class_counts(plan, artefact_id)
     points = class_wise_points(plan, artefact_id, results, counts)
-    paths = [*class_wise_figure(plan, artefact_id, points, stem), _points(points, stem)]
-    fairness = fairness_table(plan, artefact_id, results, counts)
-    display = fairness_display(f"{heading(plan, artefact_id)}: what privacy does to rare classes", fairness)
-    page = stem.with_name(f"{stem.name}.fairness.md")
-    write_text(page, as_markdown(display))
-    return [*paths, _points(fairness, stem.with_name(f"{stem.name}.fairness")), page]
+    return [*class_wise_figure(plan, artefact_id, points, stem), _points(points, stem)]
 
 
 def _points(points: pd.DataFrame, stem: Path) -> Path:
