@@ -126,7 +126,7 @@ class ScalarGradients:
         for rows in calls:
             inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
             values += rows.per_root(_dot(inputs, gradients))
-            scales += rows.per_root((_dot(inputs, inputs) * _dot(gradients, gradients)).sqrt())
+            scales += rows.per_root((_square(inputs) * _square(gradients)).sqrt())
         return cls(layer, values, scales)
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
@@ -185,11 +185,16 @@ def _dot(left: Tensor, right: Tensor) -> Tensor:
     return torch.linalg.vecdot(left, right)
 
 
+def _square(rows: Tensor) -> Tensor:
+    """(..., d) -> (...) squared lengths, without a temporary of the rows' size."""
+    return torch.linalg.vector_norm(rows, dim=-1).square_()
+
+
 def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor, Tensor]:
     """One row of each call for each root: norms from dot products."""
     heads = max(rows.inputs.shape[1] for rows in calls)
     split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
-    squares = [(_dot(a, a) + bias) * _dot(g, g) for a, g in split]  # (B, H) each
+    squares = [(_square(a) + bias) * _square(g) for a, g in split]  # (B, H) each
     result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
     for (a, g), (b, h) in combinations(split, 2):
         result = result + 2 * ((_dot(a, b) + bias) * _dot(g, h)).sum(1)
