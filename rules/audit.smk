@@ -1,11 +1,10 @@
 # Attacks on the project's own code, as it is and with every planted bug, and their figure.
 # They read no data of the suite: a change of the code is what reruns them.
-AUDITED = sorted({*sources("audit"), *sources("train")})
 
 
 rule audit:
     input:
-        AUDITED,
+        sources("audit"),
     output:
         SUITE / "audits.parquet",
     log:
@@ -58,7 +57,7 @@ rule audit_report:
 # all audits, those of whole training runs among them: minutes
 rule audits_nightly:
     input:
-        AUDITED,
+        sources("audit"),
     output:
         parquet=SUITE / "audits-nightly.parquet",
         figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png"),

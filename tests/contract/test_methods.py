@@ -153,6 +153,21 @@ def test_noise_reaches_the_parameters(toy, name):
     assert not np.array_equal(run(toy, name)[0].logits, run(toy, name, found=loose)[0].logits)
 
 
+@pytest.mark.parametrize("name", [name for name in CELLS if "rigorous" in name and "mlp" not in name])
+def test_the_divisor_is_public(toy, name, monkeypatch):
+    """A node that leaves the training set must not change what the noisy sum is divided by."""
+    divisors = []
+    monkeypatch.setattr(
+        "dpgraph.training.steps.apply_gradient", lambda optimizer, sums, divisor: divisors.append(divisor)
+    )
+    calibration = calibrated(CELLS[name], len(toy.train_nodes))
+    split = toy.split.copy()
+    split[toy.train_nodes[0]] = TEST
+    for graph in (toy, replace(toy, split=split)):
+        method(CELLS[name].method).run(Job(blind(graph), CELLS[name], 0, calibration, CPU), lambda step, logits: {})
+    assert len(set(divisors)) == 1
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @every_cell
 def test_cpu_and_gpu_agree(toy, name):

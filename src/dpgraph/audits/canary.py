@@ -65,6 +65,7 @@ AUDIT_NAMES = {"dp-gnn": "canary", "dp-residual": "canary-residual"}
 canary_gnn, canary_residual = (partial(canary, name) for name in AUDIT_NAMES)
 
 
+@cache
 def _graph(present: bool) -> Graph:
     followers = np.arange(1, 1 + FOLLOWERS)
     size = PROBE + 1
@@ -96,12 +97,13 @@ def _graph(present: bool) -> Graph:
     )
 
 
-def _cell(name: str, learning_rate: float) -> Cell:
+@cache
+def _cell(name: str) -> Cell:
     return Cell(
         task=Task(dataset="canary"),
         method=name,
         model=Model(width=3, hops=1),
-        training=Training(optimizer="sgd", learning_rate=learning_rate, sampling_rate=0.7, steps=3),
+        training=Training(optimizer="sgd", learning_rate=LEARNING_RATE, sampling_rate=0.7, steps=3),
         privacy=Privacy(epsilon=2.0, delta=DELTA, max_degree=FOLLOWERS, list_cap=1),
         seeds=(0,),
     )
@@ -109,20 +111,13 @@ def _cell(name: str, learning_rate: float) -> Cell:
 
 @cache
 def _calibrated(name: str) -> Calibration:
-    return calibrate(_cell(name, LEARNING_RATE), ROOTS)
-
-
-@cache
-def _sides(name: str) -> dict[bool, tuple[Graph, Cell]]:
-    """N is public, but the trainer divides by q times the roots it finds: the learning rate makes up for that."""
-    shares = {True: 1.0, False: (ROOTS - 1) / ROOTS}
-    return {present: (_graph(present), _cell(name, LEARNING_RATE * share)) for present, share in shares.items()}
+    return calibrate(_cell(name), ROOTS)
 
 
 def _gain(name: str, calibration: Calibration, present: bool, seed: int) -> float:
     """By how much training lowers the probe's loss; the initial parameters are public."""
-    graph, cell = _sides(name)[present]
-    job = Job(graph, cell, seed, calibration, torch.device("cpu"))
+    graph = _graph(present)
+    job = Job(graph, _cell(name), seed, calibration, torch.device("cpu"))
     bench = set_up(job)
     before = FullGraph(graph).logits(bench.network, bench.features).numpy()
     with redirect_stderr(io.StringIO()):  # no bar for each run

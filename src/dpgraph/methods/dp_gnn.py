@@ -42,9 +42,7 @@ class DpGnn:
         privacy = job.cell.privacy
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
-        if isinstance(job.mechanism, PoissonTrees):
-            return self._rigorous(job, observe, job.mechanism, privacy)
-        if isinstance(job.mechanism, FixedSizeStableTrees):
+        if isinstance(job.mechanism, PoissonTrees | FixedSizeStableTrees):
             return self._rigorous(job, observe, job.mechanism, privacy)
         if isinstance(job.mechanism, FixedBatchTrees):
             return self._published(job, observe, job.mechanism, privacy)
@@ -58,12 +56,15 @@ class DpGnn:
         num_roots = len(job.graph.train_nodes)
         trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
         sampler: Sampler
+        divisor: float
         if isinstance(mechanism, PoissonTrees):
             sampler = PoissonSampler(num_roots, mechanism.sampling_rate)
+            divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
         else:
             sampler = FixedSizeSampler(num_roots, mechanism.batch_size)
+            divisor = mechanism.batch_size
         term = ClippedTerm(trees, sampler, privacy.clip_norm)
-        step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, sampler.expected_size)
+        step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
         return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norm=privacy.clip_norm)
 
     def _published(self, job: Job, observe: Observe, mechanism: FixedBatchTrees, privacy: Privacy) -> Outcome:

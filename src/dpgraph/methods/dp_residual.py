@@ -40,7 +40,8 @@ class DpResidual:
             trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
             second = PoissonSampler(len(roots), mechanism.neighbour_rate)
             terms.append(ClippedTerm(trees, second, neighbour_clip, neighbour_losses))
-        step = private_step(bench, terms, noise_over_clip(mechanism) * own_clip, own.expected_size)
+        divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
+        step = private_step(bench, terms, noise_over_clip(mechanism) * own_clip, divisor)
         return run_loop(
             job, bench, step, observe, own, edge_lists=ran, clip_norm=own_clip, neighbour_clip_norm=neighbour_clip
         )

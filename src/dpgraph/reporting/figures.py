@@ -12,16 +12,11 @@ from dpgraph.experiments.plan import Plan
 from dpgraph.reporting.artefacts import artefact_of
 from dpgraph.reporting.class_wise import class_counts, class_wise_points
 from dpgraph.reporting.class_wise_figure import class_wise_figure
-from dpgraph.reporting.drawing import LEGEND_LINE, METADATA, PANEL
-from dpgraph.reporting.drawing import house_style as _house_style
-from dpgraph.reporting.drawing import saved as _saved
 from dpgraph.reporting.privacy_figure import privacy_utility_figure
 from dpgraph.reporting.privacy_utility import privacy_utility_points
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.sweep import sweep_points
 from dpgraph.reporting.sweep_figure import sweep_figure
-
-__all__ = ["LEGEND_LINE", "METADATA", "PANEL", "_house_style", "_saved", "write_figure"]  # for audit_figure
 
 Writer = Callable[[Plan, str, pd.DataFrame | None, Path], list[Path]]
 
