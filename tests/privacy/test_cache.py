@@ -18,6 +18,11 @@ from dpgraph.privacy.mechanisms import PoissonTrees
 MLP = PoissonTrees(num_roots=500, sampling_rate=0.1, steps=9, hops=0, delta=1e-4, noise_multiplier=None)
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "solve", lambda mechanism, *_: mechanism.with_noise(2.0).with_steps(3))
+
+
 def only_file(folder: Path) -> Path:
     (found,) = folder.iterdir()
     return found
@@ -30,6 +35,7 @@ def test_an_answer_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert only_file(tmp_path).suffix == ".json"
 
 
+@pytest.mark.usefixtures("at_once")
 def test_every_part_of_the_question_counts(tmp_path: Path) -> None:
     for mechanism, epsilon, mode, unknown in (
         (MLP, 3.0, "rigorous", "noise"),
@@ -68,6 +74,7 @@ def test_another_accountant_or_library_is_another_key(monkeypatch: pytest.Monkey
     accountants_digest.cache_clear()
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("broken", ["", "{", "[]", "null", '{"question": 1, "answer": {}}', "\x00", "whole"])
 def test_a_broken_entry_is_computed_anew_and_mended(broken: str, tmp_path: Path) -> None:
     answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
@@ -82,6 +89,7 @@ def test_a_broken_entry_is_computed_anew_and_mended(broken: str, tmp_path: Path)
     assert json.loads(path.read_text())["question"] == stored["question"]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

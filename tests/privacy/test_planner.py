@@ -23,7 +23,7 @@ QUESTION: dict[str, Any] = {
 def test_every_plan_meets_the_target_and_none_is_beaten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratio: float | None
 ) -> None:
-    monkeypatch.setattr(planner, "RATES", 3)
+    monkeypatch.setattr(planner, "RATES", 2)
     monkeypatch.setattr(planner, "STEPS", 2)
     question = Question(**QUESTION, neighbour_clip=ratio)
     found = plans(question, Cache(tmp_path))

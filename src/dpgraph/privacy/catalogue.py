@@ -11,6 +11,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Mode
 
 Unknown = Literal["noise", "steps", "rate"]
+MOST_TERMS = 20_000  # of a mixture; more would take minutes
 GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME = "1.1..9.9 step 0.1", "1.1..10.9 step 0.1 and 12..63"
 
 
@@ -57,8 +58,8 @@ def _rate(text: str) -> Parameter:
     return Parameter(text, above=0, most=1)
 
 
-def _count(text: str, least: int = 1) -> Parameter:
-    return Parameter(text, int, least=least)
+def _count(text: str, least: int = 1, most: float = math.inf) -> Parameter:
+    return Parameter(text, int, least=least, most=most)
 
 
 def _noise(text: str) -> Parameter:
@@ -70,22 +71,22 @@ def _choice(text: str, *choices: str) -> Parameter:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    "affected_roots": _count("R: loss terms that one record changes, its own included"),
+    "affected_roots": _count("R: loss terms that one record changes, its own included", most=MOST_TERMS),
     "answers": _count("answered queries; rigorous: their enforced public cap", 0),
     "batch_size": _count("m, drawn without replacement"),
     "batches": _count("independent batches per step"),
     "checks": _count("threshold checks; rigorous: their enforced public cap", 0),
     "clipping": _choice("how the clip norm is found", "public", "adaptive", "private percentile"),
-    "column_support": _count("rows of the released matrix that may name one node"),
+    "column_support": _count("rows of the released matrix that may name one node", most=MOST_TERMS),
     "compositions": _count("T"),
     "conversion": _choice("from RDP", "classic", "improved"),
     "eps_gumbel": _noise("Gumbel scale is C2 / eps_gumbel"),
     "eps_laplace": _noise("option 2 adds Laplace(K C2 / eps_laplace)"),
     "eps_quantile": _noise("price of the privately chosen clip norm, pure DP"),
     "groups": _count("parameter groups that are clipped and noised separately, one multiplier each"),
-    "hops": _count("r", 0),
-    "lambda_max": _count("largest moment"),
-    "max_degree": _count("K"),
+    "hops": _count("r", 0, 3),
+    "lambda_max": _count("largest moment", most=1000),
+    "max_degree": _count("K", most=100),
     "mean_runs": Parameter("mean number of training runs that are tried", least=1),
     "method": _choice("numerics; another one only for cross-checks", "pld"),
     "negatives": _count("k, negatives per positive"),
@@ -99,7 +100,7 @@ PARAMETERS: dict[str, Parameter] = {
     "q": _rate("Poisson rate per step"),
     "q_neighbour": _rate("Poisson rate of the neighbour terms (default: q_self)"),
     "q_self": _rate("Poisson rate of the self terms"),
-    "refill": _count("D, relations that the stable sampler lets in", 0),
+    "refill": _count("D, relations that the stable sampler lets in", 0, MOST_TERMS),
     "relation": _choice("adjacency", "add_or_remove_one", "replace_one"),
     "relations": _count("m"),
     "row_delta": Parameter("delta of one row", above=0, most=1),
@@ -111,10 +112,10 @@ PARAMETERS: dict[str, Parameter] = {
     "sigma": _noise("noise std"),
     "sigma_over_clip": _noise("noise std / clip norm"),
     "sigma_over_self_clip": _noise("noise std / C_s"),
-    "sigma_over_sensitivity": _noise("noise std / sensitivity"),
+    "sigma_over_sensitivity": Parameter("noise std / sensitivity", least=0.02),
     "sigma_threshold": _noise("noise std of a check"),
     "sigma_votes": _noise("noise std of an answer"),
-    "steps": _count("T"),
+    "steps": _count("T", most=10**6),
     "top_k": _count("K: entries per row"),
 }
 

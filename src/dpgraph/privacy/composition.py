@@ -75,12 +75,13 @@ def composed_epsilon(
         raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")
     # Powers of ten and of two, so that neighbouring settings share cached distributions of one step.
     tail_mass = 10.0 ** np.floor(np.log10(1e-4 * delta / steps))
-    largest = pair.largest_loss(tail_mass)
-    if largest * np.sqrt(steps) > LARGEST_LOSS:
+    largest, extra = pair.largest_loss(tail_mass), 0.0 if once is None else once.largest_loss(tail_mass)
+    if largest * np.sqrt(steps) + extra > LARGEST_LOSS:
         # Outside of an event of probability at most 1e-4 delta no step loses more than `largest`.
-        return steps * largest + (0.0 if once is None else once.largest_loss(tail_mass))
-    finest, coarse = (2.0 ** np.ceil(np.log2(max(largest, 1e-300) / most)) for most in (MOST_POINTS, FIRST_POINTS))
-    grid = max(finest, min(1.0, max(coarse, 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4)))))
+        return steps * largest + extra
+    longest = max(largest, extra, 1e-300)
+    finest, coarse = (2.0 ** np.ceil(np.log2(longest / most)) for most in (MOST_POINTS, FIRST_POINTS))
+    grid = max(finest, min(64.0, max(coarse, 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4)))))
     epsilon = np.inf
     for _ in range(1 + MOST_HALVINGS):
         composed = _one_step(pair, grid, tail_mass)

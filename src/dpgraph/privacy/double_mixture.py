@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.pld.common import DifferentialPrivacyParameters
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_privacy_parameters
 from dp_accounting.pld.privacy_loss_mechanism import (
     ConnectDotsBounds,
     MonotonePrivacyLoss,
@@ -105,12 +106,20 @@ class RevealedPair:
         return max(pair.loss_std() for pair in self.pairs)
 
     def largest_loss(self, tail_mass: float) -> float:
-        return max(pair.largest_loss(tail_mass) for pair in self.pairs)
+        share = tail_mass / len(self.pairs)
+        return max(
+            pair.largest_loss(share / weight) for weight, pair in zip(self.weights, self.pairs) if weight > share
+        )
 
     def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+        share = tail_mass / len(self.pairs)
         total, mixed = 0.0, None
         for weight, pair in zip(self.weights, self.pairs):
-            part = pair.distribution(discretization, tail_mass)
+            if weight > share:
+                part = pair.distribution(discretization, tail_mass)
+            else:  # so rare that its loss may count as infinite
+                revealed = DifferentialPrivacyParameters(0.0, 1.0)
+                part = from_privacy_parameters(revealed, value_discretization_interval=discretization)
             total += weight
             mixed = part if mixed is None else part.compute_mixture(mixed, weight / total)
         return mixed

@@ -57,20 +57,19 @@ def _poisson_gaussian(p: Parameters, delta: float) -> float:
     return composed_epsilon(pair, p["steps"], delta)
 
 
-def _hypergeometric(p: Parameters, delta: float) -> float:
-    roots = tree_size(p["max_degree"], p["hops"])
+def _theorem1(p: Parameters) -> tuple[int, int, int, float]:
     if p["batch_size"] > p["num_train"]:
         raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    return p["num_train"], p["batch_size"], tree_size(p["max_degree"], p["hops"]), p["noise_multiplier"]
+
+
+def _hypergeometric(p: Parameters, delta: float) -> float:
     orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
-    return theorem1_epsilon(
-        p["num_train"], p["batch_size"], roots, p["noise_multiplier"], p["steps"], delta, orders, conversion
-    )
+    return theorem1_epsilon(*_theorem1(p), p["steps"], delta, orders, conversion)
 
 
 def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
-    roots = tree_size(p["max_degree"], p["hops"])
-    rdp = theorem1_rdp(p["num_train"], p["batch_size"], roots, p["noise_multiplier"], (float(p["order"]),))
-    return float(rdp[0])
+    return float(theorem1_rdp(*_theorem1(p), (float(p["order"]),))[0])
 
 
 def _roots_pair(p: Parameters) -> MixturePair:

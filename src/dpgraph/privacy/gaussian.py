@@ -18,4 +18,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(2 / 26 * 2000**0.5, 1e-5), 3)
     19.941
     """
-    return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta)) if mu > 0 else 0.0
+    if mu <= 0:
+        return 0.0
+    with np.errstate(divide="ignore"):  # where delta covers everything, or nothing
+        return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))

@@ -1,18 +1,21 @@
-"""Table of docs/privacy.md: the settings of Daigavane et al., with the published epsilon and what can be proved.
+"""Tables of docs/privacy.md: the settings of Daigavane et al., with the published epsilon and what can be proved, and
+the noise that each mechanism with a proof needs.
 
     python -m dpgraph.privacy.paper_settings
 
-prints it anew.
+prints them anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from dpgraph.experiments.published import match
 from dpgraph.privacy.calibration import epsilon_of, solve
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PoissonTrees
+from dpgraph.privacy.evaluate import solve_for
+from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 PAPER = "daigavane2022-node-level-dp-gnn"
 CLAIMS = {"table1": 12.0, "table2": 15.0, "table3": 12.0, "table4": 15.0}  # epsilon in the tables' captions
@@ -30,6 +33,44 @@ HEADER = (
     "experiment", "data set", "model", "N", "m", "K", "r", "λ", "claim", "T", "published ε", "rigorous ε",
     "R", "rigorous ε, ours",
 )  # fmt: skip
+NOISE_HEADER = (
+    "r", "K = D", "R", "ε", "DP-MLP", "residual 0.05", "residual 0.1", "one batch 0.1", "DP-GNN", "fixed size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NoiseRow:
+    """Noise std / clip norm (of the self terms) on ogbn-arxiv, q = 0.1, T = 100, delta = 1 / (10 N)."""
+
+    hops: int
+    max_degree: int
+    epsilon: float
+
+    def cells(self) -> tuple[str, ...]:
+        num_roots = NUM_TRAIN["ogbn-arxiv"]
+        steps, rate, delta = 100, 0.1, 1 / (10 * num_roots)
+        run: dict[str, Any] = {"num_roots": num_roots, "steps": steps, "delta": delta, "noise_multiplier": None}
+        trees: dict[str, Any] = {"hops": self.hops, "max_degree": self.max_degree, "list_cap": self.max_degree}
+        gnn = PoissonTrees(**run, **trees, sampling_rate=rate)
+
+        def residual(clip: float) -> ResidualTrees:
+            return ResidualTrees(**run, **trees, sampling_rate=rate, neighbour_rate=rate, neighbour_clip=clip)
+
+        mechanisms = (
+            PoissonTrees(**run, hops=0, sampling_rate=rate),
+            residual(0.05),
+            residual(0.1),
+            gnn,
+            FixedSizeStableTrees(**run, **trees, batch_size=round(rate * num_roots)),
+        )
+        noise = [f"{solve(one, self.epsilon, 'rigorous').noise_std_over_clip:.4g}" for one in mechanisms]
+        one_batch = {"affected_roots": gnn.affected_roots, "q": rate, "neighbour_to_self_clip": 0.1, "steps": steps}
+        solved = solve_for("residual_one_batch", "rigorous", one_batch, delta, self.epsilon, "noise")
+        noise.insert(3, f"{solved['sigma_over_self_clip']:.4g}")
+        return (f"{self.hops}", f"{self.max_degree}", f"{gnn.affected_roots}", f"{self.epsilon:g}", *noise)
+
+
+NOISE_ROWS = tuple(NoiseRow(*trees, epsilon) for trees in ((1, 7), (2, 3)) for epsilon in (1.0, 4.0, 8.0))
 
 
 @dataclass(frozen=True)
@@ -109,12 +150,10 @@ def settings() -> Iterator[Setting]:
             yield setting
 
 
-def paper_settings_table() -> str:
-    """Markdown; one line per setting."""
-    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    lines += ["| " + " | ".join(setting.cells()) + " |" for setting in settings()]
-    return "\n".join(lines)
+def markdown(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, ("---",) * len(header), *rows))
 
 
 if __name__ == "__main__":
-    print(paper_settings_table())
+    print(markdown(HEADER, (setting.cells() for setting in settings())))
+    print(markdown(NOISE_HEADER, (row.cells() for row in NOISE_ROWS)))

@@ -7,16 +7,18 @@ std / sensitivity (published) or noise std / clip norm (rigorous).
 from __future__ import annotations
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
 from scipy.special import logsumexp
 from scipy.stats import binom
 
 from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import Mixture, MixturePair, RevealedPair
-from dpgraph.privacy.renyi import Orders, epsilon_from_rdp
+from dpgraph.privacy.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
 
 ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float, range(12, 64)))
 QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
 # Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords.
+MOST_EVALUATED = 192  # chances of being drawn as a negative; beyond, moments, which are smooth in it, are interpolated
 NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 
@@ -59,9 +61,12 @@ def coupled_rdp(
     """
     sizes, probabilities = _batch_sizes(relations, rate)
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
+    asked = np.unique(as_negative)
+    if len(asked) > MOST_EVALUATED:
+        asked = np.linspace(asked[0], asked[-1], MOST_EVALUATED)
     log_moments = []
     with np.errstate(divide="ignore"):
-        for probability in as_negative:
+        for probability in asked:
             if standard_clipping:
                 counts = np.arange(max_degree + 1)
                 drawn = binom.pmf(counts, max_degree, rate)
@@ -72,9 +77,12 @@ def coupled_rdp(
                 weights, shifts = np.array([1 - enters, enters]), np.array([0.0, 1.0])
             directions = (False, True) if standard_clipping else (False,)
             log_moments.append([_log_moments(np.log(weights), shifts, noise, orders, back) for back in directions])
-        per_size = np.asarray(log_moments)  # (sizes, directions, orders)
+        per_asked = np.asarray(log_moments)  # (asked, directions, orders)
+        per_size = (
+            per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
+        )
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
-    return totals.max(axis=0) / (np.asarray(orders) - 1)
+    return np.maximum(totals.max(axis=0) / (np.asarray(orders) - 1), SMALLEST_RDP)  # rounding may fall below zero
 
 
 def coupled_epsilon(

@@ -24,6 +24,7 @@ GNN_ORDERS: Orders = tuple(order / 10 for order in range(11, 100))  # the releas
 MLP_ORDERS: Orders = tuple(order / 10 for order in range(11, 2000))  # the released accountant of DP-MLP
 REAL_ORDERS: Orders = tuple((1 + np.geomspace(0.011, 1e6, 120)).tolist())  # below 1.01 the conversion is unstable
 SMALLEST_RDP = 1e-15
+CHUNK = 1 << 20  # array elements per evaluation
 WIDE_ORDERS: Orders = tuple(1 + order / 100 for order in range(1, 1000)) + tuple(map(float, range(11, 257)))
 
 
@@ -106,13 +107,18 @@ def theorem1_rdp(
     affected = min(affected_roots, num_roots)
     drawn = np.arange(affected + 1)
     log_weights = hypergeom.logpmf(drawn, num_roots, affected, batch_size)
-    alpha = np.asarray(orders)[:, None]
-    exponents = alpha * (alpha - 1) * (drawn / affected_roots) ** 2 / (2 * noise_multiplier**2)
-    # ln E exp(x) = ln(1 + E(exp(x) - 1)) keeps its digits where the noise is large and x tiny.
-    with np.errstate(over="ignore", invalid="ignore"):
-        small = np.log1p((np.exp(log_weights) * np.expm1(exponents)).sum(axis=1))
-    large = logsumexp(log_weights + exponents, axis=1)
-    return np.where(exponents.max(axis=1) < 1, small, large) / (alpha[:, 0] - 1)
+    log_weights -= logsumexp(log_weights)  # log-gamma functions of a large graph lose digits
+    rows = max(1, CHUNK // len(drawn))
+    parts = []
+    for first in range(0, len(orders), rows):
+        alpha = np.asarray(orders[first : first + rows])[:, None]
+        exponents = alpha * (alpha - 1) * (drawn / affected_roots) ** 2 / (2 * noise_multiplier**2)
+        # ln E exp(x) = ln(1 + E(exp(x) - 1)) keeps its digits where the noise is large and x tiny.
+        with np.errstate(over="ignore", invalid="ignore"):
+            small = np.log1p((np.exp(log_weights) * np.expm1(exponents)).sum(axis=1))
+        large = logsumexp(log_weights + exponents, axis=1)
+        parts.append(np.where(exponents.max(axis=1) < 1, small, large) / (alpha[:, 0] - 1))
+    return np.maximum(np.concatenate(parts), SMALLEST_RDP)
 
 
 def theorem1_epsilon(
