@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.privacy.catalogue import ACCOUNTANTS, NAMES, PARAMETERS
+from dpgraph.privacy.catalogue import ACCOUNTANTS, NAMES
 from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.parameters import PARAMETERS
 
 log = logging.getLogger("dpgraph")
 Stage = Callable[..., argparse.ArgumentParser]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dpgraph.audits.cross_check import prv_epsilon
 from dpgraph.errors import UserError
@@ -130,3 +131,36 @@ def test_theorem_1_at_extreme_noise() -> None:
     assert np.all(np.isfinite(theorem1_rdp(20, 18, 15, 1e-3, (2.0, 9.9))))
     second_moment = sum(w * (i / 2) ** 2 for i, w in ((0, 1 / 3), (1, 2 / 3)))
     assert theorem1_rdp(3, 1, 2, 1e7, (2.0,))[0] == pytest.approx(2 * second_moment / 2e14, rel=1e-6)
+
+
+def test_theorem_c1_and_theorem_8_by_name() -> None:
+    """C.1 by its per-step divergence; Theorem 8 is the moments accountant at B / N and sigma / tau, times q'."""
+    relational = {
+        "nodes": 1e5, "relations": 5e5, "max_degree": 5, "negatives": 4, "q": 1e-4, "sigma_over_sensitivity": 1.5,
+    }  # fmt: skip
+    standard = {**relational, "standard_clipping": True}
+    found = evaluate("relational_coupled", "published", {**standard, "order": 4}, 0, "rdp_per_step")
+    assert found == coupled_rdp(1e5, 5e5, 5, 4, 1e-4, 1.5, (4.0,), standard_clipping=True)[0]
+    cheap, dear = (
+        evaluate("relational_coupled", "published", {**p, "steps": 50}, 1e-6) for p in (relational, standard)
+    )
+    assert cheap < dear
+    sgd = evaluate("moments", "published", {"q": 0.02, "noise_multiplier": 3.0, "steps": 400}, 1e-4)
+    whole = {
+        "num_train": 3000, "batch_size": 60, "noise_multiplier": 6.0, "column_norm": 2.0, "steps": 400,
+        "eps_pagerank": 1,
+    }  # fmt: skip
+    assert evaluate("appr_training_theorem8", "published", whole, 1e-4) == pytest.approx(1 + sgd)
+    assert evaluate("appr_training_theorem8", "published", {**whole, "sampled_share": 0.09}, 1e-4) == pytest.approx(
+        0.09 * (1 + sgd)
+    )
+
+
+def test_interpolated_batch_sizes_change_nothing() -> None:
+    """Above 192 sizes moments are interpolated; here 1200 of them, against every size written out at alpha = 2."""
+    nodes, relations, degree, negatives, rate, noise = 50_000, 20_000, 3, 4, 0.5, 2.0
+    sizes = np.arange(relations + 1)
+    g = 1 - (1 - rate) ** degree * (1 - np.minimum(sizes * negatives / nodes, 1))
+    expected = math.log(binom.pmf(sizes, relations, rate) @ (1 - g**2 + g**2 * math.exp(1 / noise**2)))
+    found = coupled_rdp(nodes, relations, degree, negatives, rate, noise, (2.0,))[0]
+    assert found == pytest.approx(expected, rel=1e-9)

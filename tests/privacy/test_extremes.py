@@ -12,15 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
-from dpgraph.privacy.catalogue import ACCOUNTANTS, PARAMETERS, PREMISES
+from dpgraph.privacy.catalogue import ACCOUNTANTS
 from dpgraph.privacy.composition import composed_epsilon, gaussian_pair
 from dpgraph.privacy.evaluate import evaluate
 from dpgraph.privacy.gaussian import gaussian_epsilon
+from dpgraph.privacy.parameters import PARAMETERS, PREMISES
 
 SECONDS = 40.0  # a bound for a busy machine; on an idle core all take less than a tenth of it
 VALUES: dict[str, tuple[Any, ...]] = {
     "affected_roots": (1, 2, 15, 1000), "answers": (0, 1, 2200, 10**6), "checks": (0, 1, 10**7),
-    "batch_size": (1, 100, 10000), "column_support": (1, 4, 500), "compositions": (1, 100.0, 1e6),
+    "batch_size": (1, 100, 10000), "column_norm": (1e-3, 1, 50), "eps_pagerank": (0, 4),
+    "sampled_share": (1e-6, 0.1, 1), "column_support": (1, 4, 500), "compositions": (1, 100.0, 1e6),
     "eps_gumbel": (1e-6, 0.01, 1, 50), "eps_laplace": (1e-6, 0.1, 20), "eps_quantile": (1e-6, 0.1, 100),
     "hops": (0, 1, 2.0), "lambda_max": (1, 32, 255.0), "max_degree": (1, 3, 100), "mean_runs": (1, 1.5, 1e4),
     "negatives": (1, 4, 20), "neighbour_to_self_clip": (0, 1e-6, 0.1, 1, 100), "nodes": (10, 1000, 1e6),

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.privacy.calibration import solve
-from dpgraph.privacy.catalogue import ACCOUNTANTS, PARAMETERS, PREMISES
+from dpgraph.privacy.catalogue import ACCOUNTANTS
 from dpgraph.privacy.evaluate import FUNCTIONS, evaluate, guarantee, solve_for
 from dpgraph.privacy.for_cell import mechanism_for
 from dpgraph.privacy.mechanisms import FixedBatchTrees, PoissonTrees, mechanism_from
+from dpgraph.privacy.parameters import PARAMETERS, PREMISES
 
 TREES: dict[str, Any] = {"affected_roots": 4, "q": 0.1, "sigma_over_clip": 20.0, "steps": 5}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -116,7 +117,15 @@ def test_a_rigorous_statement_says_when_delta_was_not_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["moments", "hypergeometric", "relational_coupled", "class_dp_theorem5", "appr_gaussian_theorem6"]
+    "name",
+    [
+        "moments",
+        "hypergeometric",
+        "relational_coupled",
+        "class_dp_theorem5",
+        "appr_gaussian_theorem6",
+        "appr_training_theorem8",
+    ],
 )
 def test_a_published_accountant_has_no_rigorous_epsilon_and_says_where_to_look(name: str) -> None:
     with pytest.raises(UserError, match=r"nothing is guaranteed: .*see "):

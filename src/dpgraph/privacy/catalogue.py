@@ -1,142 +1,16 @@
-"""Every accountant by name: its parameters with their ranges, and what its theorem presumes. Imports nothing heavy."""
+"""Every accountant by name: its parameters and what its theorem presumes. Imports nothing heavy."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.parameters import PARAMETERS, PREMISES
 
 Unknown = Literal["noise", "steps", "rate"]
-MOST_TERMS = 20_000  # of a mixture; more would take minutes
-GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME = "1.1..9.9 step 0.1", "1.1..10.9 step 0.1 and 12..63"
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A plain value; `above` is an open lower end, `least` a closed one."""
-
-    text: str
-    kind: type = float
-    above: float | None = None
-    least: float | None = None
-    most: float = math.inf
-    choices: tuple[str, ...] = ()
-
-    @property
-    def allowed(self) -> str:
-        if self.choices:
-            return "one of " + "; ".join(self.choices)
-        if self.kind is bool:
-            return "true or false"
-        kind = "an integer" if self.kind is int else "a finite number"
-        low = (
-            f" > {self.above:g}" if self.above is not None else f" >= {self.least:g}" if self.least is not None else ""
-        )
-        return kind + low + ("" if self.most == math.inf else f" and <= {self.most:g}")
-
-    def check(self, name: str, value: Any) -> Any:
-        """The value in its type; raises UserError in one line. A count may be written as a float (1e6)."""
-        if self.choices:
-            good = value in self.choices
-        elif self.kind is bool:
-            good = isinstance(value, bool)
-        else:
-            good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            good = good and (self.kind is float or float(value).is_integer())
-            good = good and (self.above is None or value > self.above) and (self.least is None or value >= self.least)
-            good = good and value <= self.most
-        if not good:
-            raise invalid(name, value, self.allowed)
-        return self.kind(value)
-
-
-def _rate(text: str) -> Parameter:
-    return Parameter(text, above=0, most=1)
-
-
-def _count(text: str, least: int = 1, most: float = math.inf) -> Parameter:
-    return Parameter(text, int, least=least, most=most)
-
-
-def _noise(text: str) -> Parameter:
-    return Parameter(text, above=0)
-
-
-def _choice(text: str, *choices: str) -> Parameter:
-    return Parameter(text, str, choices=choices)
-
-
-PARAMETERS: dict[str, Parameter] = {
-    "affected_roots": _count("R: loss terms that one record changes, its own included", most=MOST_TERMS),
-    "answers": _count("answered queries; rigorous: their enforced public cap", 0),
-    "batch_size": _count("m, drawn without replacement"),
-    "batches": _count("independent batches per step"),
-    "checks": _count("threshold checks; rigorous: their enforced public cap", 0),
-    "clipping": _choice("how the clip norm is found", "public", "adaptive", "private percentile"),
-    "column_support": _count("rows of the released matrix that may name one node", most=MOST_TERMS),
-    "compositions": _count("T"),
-    "conversion": _choice("from RDP", "classic", "improved"),
-    "eps_gumbel": _noise("Gumbel scale is C2 / eps_gumbel"),
-    "eps_laplace": _noise("option 2 adds Laplace(K C2 / eps_laplace)"),
-    "eps_quantile": _noise("price of the privately chosen clip norm, pure DP"),
-    "groups": _count("parameter groups that are clipped and noised separately, one multiplier each"),
-    "hops": _count("r", 0, 3),
-    "lambda_max": _count("largest moment", most=1000),
-    "max_degree": _count("K", most=100),
-    "mean_runs": Parameter("mean number of training runs that are tried", least=1),
-    "method": _choice("numerics; another one only for cross-checks", "pld"),
-    "negatives": _count("k, negatives per positive"),
-    "neighbour_to_self_clip": Parameter("C_n / C_s", least=0),
-    "nodes": _count("n"),
-    "noise_multiplier": _noise("noise std / clip norm; hypergeometric: the paper's lambda"),
-    "num_train": _count("N, public"),
-    "order": Parameter("Renyi order", above=1),
-    "orders": _choice("of Renyi", GNN_ORDERS_NAME, "wide", RELATIONAL_ORDERS_NAME),
-    "own_root_removed": Parameter("the record's own term vanishes (node-null); false: it is replaced", bool),
-    "q": _rate("Poisson rate per step"),
-    "q_neighbour": _rate("Poisson rate of the neighbour terms (default: q_self)"),
-    "q_self": _rate("Poisson rate of the self terms"),
-    "refill": _count("D, relations that the stable sampler lets in", 0, MOST_TERMS),
-    "relation": _choice("adjacency", "add_or_remove_one", "replace_one"),
-    "relations": _count("m"),
-    "row_delta": Parameter("delta of one row", above=0, most=1),
-    "rows": _count("M"),
-    "runs": _choice("law of the number of runs", "geometric", "poisson"),
-    "sampler": _choice("how neighbourhoods are bounded", "stable", "algorithm-1", "greedy"),
-    "sampling": _choice("of batches", "poisson", "without replacement", "fixed partition"),
-    "sensitivity": _noise("of one release, in the unit of sigma"),
-    "sigma": _noise("noise std"),
-    "sigma_over_clip": _noise("noise std / clip norm"),
-    "sigma_over_self_clip": _noise("noise std / C_s"),
-    "sigma_over_sensitivity": Parameter("noise std / sensitivity", least=0.02),
-    "sigma_threshold": _noise("noise std of a check"),
-    "sigma_votes": _noise("noise std of an answer"),
-    "steps": _count("T", most=10**6),
-    "top_k": _count("K: entries per row"),
-}
-
-# What a theorem presumes and a caller may state otherwise, with the reason of the refusal (docs/privacy.md).
-PREMISES: dict[str, tuple[Any, str]] = {
-    "sampling": (
-        "poisson",
-        "in a batch of fixed size an affected root displaces another, and a fixed partition uses every root each epoch",
-    ),
-    "sampler": ("stable", "one record changes an unbounded number of lists under any other sampler"),
-    "clipping": (
-        "public",
-        "adaptive thresholds depend on other nodes' records, and a private percentile costs eps_quantile: see "
-        "private_quantile",
-    ),
-    "groups": (1, "with L groups the joint multiplier is (sum (C_l / sigma_l)^2)^(-1/2): pass that as the noise"),
-    "batches": (
-        2,
-        "with one batch for both terms the self terms tell which affected roots were drawn: see residual_one_batch",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -287,7 +161,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ),
     ("relational_coupled", "published", "epsilon"): Accountant(
         (*_RELATIONAL, "steps"),
-        optional=("orders",),
+        optional=("orders", "standard_clipping"),
         adjacency="one entity (Huang et al.)",
         sampling="Poisson over relations, coupled negatives",
         assumptions=("Proposition 4.1's sensitivity, which is false for adaptive clipping",),
@@ -295,7 +169,9 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         rate="q",
         units="nodes",
     ),
-    ("relational_coupled", "published", "rdp_per_step"): Accountant((*_RELATIONAL, "order"), units="nodes"),
+    ("relational_coupled", "published", "rdp_per_step"): Accountant(
+        (*_RELATIONAL, "order"), optional=("standard_clipping",), units="nodes"
+    ),
     ("relational_static", "rigorous", "epsilon"): Accountant(
         ("nodes", "relations", "max_degree", "negatives", "q", "sigma_over_clip", "steps"),
         optional=("refill",),
@@ -339,6 +215,17 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         assumptions=("bounded range 2 eps_gumbel per draw",),
         steps=None,
     ),
+    ("appr_training_theorem8", "published", "epsilon"): Accountant(
+        ("num_train", "batch_size", "noise_multiplier", "column_norm", "steps", "eps_pagerank"),
+        optional=("sampled_share", "lambda_max"),
+        adjacency="one node",
+        sampling="Poisson at rate B / N, as claimed",
+        assumptions=(
+            "a capped column norm bounds a node's effect on training",
+            "sampling a share q' once multiplies epsilon by q'",
+        ),
+        noise="noise_multiplier",
+    ),
     ("appr_training", "rigorous", "epsilon"): Accountant(
         ("rows", "sigma_over_clip", "column_support", "q", "noise_multiplier", "steps"),
         premises=SGD_PREMISES,
@@ -358,6 +245,8 @@ NO_RIGOROUS = {
     "double_mixture",
     "relational_coupled": "Proposition 4.1 is false for adaptive clipping: see relational_static",
     "class_dp_theorem5": "the proof of Theorem 5 bounds e^x - 1 by x: see poisson_gaussian with relation=replace_one",
+    "appr_training_theorem8": "after softmax and clipping a column's norm bounds nothing, and batches come from the M "
+    "rows: see appr_training",
     "appr_gaussian_theorem6": "rows differ by up to sqrt(2) C1: see gaussian with sensitivity sqrt(2 M)",
 }
 NAMES = tuple(dict.fromkeys(name for name, _, quantity in ACCOUNTANTS if quantity == "epsilon"))

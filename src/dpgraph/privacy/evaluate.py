@@ -10,18 +10,12 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.privacy import class_level, pagerank, pate, relational
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.catalogue import (
-    GNN_ORDERS_NAME,
-    NAMES,
-    NO_RIGOROUS,
-    RELATIONAL_ORDERS_NAME,
-    Unknown,
-    accountant,
-)
+from dpgraph.privacy.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
 from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_one_batch_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
+from dpgraph.privacy.parameters import GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.renyi import (
     GNN_ORDERS,
@@ -106,12 +100,16 @@ def _relational(p: Parameters) -> tuple[float, float, int, int, float, float]:
 
 
 def _relational_coupled(p: Parameters, delta: float) -> float:
+    if p.get("orders") == "wide":
+        raise invalid("orders", "wide", f"{RELATIONAL_ORDERS_NAME}, as the paper")
     orders = ORDERS[p.get("orders", RELATIONAL_ORDERS_NAME)]
-    return relational.coupled_epsilon(*_relational(p), p["steps"], delta, orders)
+    standard = p.get("standard_clipping", False)
+    return relational.coupled_epsilon(*_relational(p), p["steps"], delta, orders, standard)
 
 
 def _relational_coupled_rdp(p: Parameters, delta: float) -> float:
-    return float(relational.coupled_rdp(*_relational(p), (float(p["order"]),))[0])
+    standard = p.get("standard_clipping", False)
+    return float(relational.coupled_rdp(*_relational(p), (float(p["order"]),), standard)[0])
 
 
 def _relational_static(p: Parameters, delta: float) -> float:
@@ -153,6 +151,14 @@ def _appr_exponential(p: Parameters, delta: float) -> float:
     return pagerank.exponential_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], delta, p.get("eps_laplace"))
 
 
+def _appr_theorem8(p: Parameters, delta: float) -> float:
+    if p["batch_size"] > p["num_train"]:
+        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    rate, noise = p["batch_size"] / p["num_train"], p["noise_multiplier"] / p["column_norm"]
+    training = moments_epsilon(rate, noise, p["steps"], delta, p.get("lambda_max", 32))
+    return pagerank.theorem8_epsilon(p["eps_pagerank"], training, p.get("sampled_share", 1.0))
+
+
 def _appr_training(p: Parameters, delta: float) -> float:
     return pagerank.gaussian_then_training_epsilon(
         p["rows"], p["sigma_over_clip"], p["column_support"], p["q"], p["noise_multiplier"], p["steps"], delta
@@ -179,6 +185,7 @@ FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
     ("appr_gaussian_theorem6", "published", "epsilon"): _appr_theorem6,
     ("appr_exponential", "published", "epsilon"): _appr_theorem7,
     ("appr_exponential", "rigorous", "epsilon"): _appr_exponential,
+    ("appr_training_theorem8", "published", "epsilon"): _appr_theorem8,
     ("appr_training", "rigorous", "epsilon"): _appr_training,
 }
 # paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another

@@ -42,6 +42,11 @@ def theorem7_epsilon(
     return _composed_rows(row + (eps_laplace or 0.0), rows, row_delta)
 
 
+def theorem8_epsilon(pagerank: float, training: float, sampled_share: float) -> float:
+    """Theorem 8 as printed: (eps_pr + eps_sgd) q'. Sampling once gives ln(1 + q'(e^eps - 1)) instead."""
+    return sampled_share * (pagerank + training)
+
+
 def exponential_epsilon(
     rows: int, top_k: int, eps_gumbel: float, delta: float, eps_laplace: float | None = None
 ) -> float:

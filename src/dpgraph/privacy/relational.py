@@ -95,9 +95,10 @@ def coupled_epsilon(
     steps: int,
     delta: float,
     orders: Orders = ORDERS,
+    standard_clipping: bool = False,
 ) -> float:
-    """Theorem 3 with the improved conversion, as the released accountant."""
-    rdp = coupled_rdp(nodes, relations, max_degree, negatives, rate, noise, orders)
+    """Theorem 3, or C.1 (see `coupled_rdp`), with the improved conversion, as the released accountant."""
+    rdp = coupled_rdp(nodes, relations, max_degree, negatives, rate, noise, orders, standard_clipping)
     return epsilon_from_rdp(orders, steps * rdp, delta)
 
 

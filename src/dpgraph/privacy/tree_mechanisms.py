@@ -141,7 +141,7 @@ class ResidualTrees(StableTrees):
     N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
     batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
 
-    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released; neighbour_clip = 0 costs what DP-MLP costs.
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what DP-MLP does.
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
