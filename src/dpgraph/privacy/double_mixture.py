@@ -177,7 +177,9 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         x, losses = self._table
         after = np.searchsorted(-losses, -loss, side="left").clip(1, len(x) - 1)
         low, high = x[after - 1].copy(), x[after].copy()
-        guess = (low + high) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (losses[after - 1] - loss) / (losses[after - 1] - losses[after])
+        guess = low + (high - low) * np.where(np.isfinite(share), share.clip(0, 1), 0.5)
         for _ in range(60):
             value, slope = self._mapped("_loss_and_slope", guess)
             too_high_loss = value > loss
@@ -187,7 +189,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
             following = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
             moved = np.abs(following - guess).max(initial=0.0)
             guess = following
-            if moved < 1e-9:  # the divergence is stationary at the exact x: its error is of the order of the square
+            if moved < 1e-6:  # the divergence is stationary at the exact x: its error is of the order of the square
                 break
         return guess
 
