@@ -70,7 +70,7 @@ rule audits_nightly:
         mem_mb=lambda wildcards, attempt: 3000 * attempt,
         runtime=120,
     params:
-        stem=str(SUITE / "figures/audits-nightly"),
+        stem=lambda wildcards, output: os.path.splitext(output.figure[0])[0],
     message:
         "Audits of the code and of whole training runs"
     shell:
