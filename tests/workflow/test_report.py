@@ -23,7 +23,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--enable-logging=stderr",
-    "--virtual-time-budget=60000",
     "--window-size=1400,1000",
 ]
 
@@ -70,14 +69,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def crawl(folder, profile, attempts=3):
     """What the crawler met in folder/report.html, and the console's error lines.
 
-    The browser's virtual clock may run out before a loaded machine has read the page: then the crawl starts over.
+    The browser's virtual clock may run out before a loaded machine has read the page: then the crawl starts over with
+    four times as much (milliseconds).
     """
     (folder / "crawler.html").write_text(CRAWLER)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         for attempt in range(attempts):
-            run, text = _visit(server.server_port, f"{profile}-{attempt}")
+            run, text = _visit(server.server_port, f"{profile}-{attempt}", 60000 * 4**attempt)
             if text:
                 break
     finally:
@@ -88,10 +88,17 @@ def crawl(folder, profile, attempts=3):
     return json.loads(unescaped), [line for line in run.stderr.splitlines() if "CONSOLE" in line and "rror" in line]
 
 
-def _visit(port, profile):
+def _visit(port, profile, budget):
     """One run of the browser and the text that the crawler left, empty if it did not finish."""
     run = subprocess.run(
-        [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", "--dump-dom", f"http://127.0.0.1:{port}/crawler.html"],
+        [
+            str(CHROMIUM),
+            *FLAGS,
+            f"--virtual-time-budget={budget}",
+            f"--user-data-dir={profile}",
+            "--dump-dom",
+            f"http://127.0.0.1:{port}/crawler.html",
+        ],
         capture_output=True,
         text=True,
         timeout=180,
