@@ -180,7 +180,7 @@ def add_stages(stage: Stage) -> None:
     )
     plan_.add_argument("--json", action="store_true")
 
-    audit_ = stage("audit", audit, "Attack the project's own update code; status 1 if a claim does not hold")
+    audit_ = stage("audit", audit, "Attack the project's own code; status 1 if a claim does not hold")
     audit_.add_argument(
         "audit",
         help="update, trajectory, partition, residual, appr, pate, lists, sensitivity, clipping, locality, self-terms, "

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,16 @@ def test_hyperparameters_come_from_the_paper():
         published.match("datasets", colour="red")
     with pytest.raises(UserError, match="published=nothing"):
         published.rows("nothing")
+
+
+def test_a_sweep_must_change_the_cell(tmp_path):
+    """K of a private method means nothing to one without privacy: two values would show the same run twice."""
+    folder = tmp_path / "workflow"
+    shutil.copytree(WORKFLOW, folder)
+    demo = folder / "suites/demo.yaml"
+    suite = yaml.safe_load(demo.read_text())
+    for grid in suite["papers"]["daigavane"]["artefacts"]["table6"]:
+        grid["values"] = {"2": {"privacy": {"max_degree": 2}}, "7": {"privacy": {"max_degree": 7}}}
+    demo.write_text(yaml.safe_dump(suite))
+    with pytest.raises(UserError, match=r"table6.values=7: expected another cell than 2 gives for gcn-1"):
+        load_plan(Config(suite="demo"), folder)

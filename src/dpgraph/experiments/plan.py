@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -165,9 +165,22 @@ def _entries(plan: Plan, artefact: str) -> list[Entry]:
                     stream = position if independent else 0
                     for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream):
                         places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
+    if described.sweep is not None:
+        _check_sweep(artefact, places.values())
     order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
     # sorted() is stable: values keep the order in which the suite names them
     return [places[place] for place in sorted(places, key=lambda place: (place[0], place[1], order[place[2]]))]
+
+
+def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
+    """Two values of a sweep that give one cell would show a number at a value that it does not have."""
+    paper, name = artefact.split("/")
+    seen: dict[tuple[str, str, float | None, str], str | None] = {}
+    for entry in entries:
+        known = seen.setdefault((entry.method_id, entry.task_id, entry.epsilon, entry.cell.identity), entry.value)
+        if known != entry.value:
+            where = f"papers.{paper}.artefacts.{name}.values"
+            raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
 
 
 def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:

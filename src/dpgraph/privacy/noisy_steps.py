@@ -12,7 +12,8 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement, remark_on_zero
 
 PUBLIC_SETTINGS = (
-    "the number of roots, the clip norm and all hyper-parameters are public and not tuned on the private data"
+    "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
+    "data nor tuned on them"
 )
 RELEASED_ONLY = "covers the released parameters, not predictions that read private neighbours"
 

@@ -75,7 +75,7 @@ def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("Audit", "Planted bug", "Verdict", "Claim", "Found"))
     body = "".join(_html_row(row) for row in one.to_dict("records"))
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    lead = "Attacks on the update code of this project. A planted bug must be caught; the code as it is must pass."
+    lead = "Attacks on the code of this project. A planted bug must be caught; the code as it is must pass."
     write_text(path, page(plan.suite, "Audits", table, lead))
     return path
 
