@@ -84,31 +84,50 @@ class Task(Frozen):
 
 
 class Model(Frozen):
-    """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E)."""
+    """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E).
 
-    architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
+    `kipf` is Kipf and Welling's GCN of two layers instead (Igamberdiev and Habernal, Eq. 4): no encoder or decoder.
+    """
+
+    architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
     hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
     encoder_layers: Annotated[int, Field(ge=1, description="n_enc")] = 1
     decoder_layers: Annotated[int, Field(ge=1, description="n_dec, its last layer gives the logits")] = 1
     width: Annotated[int, Field(ge=1, description="Latent size of encoder, message passing and decoder")] = 256
     activation: Literal["relu", "tanh"] = "tanh"
     heads: Annotated[int, Field(ge=1, description="Attention heads (gat only)")] = 10
+    dropout: Annotated[float, Field(ge=0, lt=1, description="After the hidden layer, in training (kipf and mlp)")] = 0.0
 
     @model_validator(mode="after")
     def _hops(self) -> Model:
         if (self.hops == 0) != (self.architecture == "mlp"):
             raise ValueError(f"architecture={self.architecture}, hops={self.hops}: expected hops=0 exactly for mlp")
+        if self.architecture == "kipf" and self.hops != 2:
+            raise ValueError(f"architecture=kipf, hops={self.hops}: expected hops=2")
+        if self.dropout and self.architecture not in ("kipf", "mlp"):
+            raise ValueError(
+                f"architecture={self.architecture}, dropout={self.dropout}: expected 0 but for kipf and mlp"
+            )
         return self
 
 
 class Training(Frozen):
-    """Optimisation. Exactly one of `batch_size` and `sampling_rate` is given."""
+    """Optimisation. Exactly one of `batch_size`, `sampling_rate` and `num_splits` is given."""
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)]
     momentum: Annotated[float, Field(ge=0, lt=1, description="SGD only")] = 0.0
     batch_size: Annotated[int, Field(ge=1, description="m; its expectation under Poisson sampling")] | None = None
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
+    num_splits: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="s, parts of the training nodes, of which each step reads one; an epoch has s steps (Igamberdiev)",
+    )
+    train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that have a loss")] = 1.0
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty; without privacy only")] = 0.0
+    patience: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Epochs without a better validation loss before stopping; without privacy only"
+    )
     steps: Annotated[int, Field(ge=1)] | Literal["max"] = Field(
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
@@ -120,10 +139,10 @@ class Training(Frozen):
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Training:
-        if (self.batch_size is None) == (self.sampling_rate is None):
-            raise ValueError(
-                f"batch_size={self.batch_size}, sampling_rate={self.sampling_rate}: expected exactly one of them"
-            )
+        given = {name: getattr(self, name) for name in ("batch_size", "sampling_rate", "num_splits")}
+        if sum(value is not None for value in given.values()) != 1:
+            shown = ", ".join(f"{name}={value}" for name, value in given.items())
+            raise ValueError(f"{shown}: expected exactly one of them")
         return self
 
     def evaluation_steps(self, steps: int) -> set[int]:
@@ -138,11 +157,13 @@ class Training(Frozen):
 class Privacy(Frozen):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
-    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
+    variant: Literal["rigorous", "rigorous-fixed-size", "cut", "published"] = Field(
         default="rigorous",
-        description="rigorous: stable sampler, Poisson batches, public joint clip norm, double-mixture accountant; "
-        "rigorous-fixed-size: the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
-        "published: Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1",
+        description="dp-gnn: rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture "
+        "accountant), rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots "
+        "that do change), published (Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1). "
+        "dp-subgraph: rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
+        "between them), published (fixed parts of the loss over the whole graph, moments accountant)",
     )
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
     noise_multiplier: (
@@ -169,6 +190,11 @@ class Privacy(Frozen):
     )
     neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="q2 of dp-residual: rate of the batch of neighbour terms; null: as that of self terms"
+    )
+    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="dp-residual: part of epsilon that pays for choosing, on validation nodes, whether inference reads "
+        "neighbours; null: it always does",
     )
     clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
         default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
@@ -203,6 +229,10 @@ class Cell(Frozen):
                     f"epsilon={self.privacy.epsilon}, noise_multiplier={self.privacy.noise_multiplier}, "
                     f"steps={self.training.steps}: expected exactly two of them (steps=max leaves steps open)"
                 )
+            for name, default in (("patience", None), ("weight_decay", 0.0)):
+                value = getattr(self.training, name)
+                if value != default:
+                    raise ValueError(f"training.{name}={value}: expected {default} with privacy")
         elif self.training.steps == "max":
             raise ValueError("steps=max: expected a number of steps when there is no privacy")
         return self
