@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
-from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.base import Job, Observation, Observe, Outcome
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms import Mechanism
@@ -90,25 +91,44 @@ def noise_over_clip(mechanism: Mechanism) -> float:
     return value
 
 
-def run_loop(job: Job, bench: Bench, step: Step, observe: Observe, sampler: Sampler, **notes: Any) -> Outcome:
-    """T steps with evaluations on the whole graph, whose neighbourhoods inference reads uncut."""
+def run_loop(
+    job: Job,
+    bench: Bench,
+    step: Step,
+    observe: Observe,
+    sampler: Sampler,
+    last: Callable[[FullGraph], FullGraph] | None = None,
+    **notes: Any,
+) -> Outcome:
+    """T steps with evaluations on the whole graph, whose neighbourhoods inference reads uncut.
+
+    `last` may put another inference in place after the last step.
+    """
     steps = job.mechanism.steps
     if steps is None:
         raise TypeError("the mechanism's steps are open: calibrate it first")
     whole = FullGraph(job.graph, job.device)
+    logits = np.zeros(0)
+
+    def seen(done: int, network: Network) -> Observation:
+        nonlocal logits
+        inference = last(whole) if last is not None and done == steps else whole
+        logits = inference.logits(network, bench.features).cpu().numpy()
+        return observe(done, logits)
+
     record = train(
         f"{job.cell.slug} seed {job.seed}",
         bench.network,
         bench.optimizer,
         step,
         steps,
-        lambda done, network: observe(done, whole.logits(network, bench.features).cpu().numpy()),
+        seen,
         job.cell.training.evaluation_steps(steps),
         {"batches": bench.batches, "noise": bench.noise},
         None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
     )
     return Outcome(
-        logits=whole.logits(bench.network, bench.features).cpu().numpy(),
+        logits=logits,
         observations=record.rows,
         statement=job.calibration.statement,
         steps_per_second=record.steps_per_second,

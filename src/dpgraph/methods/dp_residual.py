@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpgraph.errors import invalid
 from dpgraph.methods.assembly import noise_over_clip, private_step, run_loop, set_up, stable_trees
 from dpgraph.methods.base import Job, Method, Observe, Outcome
+from dpgraph.methods.inference_choice import InferenceChoice
 from dpgraph.privacy.mechanisms import ResidualTrees
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists
@@ -17,7 +20,8 @@ class DpResidual:
     """Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.
 
     Each step draws two independent Poisson batches of roots: one for the gradients g_self of their losses without any
-    message, one for g_full - g_self. With C_n = 0 the neighbours add nothing to training (DP-MLP's noise).
+    message, one for g_full - g_self. With C_n = 0 the neighbours add nothing to training (DP-MLP's noise). With a
+    choice_epsilon the final predictions read neighbours or none, as validation nodes say; those along training do.
     """
 
     private = True
@@ -29,22 +33,35 @@ class DpResidual:
         if not isinstance(mechanism, ResidualTrees):
             raise invalid("mechanism", mechanism.kind, "residual-trees")
         bench = set_up(job)
+        choice = InferenceChoice(job, bench, mechanism) if mechanism.choice_epsilon else None
         roots = job.graph.train_nodes
         own_clip = privacy.clip_norm
         neighbour_clip = mechanism.neighbour_clip * own_clip
         own = PoissonSampler(len(roots), mechanism.sampling_rate)
         alone = pack_ego_trees(empty_edge_lists(job.graph), roots, mechanism.hops, job.device)
         terms = [ClippedTerm(alone, own, own_clip)]
-        ran = "none"
+        ran = "none" if choice is None else "stable"
         if neighbour_clip > 0:
             trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
             second = PoissonSampler(len(roots), mechanism.neighbour_rate)
             terms.append(ClippedTerm(trees, second, neighbour_clip, neighbour_losses))
         divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
         step = private_step(bench, terms, noise_over_clip(mechanism) * own_clip, divisor)
-        return run_loop(
-            job, bench, step, observe, own, edge_lists=ran, clip_norm=own_clip, neighbour_clip_norm=neighbour_clip
+        outcome = run_loop(
+            job,
+            bench,
+            step,
+            observe,
+            own,
+            None if choice is None else choice.inference,
+            edge_lists=ran,
+            clip_norm=own_clip,
+            neighbour_clip_norm=neighbour_clip,
         )
+        if choice is None:
+            return outcome
+        chosen = "with neighbours" if choice.reads_neighbours else "each node alone"
+        return replace(outcome, notes={**outcome.notes, "inference": chosen})
 
 
 METHODS: dict[str, Method] = {"dp-residual": DpResidual()}

@@ -68,6 +68,7 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
             sampling_rate=poisson_rate,
             neighbour_rate=poisson_rate if second is None else second,
             neighbour_clip=privacy.neighbour_clip_ratio,
+            choice_epsilon=privacy.choice_epsilon or 0.0,
         )
     return PoissonTrees(**common, sampling_rate=poisson_rate)
 
@@ -78,9 +79,12 @@ def _check_residual(cell: Cell, privacy: Privacy) -> None:
             raise invalid("variant", privacy.variant, f"rigorous for {RESIDUAL}")
         if cell.model.hops < 1:
             raise invalid("hops", cell.model.hops, f"an integer >= 1 for {RESIDUAL}")
+        choice, epsilon = privacy.choice_epsilon, privacy.epsilon
+        if choice is not None and epsilon is not None and choice >= epsilon:
+            raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
         return
     defaults = Privacy.model_fields
-    for name in ("neighbour_clip_ratio", "neighbour_sampling_rate"):
+    for name in ("neighbour_clip_ratio", "neighbour_sampling_rate", "choice_epsilon"):
         value, default = getattr(privacy, name), defaults[name].default
         if value != default:
             raise invalid(name, value, f"{default}: only the method {RESIDUAL} has it")

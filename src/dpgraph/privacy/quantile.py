@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,13 @@ class PureDp:
         return privacy_loss_distribution.from_privacy_parameters(
             DifferentialPrivacyParameters(self.epsilon), value_discretization_interval=discretization
         )
+
+    def rdp(self, orders: Sequence[float]) -> np.ndarray:
+        """Renyi divergences at `orders` (> 1)."""
+        order = np.asarray(orders)
+        log_yes, log_no = -np.logaddexp(0, -self.epsilon), -np.logaddexp(0, self.epsilon)
+        tilt = (order - 1) * self.epsilon  # ln of the likelihood ratio to the power of order - 1
+        return np.logaddexp(log_yes + tilt, log_no - tilt) / (order - 1)
 
 
 def private_quantile(

@@ -42,12 +42,17 @@ class StableTrees(NoisySteps):
             raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
 
     @property
-    def affected_roots(self) -> int:
-        """R = N(K, r) + D N(K, r - 1); 1 without hops. There are no more than num_roots, plus one for a non-root."""
+    def changed_trees(self) -> int:
+        """N(K, r) + D N(K, r - 1), trees that one record changes whatever nodes are the roots; 1 without hops."""
         if self.hops == 0:
             return 1
         degree, cap = self.max_degree or 0, self.list_cap or 0
-        return min(tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1), self.num_roots + 1)
+        return tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)
+
+    @property
+    def affected_roots(self) -> int:
+        """R: the changed trees of training nodes, of which there are num_roots, plus one for a non-root."""
+        return min(self.changed_trees, self.num_roots + 1)
 
     @property
     def reach(self) -> int:
@@ -141,13 +146,18 @@ class ResidualTrees(StableTrees):
     N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
     batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
 
-    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what DP-MLP does.
+    With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
+    over validation nodes with Laplace noise (section 4.1). Earlier points of a run know nothing of it.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
+    costs what DP-MLP does.
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
     sampling_rate: float = Field(description="q1, public: rate of the self terms")
     neighbour_rate: float = Field(description="q2, public: rate of the neighbour terms")
     neighbour_clip: float = Field(description="C_n / C_s, public")
+    choice_epsilon: float = Field(default=0.0, description="Pure epsilon of the choice of inference; 0: none is made")
 
     @model_validator(mode="after")
     def _valid(self) -> ResidualTrees:
@@ -156,6 +166,8 @@ class ResidualTrees(StableTrees):
         _check_rate("neighbour_rate", self.neighbour_rate)
         if not 0 <= self.neighbour_clip < math.inf:
             raise invalid("neighbour_clip", self.neighbour_clip, "a finite number >= 0")
+        if not 0 <= self.choice_epsilon < math.inf:
+            raise invalid("choice_epsilon", self.choice_epsilon, "a finite number >= 0")
         if self.hops < 1:
             raise invalid("hops", self.hops, "an integer >= 1")
         return self
@@ -179,10 +191,20 @@ class ResidualTrees(StableTrees):
         rates = {"sampling_rate": sampling_rate, "neighbour_rate": neighbour_rate}
         return ResidualTrees(**{**dict(self), **rates})
 
+    def at_step(self, step: int) -> PrivacyStatement:
+        """The choice of inference is made after the last step: what was released before has not paid for it."""
+        if self.choice_epsilon and step != self.steps:
+            return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
+        return super().at_step(step)
+
     def rigorous(self) -> Guarantee:
+        """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
         from dpgraph.privacy.composition import composed_epsilon
+        from dpgraph.privacy.quantile import PureDp
 
         steps, _ = self.closed()
+        choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
+        paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
         return Guarantee(
             mode="rigorous",
             accountant="double mixture of residual clipping, privacy loss distribution",
@@ -192,9 +214,10 @@ class ResidualTrees(StableTrees):
             assumptions=(
                 "a self gradient reads its root's own record only",
                 f"C_n / C_s = {self.neighbour_clip:.6g} is public",
+                *paid,
                 *self._assumptions,
             ),
-            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta),
+            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
             delta=self.delta,
         )
 
@@ -210,7 +233,8 @@ class ResidualTrees(StableTrees):
         )
 
     def statement(self) -> PrivacyStatement:
-        sampler = "stable" if self.neighbour_clip else "none"  # without neighbour terms no list is read
+        reads_lists = self.neighbour_clip > 0 or self.choice_epsilon > 0
+        sampler = "stable" if reads_lists else "none"
         return self._statement(sampler, "poisson", "self and neighbour terms apart, public clip norms")
 
 

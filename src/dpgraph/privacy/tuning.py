@@ -17,7 +17,8 @@ import numpy as np
 from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.composition import pair_rdp
 from dpgraph.privacy.double_mixture import affected_roots_pair
-from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate
+from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate, ResidualTrees
+from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.renyi import Orders, theorem1_rdp
 
 SHAPES = {"geometric": 1.0, "poisson": math.inf}  # of the truncated negative binomial law of the number of runs
@@ -92,4 +93,7 @@ def _rdp(mechanism: Mechanism, orders: Orders) -> np.ndarray:
         return steps * theorem1_rdp(
             mechanism.num_roots, mechanism.batch_size, mechanism.affected_roots, mechanism.proved_multiplier, orders
         )
-    return steps * pair_rdp(mechanism.dominating_pair, orders)
+    rdp = steps * pair_rdp(mechanism.dominating_pair, orders)
+    if isinstance(mechanism, ResidualTrees) and mechanism.choice_epsilon:
+        rdp = rdp + PureDp(mechanism.choice_epsilon).rdp(orders)
+    return rdp
