@@ -57,6 +57,9 @@ def raw_dir(mirrors, tmp_path_factory):
         (Task(dataset="coauthor-cs", split="random-80-0-20"), 18333, 81894, 6805, 15, (14666, 0, 3667)),
         (Task(dataset="coauthor-cs", split="random-80-0-20", features="project-100"), 18333, 81894, 100, 15, None),
         (Task(dataset="ogbn-arxiv-text"), 169343, 1157799, 40, 40, (90941, 29799, 48603)),
+        (Task(dataset="pokec-20k"), 20000, 201960, 419, 5, (11497, 1437, 1437)),
+        (Task(dataset="mnist"), 70000, 0, 784, 10, (60000, 0, 10000)),
+        (Task(dataset="fashion-mnist"), 70000, 0, 784, 10, (60000, 0, 10000)),
         (Task(dataset="ogbn-arxiv-text-half", setting="disjoint"), 169343, 457109, 40, 40, (90941, 29799, 48603)),
     ],
     ids=lambda value: value.folder if isinstance(value, Task) else "",
@@ -67,6 +70,24 @@ def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, c
     assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
     assert (found["features"], found["classes"]) == (features, classes)
     assert sizes is None or tuple(found["split_sizes"].values()) == sizes
+
+
+def test_age_groups_of_pokec_are_homophilous(raw_dir, tmp_path):
+    preprocess(Task(dataset="pokec-20k"), raw_dir("pokec-20k"), tmp_path)
+    graph = load_graph(tmp_path)
+    assert (graph.labels < 0).sum() == 5629
+    shares = np.bincount(graph.labels[graph.labels >= 0]) / (20000 - 5629)
+    assert shares.max() == pytest.approx(0.384, abs=5e-4)
+    assert load_status(tmp_path).statistics["homophily"] == pytest.approx(0.548, abs=5e-4)
+    assert (np.bincount(graph.labels[graph.train_nodes]) / 11497 - shares).max() < 0.01
+    assert set(graph.features.sum(1)) <= {3.0, 4.0, 5.0, 6.0}
+
+
+@pytest.mark.parametrize(("name", "counts"), [("mnist", (5923, 6742, 5958)), ("fashion-mnist", (6000, 6000, 6000))])
+def test_class_counts_of_the_training_images(raw_dir, name, counts):
+    raw = read(entry(name), raw_dir(name))
+    assert tuple(np.bincount(raw.labels[:60000])[:3]) == counts
+    assert (raw.features.min(), raw.features.max()) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["Cora", "CiteSeer"])

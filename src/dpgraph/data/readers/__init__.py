@@ -10,7 +10,19 @@ from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.errors import UserError, invalid
 
-READERS = ("arxiv_text", "digits", "graphsaint", "npz", "ogb", "planetoid", "pokec", "reddit", "sbm")
+READERS = (
+    "arxiv_text",
+    "digits",
+    "graphsaint",
+    "idx",
+    "npz",
+    "ogb",
+    "planetoid",
+    "pokec",
+    "pokec_extract",
+    "reddit",
+    "sbm",
+)
 
 
 def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph:
