@@ -1,7 +1,5 @@
 # Solve for the noise (or the steps) of a target epsilon, with both guarantees. Cells with equal mechanisms share one.
-CALIBRATIONS = {
-    cell.calibration_key: cell for cell in PLAN.cells.values() if cell.calibration_key
-}
+CALIBRATIONS = PLAN.calibrations
 
 
 rule calibrate:

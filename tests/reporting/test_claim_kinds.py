@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.experiments.experiment import Claim, Experiment
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.experiment import Experiment
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claim_tests import compare
 from dpgraph.reporting.claims import claims_table
@@ -170,7 +171,7 @@ def test_every_level_is_held_when_nothing_is_true(views_plan):
     """Flat sweeps: the range over one is above the range over the other in at most 5 % of draws, either way."""
     import pandas as pd
 
-    from dpgraph.experiments.experiment import SmallerRange
+    from dpgraph.experiments.claim import SmallerRange
     from dpgraph.reporting.results import Outcome
 
     entry = next(entry for entry in views_plan.entries_of("daigavane/table6") if entry.method_id == "dp-gcn")

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.experiment import Computed
+from dpgraph.experiments.claim import Computed
 from dpgraph.reporting import computed
 from dpgraph.reporting.claims import claims_table, write_claims
 

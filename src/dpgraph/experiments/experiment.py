@@ -6,9 +6,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from dpgraph.experiments.claim import (
+    Claim,
+    Constant,
+    Id,
+    Monotone,
+    NearBest,
+    PeakInside,
+    RarerClasses,
+    SimpleTest,
+    SmallerRange,
+    WeightedSum,
+    uses,
+)
 from dpgraph.experiments.frozen import Frozen
 
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$")]
+HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
 
 
 class MethodRow(Frozen):
@@ -30,8 +43,13 @@ class Sweep(Frozen):
     """One hyper-parameter that an artefact varies; the suite's grids name its values."""
 
     label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
-    published_key: str | None = Field(
-        default=None, description="Its key in column other_params of published/results_*.csv; null: not in the paper"
+    published_key: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = Field(
+        default=None,
+        description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
+        "(600, 4); null: not in the paper",
+    )
+    published_default: str | None = Field(
+        default=None, description="Label of the value that printed rows without the key have"
     )
 
 
@@ -63,187 +81,103 @@ class Search(Frozen):
         return self
 
 
+View = Literal[
+    "accuracy",
+    "statistics",
+    "privacy-utility",
+    "sweep",
+    "class-wise",
+    "search",
+    "accounting",
+    "hard-cases",
+    "confusion",
+]
+SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
+
+
 class Artefact(Frozen):
     """A table or figure of the paper."""
 
     kind: Literal["table", "figure"]
-    view: Literal["accuracy", "statistics", "privacy-utility", "sweep", "class-wise", "search"] = Field(
+    view: View = Field(
         description="How it is made: accuracy (methods by data sets), statistics (of data sets), "
         "privacy-utility (accuracy against epsilon), sweep (accuracy by the values of one hyper-parameter), "
-        "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search)"
+        "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search), "
+        "accounting (noise and both epsilons, without training), hard-cases (of the test nodes that a reference "
+        "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
+        "(heat maps of true and predicted classes, or a table of the largest confusions)"
     )
     title: str
     caption: str = ""
-    metric: str = "accuracy/test"
+    metric: str = Field(default="accuracy/test", description="hard-cases: not given, it has its own")
     methods: tuple[Id, ...] = ()
     sweep: Sweep | None = Field(
         default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
     )
     search: Search | None = None
+    reference: Id | dict[Id, Id] | None = Field(
+        default=None,
+        description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
+        "not named is its own); confusion: the method whose largest confusions the table lists (null: each its own)",
+    )
+    reference_value: str | None = Field(
+        default=None, description="hard-cases in a sweep: label of the value at which the reference stands"
+    )
     along_training: bool = Field(
         default=False,
         description="privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the "
         "steps so far, instead of one at its end",
     )
-    published_table: Id | None = Field(default=None, description="Table in published/*.csv; null: the artefact's id")
+    published_table: Id | tuple[Id, ...] | None = Field(
+        default=None,
+        description="Table in published/*.csv, in prose on a figure its id (fig3); several: the first one that prints "
+        "a number counts, figures show all; null: the artefact's id",
+    )
 
     @model_validator(mode="after")
     def _view(self) -> Artefact:
         if (self.view == "search") != (self.search is not None):
             raise ValueError(f"view={self.view}: expected search exactly with the view search")
-        if (self.view == "sweep" and self.sweep is None) or (
-            self.sweep is not None and self.view not in ("sweep", "privacy-utility")
-        ):
-            raise ValueError(f"view={self.view}: expected sweep with the view sweep, or privacy-utility with one")
+        if (self.view == "sweep" and self.sweep is None) or (self.sweep is not None and self.view not in SWEEPS):
+            raise ValueError(f"view={self.view}: expected sweep with the view sweep, or one of {', '.join(SWEEPS)}")
         if self.along_training and self.view != "privacy-utility":
             raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
+        if self.view == "accounting" and self.kind != "table":
+            raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
         return self
 
+    @model_validator(mode="after")
+    def _reference(self) -> Artefact:
+        if self.reference is not None and self.view not in ("hard-cases", "confusion"):
+            raise ValueError(f"view={self.view}, reference={self.reference}: expected the view hard-cases or confusion")
+        if self.view == "hard-cases":
+            if self.metric != "accuracy/test":
+                raise ValueError(f"view=hard-cases, metric={self.metric}: expected none, it has its own")
+            for method in self.methods:
+                if self.reference_of(method) not in self.methods:
+                    raise ValueError(f"reference of {method}={self.reference_of(method)}: expected one of methods")
+        if isinstance(self.reference, str) and self.reference not in self.methods:
+            raise ValueError(f"reference={self.reference}: expected one of methods")
+        if isinstance(self.reference, dict) and self.view == "confusion":
+            raise ValueError("view=confusion: expected one reference for all methods")
+        if (self.reference_value is not None) != (self.view == "hard-cases" and self.sweep is not None):
+            raise ValueError(
+                f"view={self.view}, reference_value={self.reference_value}: expected exactly with hard-cases in a sweep"
+            )
+        return self
 
-Tasks = Annotated[
-    tuple[str, ...] | None,
-    Field(description="Only these tasks, by the paper's name of the data set; null: all of the artefact"),
-]
-At = Literal["largest-epsilon", "every-epsilon"]
-Points = Annotated[float, Field(gt=0, description="Percentage points")]
+    def reference_of(self, method: Id) -> Id | None:
+        return self.reference.get(method, method) if isinstance(self.reference, dict) else self.reference
 
+    def tables(self, name: Id) -> tuple[Id, ...]:
+        """Tables of the paper that print its numbers; `name` is the artefact's id."""
+        if self.published_table is None:
+            return (name,)
+        return (self.published_table,) if isinstance(self.published_table, str) else self.published_table
 
-class Greater(Frozen):
-    """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit)."""
-
-    kind: Literal["greater"] = "greater"
-    artefact: Id
-    better: tuple[Id, ...] = Field(min_length=1)
-    worse: tuple[Id, ...] = Field(min_length=1)
-    worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
-    margin: float = Field(default=0.0, description="In percentage points")
-    tasks: Tasks = None
-    at: At = "largest-epsilon"
-
-
-class Similar(Frozen):
-    """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
-
-    kind: Literal["similar"] = "similar"
-    artefact: Id
-    pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
-    second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
-    within: Points
-    tasks: Tasks = None
-    at: At = "largest-epsilon"
-
-
-class GrowingGap(Frozen):
-    """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
-
-    kind: Literal["growing-gap"] = "growing-gap"
-    artefact: Id
-    better: Id
-    worse: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
-
-
-class Monotone(Frozen):
-    """Along a sweep, in the suite's order of its values, each of `methods` ends above where it starts.
-
-    No step between neighbouring values falls by `tolerance` or more.
-    """
-
-    kind: Literal["monotone"] = "monotone"
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    tolerance: Points
-    tasks: Tasks = None
-
-
-class NearBest(Frozen):
-    """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
-
-    kind: Literal["near-best"] = "near-best"
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
-    within: Points
-    tasks: Tasks = None
-
-
-class SmallerRange(Frozen):
-    """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
-
-    kind: Literal["smaller-range"] = "smaller-range"
-    artefact: Id
-    than: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
-
-
-class RarerClasses(Frozen):
-    """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
-
-    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), one per seed,
-    is below 0; with `of: accuracy`, that with the method's own accuracy is above 0.
-    """
-
-    kind: Literal["rarer-classes"] = "rarer-classes"
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    reference: Id = Field(description="The method without privacy")
-    of: Literal["loss", "accuracy"] = "loss"
-    tasks: Tasks = None
-
-
-class Computed(Frozen):
-    """A statement that needs no training: decided by a named function of reporting/claims."""
-
-    kind: Literal["computed"] = "computed"
-    function: Literal["occurrence-bound", "tighter-than-group-privacy"]
-
-
-class NotTested(Frozen):
-    kind: Literal["not-run"] = "not-run"
-    why: str
-
-
-SimpleTest = Greater | Similar | GrowingGap | Monotone | NearBest | SmallerRange | RarerClasses
-
-
-class AllOf(Frozen):
-    """Several tests that must all hold; their comparisons count together."""
-
-    kind: Literal["all"] = "all"
-    tests: tuple[Annotated[SimpleTest, Field(discriminator="kind")], ...] = Field(min_length=2)
-
-
-def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
-    """Artefacts that a test reads, each with the methods that it looks for there."""
-    match test:
-        case Greater():
-            return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]
-        case Similar():
-            first, second = zip(*test.pairs)
-            return [(test.artefact, first), (test.second_in or test.artefact, second)]
-        case GrowingGap():
-            return [(test.artefact, (test.better, *test.worse))]
-        case SmallerRange():
-            return [(test.artefact, test.methods), (test.than, test.methods)]
-        case RarerClasses():
-            return [(test.artefact, (*test.methods, test.reference))]
-        case _:
-            return [(test.artefact, test.methods)]
-
-
-class Claim(Frozen):
-    statement: str
-    source: str = Field(description="Section, table or figure of the paper")
-    own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
-    test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
-
-    @property
-    def parts(self) -> tuple[SimpleTest, ...]:
-        """The tests on results; none where the claim is computed or not run."""
-        if isinstance(self.test, AllOf):
-            return self.test.tests
-        return () if isinstance(self.test, Computed | NotTested) else (self.test,)
+    def named(self, name: Id) -> Artefact:
+        """With the metric that its results have under this id."""
+        return self.model_copy(update={"metric": f"{HARD_CASES}/{name}"}) if self.view == "hard-cases" else self
 
 
 class Experiment(Frozen):
@@ -271,16 +205,35 @@ class Experiment(Frozen):
                         raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {used}")
             for part in claim.parts:
                 self._view_of(name, part)
+            self._control_of(name, claim)
         return self
+
+    def _control_of(self, name: str, claim: Claim) -> None:
+        if claim.control is None:
+            return
+        used = {artefact for part in claim.parts for artefact, _ in uses(part)}
+        if not any(claim.control in self.artefacts[artefact].methods for artefact in used):
+            raise ValueError(f"claims.{name}.control={claim.control}: expected a method of an artefact of its test")
 
     def _view_of(self, claim: str, test: SimpleTest) -> None:
         """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
         for artefact, _ in uses(test):
             described = self.artefacts[artefact]
-            if isinstance(test, Monotone | NearBest | SmallerRange) and described.sweep is None:
+            curve = isinstance(test, Monotone | Constant | PeakInside) and test.over == "values"
+            if (curve or isinstance(test, NearBest | SmallerRange)) and described.sweep is None:
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
+            if isinstance(test, WeightedSum):
+                self._values_of(claim, test)
             if isinstance(test, RarerClasses) and described.view != "class-wise":
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
+
+    def _values_of(self, claim: str, test: WeightedSum) -> None:
+        for term in test.terms:
+            artefact = term.artefact or test.artefact
+            if (term.value is not None) != (self.artefacts[artefact].sweep is not None):
+                raise ValueError(
+                    f"claims.{claim}.test.terms.value={term.value}: expected one exactly where {artefact} has a sweep"
+                )
 
 
 class SuiteTask(Frozen):
@@ -288,7 +241,11 @@ class SuiteTask(Frozen):
 
     label: str
     task: dict[str, Any] = Field(description="dataset, setting, split, features")
-    published: str | None = Field(default=None, description="The paper's name of it; null: not in the paper")
+    published: str | None = Field(
+        default=None,
+        description="The paper's name of it, with parameters that tell it from others of the name (pokec;features=BERT)"
+        "; null: not in the paper",
+    )
 
 
 class Rule(Frozen):

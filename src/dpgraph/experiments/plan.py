@@ -51,9 +51,11 @@ class Plan:
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """By slug, each once, in the order of first use, with the seeds of all its entries."""
+        """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
         found: dict[str, Cell] = {}
         for entry in self.entries:
+            if self.artefacts[entry.artefact].view == "accounting":
+                continue
             known = found.setdefault(entry.cell.slug, entry.cell)
             if not set(entry.cell.seeds) <= set(known.seeds):
                 seeds = tuple(sorted({*known.seeds, *entry.cell.seeds}))
@@ -61,10 +63,15 @@ class Plan:
         return found
 
     @cached_property
+    def calibrations(self) -> dict[str, Cell]:
+        """A cell for each calibration by its key, those that are accounted for and not trained among them."""
+        return {entry.cell.calibration_key: entry.cell for entry in self.entries if entry.cell.calibration_key}
+
+    @cached_property
     def artefacts(self) -> dict[str, Artefact]:
         """The suite's artefacts by id ("daigavane/table1")."""
         return {
-            f"{paper}/{name}": self.experiments[paper].artefacts[name]
+            f"{paper}/{name}": self.experiments[paper].artefacts[name].named(name)
             for paper, part in self.suite.papers.items()
             if paper in self.experiments
             for name in part.artefacts
@@ -87,7 +94,22 @@ class Plan:
         return {task: (self.suite.tasks[task], self.task(task)) for task in names}
 
     def entries_of(self, artefact: str) -> list[Entry]:
-        return [entry for entry in self.entries if entry.artefact == artefact]
+        return self._entries_by_artefact.get(artefact, [])
+
+    @cached_property
+    def _entries_by_artefact(self) -> dict[str, list[Entry]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.artefact, []).append(entry)
+        return found
+
+    def reference_entry(self, entry: Entry) -> Entry | None:
+        """Of an entry of a view hard-cases: the run whose errors are its hard cases. None: not in the suite."""
+        described = self.artefacts[entry.artefact]
+        method = described.reference_of(entry.method_id)
+        same = (method, entry.task_id, described.reference_value)
+        places = (other for other in self.entries_of(entry.artefact) if other.cell.privacy is None)
+        return next((other for other in places if (other.method_id, other.task_id, other.value) == same), None)
 
     def claims(self) -> dict[str, tuple[str, Any]]:
         """(paper, Claim) by claim id, for the papers of this plan."""
@@ -135,7 +157,19 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
         if artefact not in draft.artefacts:
             raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact)]
-    return Plan(config, suite, experiments, tuple(entries))
+    plan = Plan(config, suite, experiments, tuple(entries))
+    _check_references(plan)
+    return plan
+
+
+def _check_references(plan: Plan) -> None:
+    for entry in plan.entries:
+        described = plan.artefacts[entry.artefact]
+        if described.view == "hard-cases" and plan.reference_entry(entry) is None:
+            paper, name = entry.artefact.split("/")
+            at = "" if described.reference_value is None else f" at {described.reference_value}"
+            wanted = f"{described.reference_of(entry.method_id)}{at} on {entry.task_id}, without privacy, among them"
+            raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
 
 
 def _entries(plan: Plan, artefact: str) -> list[Entry]:

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 
-from dpgraph.experiments.experiment import (
+from dpgraph.experiments.claim import (
     Greater,
     GrowingGap,
     Monotone,

@@ -10,7 +10,8 @@ from types import MappingProxyType
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.experiment import Claim, Computed, NotTested, RarerClasses, SimpleTest, SuiteTask, uses
+from dpgraph.experiments.claim import Claim, Computed, NotTested, RarerClasses, SimpleTest, uses
+from dpgraph.experiments.experiment import SuiteTask
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
 from dpgraph.reporting import computed

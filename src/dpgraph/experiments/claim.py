@@ -1,0 +1,271 @@
+"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claim_tests.py runs the tests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dpgraph.experiments.frozen import Frozen
+
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$")]
+
+Tasks = Annotated[
+    tuple[str, ...] | None,
+    Field(description="Only these tasks, by the paper's name of the data set; null: all of the artefact"),
+]
+At = Annotated[
+    Literal["largest-epsilon", "every-epsilon"] | Annotated[tuple[float, ...], Field(min_length=1)],
+    Field(description="At which target epsilons: the largest, each, or these"),
+]
+Values = Annotated[
+    tuple[str, ...] | None, Field(description="Of a sweep: only at these of its values, by label; null: at each")
+]
+Points = Annotated[float, Field(gt=0, description="Percentage points")]
+Over = Annotated[
+    Literal["values", "epsilon"],
+    Field(description="Along what: the values of the artefact's sweep, or the target epsilons, ascending"),
+]
+End = Annotated[str | None, Field(description="First or last label of the part that is meant; null: the whole curve")]
+
+
+class Greater(Frozen):
+    """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit).
+
+    A negative margin says that `better` is at least as good: less than so much below.
+    """
+
+    kind: Literal["greater"] = "greater"
+    artefact: Id
+    better: tuple[Id, ...] = Field(min_length=1)
+    worse: tuple[Id, ...] = Field(min_length=1)
+    worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
+    margin: float = Field(default=0.0, description="In percentage points")
+    tasks: Tasks = None
+    values: Values = None
+    at: At = "largest-epsilon"
+
+
+class Similar(Frozen):
+    """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
+
+    kind: Literal["similar"] = "similar"
+    artefact: Id
+    pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
+    second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
+    within: Points
+    tasks: Tasks = None
+    values: Values = None
+    at: At = "largest-epsilon"
+
+
+class GrowingGap(Frozen):
+    """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
+
+    kind: Literal["growing-gap"] = "growing-gap"
+    artefact: Id
+    better: Id
+    worse: tuple[Id, ...] = Field(min_length=1)
+    tasks: Tasks = None
+
+
+class Curve(Frozen):
+    """What tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
+
+    Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
+    """
+
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    over: Over = "values"
+    start: End = None
+    end: End = None
+    tasks: Tasks = None
+    values: Values = None
+    at: At = "largest-epsilon"
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> Curve:
+        if self.over == "values" and self.values is not None:
+            raise ValueError("values: expected only over epsilon; start and end choose a part of a sweep")
+        if self.over == "epsilon" and self.at != "largest-epsilon":
+            raise ValueError(f"at={self.at}: expected only over the values of a sweep")
+        return self
+
+
+class Monotone(Curve):
+    """Each curve ends above (rising) or below (falling) where it starts, by more than `by` points.
+
+    With a `tolerance` no step between neighbours goes the other way by so much or more.
+    """
+
+    kind: Literal["monotone"] = "monotone"
+    direction: Literal["rising", "falling"] = "rising"
+    by: Annotated[float, Field(ge=0, description="Percentage points between the ends")] = 0.0
+    tolerance: Points | None = None
+
+
+class Constant(Curve):
+    """Any two means of each curve differ by less than `within`: two one-sided tests for each pair."""
+
+    kind: Literal["constant"] = "constant"
+    within: Points
+
+
+class PeakInside(Curve):
+    """Each curve is highest strictly between its ends: some value inside beats both of them."""
+
+    kind: Literal["peak-inside"] = "peak-inside"
+
+
+class NearBest(Frozen):
+    """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
+
+    kind: Literal["near-best"] = "near-best"
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
+    within: Points
+    tasks: Tasks = None
+    at: At = "largest-epsilon"
+
+
+class SmallerRange(Frozen):
+    """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
+
+    kind: Literal["smaller-range"] = "smaller-range"
+    artefact: Id
+    than: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    tasks: Tasks = None
+
+
+class RarerClasses(Frozen):
+    """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
+
+    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), one per seed,
+    is below 0; with `of: accuracy`, that with the method's own accuracy is above 0.
+    """
+
+    kind: Literal["rarer-classes"] = "rarer-classes"
+    artefact: Id
+    methods: tuple[Id, ...] = Field(min_length=1)
+    reference: Id = Field(description="The method without privacy")
+    of: Literal["loss", "accuracy"] = "loss"
+    tasks: Tasks = None
+
+
+class Term(Frozen):
+    """One mean of a weighted sum."""
+
+    method: Id
+    times: float = Field(default=1.0, description="Its weight")
+    artefact: Id | None = Field(default=None, description="null: the test's")
+    task: str | None = Field(default=None, description="By the paper's name; null: the task at hand")
+    value: str | None = Field(default=None, description="Label of the sweep's value; in a sweep required")
+    epsilon: float | None = Field(default=None, description="Target; null: the largest")
+
+
+class WeightedSum(Frozen):
+    """A weighted sum of means is above `above` (in the metric's unit, percentage points).
+
+    Says what compares differences or ratios: a smaller drop on one task than on another (weights 1, -1, -1, 1), or at
+    least 87 % of the accuracy without privacy (weights 1 and -0.87). Terms name their tasks, or none does: then the
+    test runs on every task of the artefact.
+    """
+
+    kind: Literal["weighted-sum"] = "weighted-sum"
+    artefact: Id
+    terms: tuple[Term, ...] = Field(min_length=1)
+    above: float = 0.0
+    tasks: Tasks = None
+
+    @model_validator(mode="after")
+    def _tasks(self) -> WeightedSum:
+        named = [term.task is not None for term in self.terms]
+        if any(named) and (not all(named) or self.tasks is not None):
+            raise ValueError("terms.task: expected in every term, without tasks, or in none")
+        return self
+
+
+class Computed(Frozen):
+    """A statement that needs no training: decided by a named function of reporting/computed.py."""
+
+    kind: Literal["computed"] = "computed"
+    function: Literal[
+        "occurrence-bound",
+        "tighter-than-group-privacy",
+        "noise-epsilon-table",
+        "epsilon-one-without-splits",
+        "privacy-bound-factor",
+        "relative-f1",
+        "lot-size-accounting",
+    ]
+
+
+class NotTested(Frozen):
+    kind: Literal["not-run"] = "not-run"
+    why: str
+
+
+SimpleTest = (
+    Greater
+    | Similar
+    | GrowingGap
+    | Monotone
+    | Constant
+    | PeakInside
+    | NearBest
+    | SmallerRange
+    | RarerClasses
+    | WeightedSum
+)
+
+
+class AllOf(Frozen):
+    """Several tests that must all hold; their comparisons count together."""
+
+    kind: Literal["all"] = "all"
+    tests: tuple[Annotated[SimpleTest, Field(discriminator="kind")], ...] = Field(min_length=2)
+
+
+def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
+    """Artefacts that a test reads, each with the methods that it looks for there."""
+    match test:
+        case Greater():
+            return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]
+        case Similar():
+            first, second = zip(*test.pairs)
+            return [(test.artefact, first), (test.second_in or test.artefact, second)]
+        case GrowingGap():
+            return [(test.artefact, (test.better, *test.worse))]
+        case SmallerRange():
+            return [(test.artefact, test.methods), (test.than, test.methods)]
+        case RarerClasses():
+            return [(test.artefact, (*test.methods, test.reference))]
+        case WeightedSum():
+            found: dict[Id, dict[Id, None]] = {}
+            for term in test.terms:
+                found.setdefault(term.artefact or test.artefact, {})[term.method] = None
+            return [(artefact, tuple(methods)) for artefact, methods in found.items()]
+        case _:
+            return [(test.artefact, test.methods)]
+
+
+class Claim(Frozen):
+    statement: str
+    source: str = Field(description="Section, table or figure of the paper")
+    own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
+    control: Id | None = Field(
+        default=None,
+        description="A method that learns nothing (pure noise): the verdict says where a private method of the claim "
+        "is not better than it",
+    )
+    test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
+
+    @property
+    def parts(self) -> tuple[SimpleTest, ...]:
+        """The tests on results; none where the claim is computed or not run."""
+        if isinstance(self.test, AllOf):
+            return self.test.tests
+        return () if isinstance(self.test, Computed | NotTested) else (self.test,)
