@@ -18,6 +18,7 @@ STAGES: dict[str, tuple[str, ...]] = {
             "mechanisms",
             "noisy_steps",
             "published_trees",
+            "subgraph_mechanisms",
             "tree_mechanisms",
             "calibration",
             "solving",

@@ -11,17 +11,34 @@ from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms import (
+    CutSubgraphs,
     FixedBatchTrees,
     FixedSizeStableTrees,
+    MaskedSubgraphs,
     Mechanism,
     NonPrivate,
+    NoRecord,
+    PoissonSubgraphs,
     PoissonTrees,
+    PureNoise,
     ResidualTrees,
 )
 from dpgraph.privacy.solving import MAX_STEPS
+from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
 
 RESIDUAL = "dp-residual"
 PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
+SUBGRAPH, PURE_NOISE, RANDOM = "dp-subgraph", "dp-pure-noise", "random"
+SPLITTING = ("kipf-gcn", SUBGRAPH, PURE_NOISE)  # methods over parts of the training nodes
+# settings that only some methods read: (methods, value that all others have)
+READ_BY: dict[str, tuple[tuple[str, ...], Any]] = {
+    "num_splits": (SPLITTING, None),
+    "train_share": ((*SPLITTING, "majority"), 1.0),
+    "patience": (("kipf-gcn",), None),
+    "weight_decay": (("kipf-gcn",), 0.0),
+    "dropout": (("kipf-gcn", SUBGRAPH), 0.0),
+}
+BASELINES = ("majority", RANDOM)  # they take any way to give a batch size, as they have no batches
 
 
 def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
@@ -31,6 +48,7 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         raise invalid("num_train", num_train, "an integer >= 1")
     if training.batch_size is not None and training.batch_size > num_train:
         raise invalid("batch_size", training.batch_size, f"at most the number of training nodes, {num_train}")
+    _check_settings(cell)
     steps = None if training.steps == "max" else training.steps
     if privacy is not None and not cell.method.startswith(PRIVATE_PREFIX):
         raise invalid("privacy", "given", f"none for the method {cell.method}")
@@ -39,7 +57,9 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
             raise invalid("privacy", None, f"a budget for the method {cell.method}")
         if steps is None:
             raise invalid("steps", "max", "an integer without privacy")
-        return NonPrivate(steps=steps)
+        return NoRecord(steps=steps) if cell.method == RANDOM else NonPrivate(steps=steps)
+    if cell.method in SPLITTING:
+        return _split_mechanism(cell, privacy, num_train, steps)
     if cell.method == "dp-mlp" and cell.model.hops != 0:
         raise invalid("hops", cell.model.hops, "0 for dp-mlp")
     _check_residual(cell, privacy)
@@ -71,6 +91,37 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
             choice_epsilon=privacy.choice_epsilon or 0.0,
         )
     return PoissonTrees(**common, sampling_rate=poisson_rate)
+
+
+def _split_mechanism(cell: Cell, privacy: Privacy, num_train: int, steps: int | None) -> Mechanism:
+    pure_noise = cell.method == PURE_NOISE
+    allowed = ("published",) if pure_noise else ("rigorous", "cut", "published")
+    if privacy.variant not in allowed:
+        raise invalid("variant", privacy.variant, f"{' or '.join(allowed)} for {cell.method}")
+    used = nodes_with_loss(num_train, cell.training.train_share)
+    kind = {"rigorous": PoissonSubgraphs, "cut": CutSubgraphs, "published": MaskedSubgraphs}[privacy.variant]
+    return (PureNoise if pure_noise else kind)(
+        num_roots=used,
+        steps=steps,
+        delta=privacy.delta if privacy.delta is not None else 1 / (10 * used),
+        noise_multiplier=privacy.noise_multiplier,
+        num_splits=cell.training.num_splits or 0,
+    )
+
+
+def _check_settings(cell: Cell) -> None:
+    """Settings that the method would ignore are refused, and those that it needs demanded."""
+    for name, (readers, default) in READ_BY.items():
+        value = getattr(cell.model if name == "dropout" else cell.training, name)
+        if value != default and cell.method not in (*readers, *(BASELINES if name == "num_splits" else ())):
+            raise invalid(name, value, f"{default}: only {', '.join(readers)} read it")
+    if cell.method in SPLITTING and cell.training.num_splits is None:
+        raise invalid("num_splits", None, f"an integer >= 1 for {cell.method}")
+    if (cell.method in SPLITTING) != (cell.model.architecture == "kipf") and cell.method not in BASELINES:
+        expected = "kipf" if cell.method in SPLITTING else "one other than kipf"
+        raise invalid("architecture", cell.model.architecture, f"{expected} for {cell.method}")
+    if cell.privacy is not None and cell.privacy.variant == "cut" and cell.method != SUBGRAPH:
+        raise invalid("variant", "cut", f"another one: only {SUBGRAPH} has it")
 
 
 def _check_residual(cell: Cell, privacy: Privacy) -> None:

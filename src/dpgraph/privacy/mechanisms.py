@@ -7,7 +7,7 @@ accountants evaluate it. `kind` tells the classes apart. Proofs: docs/privacy.md
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -15,15 +15,21 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.published_trees import FixedBatchTrees
+from dpgraph.privacy.subgraph_mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise
 from dpgraph.privacy.tree_mechanisms import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 __all__ = [
+    "CutSubgraphs",
     "FixedBatchTrees",
     "FixedSizeStableTrees",
+    "MaskedSubgraphs",
     "Mechanism",
+    "NoRecord",
     "NoisyMechanism",
     "NonPrivate",
+    "PoissonSubgraphs",
     "PoissonTrees",
+    "PureNoise",
     "ResidualTrees",
     "mechanism_from",
 ]
@@ -51,8 +57,8 @@ class NonPrivate(Frozen):
     def with_noise(self, noise_multiplier: float) -> NonPrivate:
         raise invalid("noise_multiplier", noise_multiplier, "None for a method without privacy")
 
-    def with_steps(self, steps: int) -> NonPrivate:
-        return NonPrivate(steps=steps)
+    def with_steps(self, steps: int) -> Self:
+        return type(self)(steps=steps)
 
     def at_step(self, step: int) -> PrivacyStatement:
         return self.statement().model_copy(update={"steps": step})
@@ -70,10 +76,26 @@ class NonPrivate(Frozen):
         )
 
 
-NoisyMechanism = PoissonTrees | ResidualTrees | FixedSizeStableTrees | FixedBatchTrees
-Mechanism = Annotated[
-    PoissonTrees | ResidualTrees | FixedSizeStableTrees | FixedBatchTrees | NonPrivate, Field(discriminator="kind")
-]
+class NoRecord(NonPrivate):
+    """Predictions that depend on no record: epsilon is 0 in both modes, without noise."""
+
+    kind: Literal["no-record"] = "no-record"  # type: ignore[assignment]
+
+    def _guarantee(self, mode: Literal["published", "rigorous"]) -> Guarantee:
+        return Guarantee(mode=mode, accountant="none needed", adjacency="any", sampling="none", epsilon=0.0, delta=0.0)
+
+
+NoisyMechanism = (
+    PoissonTrees
+    | ResidualTrees
+    | FixedSizeStableTrees
+    | FixedBatchTrees
+    | MaskedSubgraphs
+    | CutSubgraphs
+    | PoissonSubgraphs
+    | PureNoise
+)
+Mechanism = Annotated[NoisyMechanism | NonPrivate | NoRecord, Field(discriminator="kind")]
 _MECHANISM: TypeAdapter[Any] = TypeAdapter(Mechanism)
 
 

@@ -20,6 +20,7 @@ from dpgraph.privacy.double_mixture import affected_roots_pair
 from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate, ResidualTrees
 from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.renyi import Orders, theorem1_rdp
+from dpgraph.privacy.subgraph_mechanisms import GraphSplits
 
 SHAPES = {"geometric": 1.0, "poisson": math.inf}  # of the truncated negative binomial law of the number of runs
 ORDERS: Orders = tuple((1 + np.geomspace(0.02, 2000, 90)).tolist())
@@ -88,6 +89,8 @@ def _rdp(mechanism: Mechanism, orders: Orders) -> np.ndarray:
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if isinstance(mechanism, FixedBatchTrees):
         raise UserError(f"mechanism={mechanism.kind}: nothing is guaranteed: {mechanism.rigorous().reason}")
+    if isinstance(mechanism, GraphSplits):
+        return mechanism.rdp(orders)
     steps, _ = mechanism.closed()
     if isinstance(mechanism, FixedSizeStableTrees):
         return steps * theorem1_rdp(

@@ -1,0 +1,194 @@
+"""Graph splits: Table 3, the tables of docs/privacy.md section 6, calibration, refusals."""
+
+import math
+
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.privacy.calibration import epsilon_of, solve
+from dpgraph.privacy.evaluate import evaluate
+from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.privacy.gaussian import gaussian_epsilon
+from dpgraph.privacy.mechanisms import (
+    CutSubgraphs,
+    MaskedSubgraphs,
+    NoRecord,
+    PoissonSubgraphs,
+    PureNoise,
+    mechanism_from,
+)
+from dpgraph.privacy.renyi import epsilon_from_rdp
+from dpgraph.privacy.tuning import paid_epsilon
+
+KINDS = (MaskedSubgraphs, CutSubgraphs, PoissonSubgraphs, PureNoise)
+
+
+def splits(kind, noise, steps, num_splits=10, delta=1e-5, num_roots=1208):
+    return kind(num_roots=num_roots, steps=steps, delta=delta, noise_multiplier=noise, num_splits=num_splits)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "published", "rigorous"),
+    [
+        (4, 2000, 136.51, 344.5),
+        (26, 2000, 9.75, 19.94),
+        (48, 2000, 4.91, 9.17),
+        (112, 2000, 2.00, 3.38),
+        (2, 500, 136.51, 344.5),
+        (13, 500, 9.75, 19.94),
+        (24, 500, 4.91, 9.17),
+        (56, 500, 2.00, 3.38),
+    ],
+)
+def test_table_3_and_what_holds_instead(noise, steps, published, rigorous):
+    """Igamberdiev and Habernal, Table 3: full graph, SGD 2000 epochs, Adam 500 epochs."""
+    statement = splits(MaskedSubgraphs, noise, steps, num_splits=1).statement()
+    assert statement.published.epsilon == pytest.approx(published, abs=5.1e-3)
+    assert statement.rigorous.epsilon == pytest.approx(rigorous, rel=2e-3)
+    assert statement.rigorous.epsilon == gaussian_epsilon(2 * math.sqrt(steps) / noise, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "claimed", "cut", "kept", "fresh"),
+    [
+        (69.336, 20000, 1.000006, 5.894409, 25.03633, 1.590272),
+        (35.366, 20000, 2.000019, 13.40125, 65.28969, 3.391),
+        (34.696, 5000, 0.9999983, 5.888795, 25.00903, 1.591),
+        (17.715, 5000, 1.99996, 13.37061, 65.1, 3.3995),
+    ],
+)
+def test_ten_parts(noise, steps, claimed, cut, kept, fresh):
+    found = [splits(kind, noise, steps) for kind in (CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs)]
+    for mechanism in found:
+        assert mechanism.published().epsilon == pytest.approx(claimed, rel=1e-5)
+    assert found[0].rigorous().epsilon == pytest.approx(cut, rel=1e-4)
+    assert found[1].rigorous().epsilon == pytest.approx(kept, rel=2e-3 if kept == 65.1 else 1e-4)
+    assert found[2].rigorous().epsilon == pytest.approx(fresh, rel=5e-3)
+
+
+def test_fresh_subgraphs_are_the_librarys_poisson_gaussian_at_half_the_noise():
+    asked = {"q": 0.1, "noise_multiplier": 5.0, "steps": 300}
+    found = splits(PoissonSubgraphs, 10.0, 300).rigorous().epsilon
+    assert found == pytest.approx(evaluate("poisson_gaussian", "rigorous", asked, 1e-5), rel=1e-6)
+    whole = splits(PoissonSubgraphs, 10.0, 300, num_splits=1)
+    assert whole.rigorous().epsilon == splits(MaskedSubgraphs, 10.0, 300, num_splits=1).rigorous().epsilon
+
+
+def test_an_unfinished_epoch_counts_whole():
+    costs = [splits(CutSubgraphs, 20.0, steps).rigorous().epsilon for steps in (30, 31, 40, 41)]
+    assert costs[0] < costs[1] == costs[2] < costs[3]
+    assert [splits(CutSubgraphs, 20.0, steps).epochs for steps in (30, 31)] == [3, 4]
+
+
+def test_more_noise_and_fewer_steps_cost_less():
+    for kind in KINDS[:3]:
+        for mode in ("published", "rigorous"):
+            base = epsilon_of(splits(kind, 30.0, 500), mode)
+            assert epsilon_of(splits(kind, 40.0, 500), mode) < base < epsilon_of(splits(kind, 30.0, 1000), mode)
+
+
+def test_pure_noise_reads_nothing():
+    statement = splits(PureNoise, 112, 2000, num_splits=1).statement()
+    assert statement.published == splits(MaskedSubgraphs, 112, 2000, num_splits=1).published()
+    assert (statement.rigorous.epsilon, statement.rigorous.delta) == (0.0, 0.0)
+    assert NoRecord(steps=3).statement().rigorous.epsilon == 0
+    assert mechanism_from(NoRecord(steps=3).model_dump()) == NoRecord(steps=3)
+    assert NoRecord(steps=3).with_steps(4) == NoRecord(steps=4)
+
+
+def test_a_search_can_be_paid_for():
+    """Renyi divergences of a run bound its epsilon, and a search of many runs costs more than one run."""
+    orders = tuple(float(order) for order in range(2, 200))
+    for kind in KINDS[:3]:
+        found = splits(kind, 30.0, 500)
+        exact = found.rigorous().epsilon
+        assert exact < epsilon_from_rdp(orders, found.rdp(orders), 1e-5) < 1.2 * exact
+        assert paid_epsilon([found], "geometric", 10.0, 1e-5) > exact
+    assert not splits(PureNoise, 30.0, 500).rdp(orders).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_round_trip_and_steps(kind):
+    found = splits(kind, 30.0, 500)
+    assert mechanism_from(found.model_dump(mode="json")) == found
+    assert found.at_step(100).steps == 100
+    assert found.at_step(0).rigorous.epsilon == 0
+    with pytest.raises(UserError, match="noise_multiplier=None"):
+        splits(kind, None, 500).statement()
+    with pytest.raises(UserError, match="num_splits=0: expected an integer from 1 to num_roots = 1208"):
+        splits(kind, 1.0, 5, num_splits=0)
+    with pytest.raises(UserError, match="num_splits=1209: expected"):
+        splits(kind, 1.0, 5, num_splits=1209)
+    with pytest.raises(UserError, match="sampling_rate"):
+        found.with_rate(0.1)
+
+
+@pytest.mark.parametrize("kind", [CutSubgraphs, PoissonSubgraphs])
+def test_delta_of_a_node(kind):
+    with pytest.raises(UserError, match=r"delta=0\.001: expected a number < 1 / num_roots"):
+        splits(kind, 30.0, 500, delta=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("mode", ["published", "rigorous"])
+def test_calibration_in_both_modes(kind, mode):
+    found = solve(splits(kind, None, 500), 2.0, mode)
+    assert 1.99 < epsilon_of(found, mode) <= 2.0
+    longest = solve(splits(kind, found.noise_multiplier, None), 2.0, mode, "steps")
+    assert longest.steps >= 500
+    assert epsilon_of(longest, mode) <= 2.0 < epsilon_of(longest.with_steps(longest.steps + 10), mode)
+
+
+def cell(method="dp-subgraph", variant="rigorous", training=(), model=(), **privacy) -> Cell:
+    private = method.startswith("dp-")
+    kipf = method in ("kipf-gcn", "dp-subgraph", "dp-pure-noise")
+    batches = {"num_splits": 10} if kipf else {"sampling_rate": 0.1}
+    value = {
+        "task": {"dataset": "cora", "split": "train-rest"},
+        "method": method,
+        "model": {**({"architecture": "kipf", "hops": 2} if kipf else {"hops": 1}), **dict(model)},
+        "training": {"learning_rate": 0.1, "steps": 500, **batches, **dict(training)},
+        "privacy": {"variant": variant, "epsilon": 2.0, "delta": 1e-5, **privacy} if private else None,
+        "seeds": [0],
+    }
+    return parse(Cell, value, "cell")
+
+
+def test_the_cells_mechanism():
+    kinds = {"rigorous": PoissonSubgraphs, "cut": CutSubgraphs, "published": MaskedSubgraphs}
+    for variant, kind in kinds.items():
+        found = mechanism_for(cell(variant=variant, training={"train_share": 0.25}), 1208)
+        assert found == splits(kind, None, 500, num_roots=302)
+        solved = calibrate(cell(variant=variant), 1208)
+        epsilon = (solved.statement.published if variant == "published" else solved.statement.rigorous).epsilon
+        assert 1.99 < epsilon <= 2.0
+    assert isinstance(mechanism_for(cell("dp-pure-noise", "published"), 1208), PureNoise)
+    assert mechanism_for(cell("random", model={"architecture": "mlp", "hops": 0}), 10) == NoRecord(steps=500)
+    default = mechanism_for(cell(delta=None, training={"train_share": 0.5}), 1000)
+    assert default.delta == 1 / 5000
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        (cell("gnn", training={"num_splits": 2, "sampling_rate": None}), "num_splits=2: expected None: only kipf-gcn"),
+        (cell("gnn", training={"train_share": 0.5}), "train_share=0.5: expected 1.0: only kipf-gcn"),
+        (cell("gnn", training={"patience": 5}), "patience=5: expected None: only kipf-gcn read it"),
+        (cell("gnn", training={"weight_decay": 0.1}), "weight_decay=0.1: expected 0.0: only kipf-gcn"),
+        (cell("mlp", model={"architecture": "mlp", "hops": 0, "dropout": 0.5}), "dropout=0.5: expected 0.0"),
+        (cell("dp-gnn", training={"num_splits": 2, "sampling_rate": None}), "num_splits=2: expected None"),
+        (cell("random", training={"train_share": 0.5}), "train_share=0.5: expected 1.0"),
+        (cell(training={"num_splits": None, "batch_size": 5}), "num_splits=None: expected an integer >= 1"),
+        (cell(training={"num_splits": 2000}), "num_splits=2000: expected an integer from 1 to num_roots = 1208"),
+        (cell(model={"architecture": "gcn"}), "architecture=gcn: expected kipf for dp-subgraph"),
+        (cell("gnn", model={"architecture": "kipf", "hops": 2}), "architecture=kipf: expected one other than kipf"),
+        (cell("dp-gnn", "cut"), "variant=cut: expected another one: only dp-subgraph has it"),
+        (cell(variant="rigorous-fixed-size"), "variant=rigorous-fixed-size: expected rigorous or cut or published"),
+        (cell("dp-pure-noise"), "variant=rigorous: expected published for dp-pure-noise"),
+    ],
+)
+def test_what_a_method_would_ignore_is_refused(asked, line):
+    with pytest.raises(UserError, match=line):
+        mechanism_for(asked, 1208)
