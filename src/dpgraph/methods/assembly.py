@@ -19,7 +19,7 @@ from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, Sampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
-from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.loop import train
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import ClippedTerm, PrivateStep, Step
@@ -35,12 +35,24 @@ class Bench:
     labels: torch.Tensor  # (N,)
     batches: np.random.Generator
     noise: torch.Generator
+    masks: torch.Generator | None  # of dropout; None: the model has none
+
+    @property
+    def generators(self) -> dict[str, Generator]:
+        """All that a step draws from: a checkpoint keeps their states."""
+        dropout: dict[str, Generator] = {} if self.masks is None else {"masks": self.masks}
+        return {"batches": self.batches, "noise": self.noise, **dropout}
 
 
 def set_up(job: Job) -> Bench:
     """Same initial parameters and batches for every method that agrees in model and sampler: seeds are paired."""
+    masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
     network = Network(
-        job.cell.model, job.graph.num_features, job.graph.num_classes, torch_generator(*job.names("parameters"))
+        job.cell.model,
+        job.graph.num_features,
+        job.graph.num_classes,
+        torch_generator(*job.names("parameters")),
+        masks=masks,
     ).to(job.device)
     return Bench(
         network=network,
@@ -49,6 +61,7 @@ def set_up(job: Job) -> Bench:
         labels=torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device),
         batches=numpy_generator(*job.names("batches")),
         noise=torch_generator(*job.names("noise"), device=job.device),
+        masks=masks,
     )
 
 
@@ -124,7 +137,7 @@ def run_loop(
         steps,
         seen,
         job.cell.training.evaluation_steps(steps),
-        {"batches": bench.batches, "noise": bench.noise},
+        bench.generators,
         None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
     )
     return Outcome(

@@ -32,6 +32,14 @@ class FullGraph:
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
         """(N, F) features -> (N, classes) logits; holds at most two (N, width) arrays, with attention four."""
+        mode = network.training
+        network.eval()
+        try:
+            return self._logits(network, features)
+        finally:
+            network.train(mode)
+
+    def _logits(self, network: Network, features: Tensor) -> Tensor:
         states = self._by_chunk(lambda i: network.encoder(features[self.chunks[i]]))
         for layer in network.aggregation:
             if isinstance(layer, GatLayer):

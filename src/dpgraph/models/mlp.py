@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.models.dense import Activation, Dense, apply_layer, dense_layers
+from dpgraph.models.dropout import Dropout
 
 
 class Mlp(nn.Module):
-    """Dense layers with activations between them, and after the last one if `activate_output`."""
+    """Dense layers with activations between them, and after the last one if `activate_output`; dropout after each."""
 
     def __init__(
         self,
@@ -18,10 +19,12 @@ class Mlp(nn.Module):
         activate_output: bool,
         generator: torch.Generator,
         dtype: torch.dtype,
+        dropout: Dropout | None = None,
     ) -> None:
         super().__init__()
         self.layers = dense_layers(sizes, generator, dtype)
         self.activation = activation
+        self.dropout = dropout or Dropout(0.0)
         self.activate_output = activate_output
 
     def forward(self, rows: Tensor, level: int = 0, dense: Dense = apply_layer) -> Tensor:
@@ -30,5 +33,5 @@ class Mlp(nn.Module):
         for i, layer in enumerate(self.layers):
             rows = dense(layer, rows, level)
             if i < last or self.activate_output:
-                rows = self.activation(rows)
+                rows = self.dropout(self.activation(rows))
         return rows

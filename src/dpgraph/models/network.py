@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from dpgraph.experiments.cell import Model
 from dpgraph.models.dense import ACTIVATIONS, Dense, apply_layer
+from dpgraph.models.dropout import Dropout
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gcn import GcnLayer
 from dpgraph.models.gin import GinLayer
@@ -29,14 +30,19 @@ class Network(nn.Module):
         num_classes: int,
         generator: torch.Generator,
         dtype: torch.dtype = torch.float32,
+        masks: torch.Generator | None = None,
     ) -> None:
-        """Initial parameters are drawn from `generator` on the CPU, so that they agree on all devices."""
+        """Initial parameters are drawn from `generator` on the CPU, so that they agree on all devices.
+
+        Dropout draws its `masks` on the device of the features.
+        """
         super().__init__()
         width, act = model.width, ACTIVATIONS[model.activation]
+        drop = Dropout(model.dropout, masks)
         self.hops = model.hops
-        self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype)
+        self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype, drop)
         self.aggregation = nn.ModuleList(_message_passing(model, generator, dtype) for _ in range(model.hops))
-        self.decoder = Mlp([width] * model.decoder_layers + [num_classes], act, False, generator, dtype)
+        self.decoder = Mlp([width] * model.decoder_layers + [num_classes], act, False, generator, dtype, drop)
 
     @property
     def groups(self) -> dict[str, list[nn.Module]]:
