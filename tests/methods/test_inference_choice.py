@@ -1,0 +1,234 @@
+"""The choice of inference: what one record changes in its count, and what the method does with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.data.graph import NO_SPLIT, TRAIN, VALIDATION, Graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell, Model
+from dpgraph.methods import inference_choice
+from dpgraph.methods.base import Job
+from dpgraph.methods.evaluator import predictions
+from dpgraph.methods.inference_choice import gained, over_lists
+from dpgraph.methods.registry import method
+from dpgraph.models.network import Network
+from dpgraph.privacy.for_cell import calibrate
+from dpgraph.privacy.mechanisms import ResidualTrees
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, stable_edge_lists
+from dpgraph.sampling.ego import pack_ego_trees
+from tests.contract.conftest import toy_graph
+
+SIZE = 10
+
+
+def random_graph(seed: int) -> Graph:
+    """Ten nodes with features in 3 dimensions; node 0 is in every list (a hub), lists have up to 9 entries."""
+    random = numpy_generator("choice", seed)
+    present = random.random((SIZE, SIZE)) < random.choice([0.1, 0.3, 0.8])
+    present[:, 0] |= random.random() < 0.5
+    np.fill_diagonal(present, False)
+    return graph_of(present, random, random.random(SIZE) < random.choice([0.3, 1.0]))
+
+
+def displacing_graph(seed: int) -> Graph:
+    """0 and 2 list node 1, which accepts one of them; 3 lists 0. All are validation nodes."""
+    random = numpy_generator("choice", "displacing", seed)
+    present = np.zeros((SIZE, SIZE), dtype=bool)
+    present[[0, 2, 3], [1, 1, 0]] = True
+    return graph_of(present, random, np.ones(SIZE, dtype=bool))
+
+
+def graph_of(present: np.ndarray, random: np.random.Generator, validation: np.ndarray) -> Graph:
+    _, members = np.nonzero(present)
+    return Graph(
+        name="ten",
+        out_ptr=np.concatenate([[0], np.cumsum(present.sum(1))]),
+        out_idx=members.astype(np.int32),
+        in_ptr=np.zeros(SIZE + 1, dtype=np.int64),
+        in_idx=np.zeros(0, dtype=np.int32),
+        features=random.normal(size=(SIZE, 3)).astype(np.float32) * 3,
+        labels=random.integers(0, 3, SIZE),
+        split=np.where(validation, VALIDATION, TRAIN).astype(np.uint8),
+        num_classes=3,
+    )
+
+
+def kept(lists: EdgeLists, mask: np.ndarray) -> EdgeLists:
+    owners = np.repeat(np.arange(SIZE), np.diff(lists.ptr))[mask]
+    return EdgeLists(np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=SIZE))]), lists.idx[mask])
+
+
+def without_record(graph: Graph, node: int, degree: int, cap: int, key: int) -> tuple[Graph, EdgeLists]:
+    """The node's record is null: no label, no list, and whoever points to it receives nothing."""
+    whole = EdgeLists(graph.out_ptr, graph.out_idx)
+    owners = np.repeat(np.arange(SIZE), np.diff(graph.out_ptr))
+    own = kept(whole, owners != node)
+    labels, features = graph.labels.copy(), graph.features.copy()
+    labels[node], features[node] = -1, 0
+    null = replace(graph, out_ptr=own.ptr, out_idx=own.idx, labels=labels, features=features)
+    lists = stable_edge_lists(null, graph.nodes_of("val"), degree, cap, key)
+    return null, kept(lists, lists.idx != node)
+
+
+def count(graph: Graph, lists: EdgeLists, network: Network) -> int:
+    alone = over_lists(graph, empty_edge_lists(graph))
+    features = torch.from_numpy(graph.features)
+    return gained(graph, graph.nodes_of("val"), network, features, over_lists(graph, lists), alone)
+
+
+def network_of(seed: int, hops: int) -> Network:
+    model = Model(architecture="gcn", hops=hops, width=4, activation="relu")
+    network = Network(model, 3, 3, torch_generator("choice", seed))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2).add_(torch.randn(parameter.shape, generator=torch_generator("more", seed)))
+    return network
+
+
+def largest_change(graph: Graph, seed: int, hops: int, degree: int, cap: int) -> int:
+    """Over all nodes, with labels that make the change as large as the predictions allow."""
+    network, key = network_of(seed, hops), seed
+    nodes = graph.nodes_of("val")
+    lists = stable_edge_lists(graph, nodes, degree, cap, key)
+    alone = over_lists(graph, empty_edge_lists(graph))
+
+    def predicted(one: Graph, inference) -> np.ndarray:
+        return predictions(inference.logits(network, torch.from_numpy(one.features)).numpy())
+
+    before, own = predicted(graph, over_lists(graph, lists)), predicted(graph, alone)
+    worst = 0
+    for node in range(SIZE):
+        null, other = without_record(graph, node, degree, cap, key)
+        after = predicted(null, over_lists(null, other))
+        for labels in (np.where(before != after, before, own), np.where(before != after, after, own)):
+            labels[node] = before[node] if labels is before else own[node]
+            hidden = labels.copy()
+            hidden[node] = -1
+            change = count(replace(graph, labels=labels), lists, network) - count(
+                replace(null, labels=hidden), other, network
+            )
+            worst = max(worst, abs(change))
+    return worst
+
+
+def bound(hops: int, degree: int, cap: int) -> int:
+    return ResidualTrees(
+        num_roots=100, steps=1, delta=1e-6, noise_multiplier=1.0, hops=hops, max_degree=degree, list_cap=cap,
+        sampling_rate=0.5, neighbour_rate=0.5, neighbour_clip=0.1,
+    ).changed_trees  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    hops=st.integers(1, 2),
+    degree=st.integers(1, 2),
+    cap=st.integers(1, 3),
+)
+def test_one_record_changes_the_count_by_at_most_the_changed_trees(seed, hops, degree, cap):
+    graph = random_graph(seed)
+    assert largest_change(graph, seed, hops, degree, cap) <= min(bound(hops, degree, cap), len(graph.nodes_of("val")))
+
+
+def test_fewer_than_the_changed_trees_would_not_do():
+    """K = D = 1: the paper's N(K, 1) = 2 is exceeded, R = 3 is reached and never exceeded."""
+    worst = max(largest_change(displacing_graph(seed), seed, 1, 1, 1) for seed in range(30))
+    assert worst == bound(1, 1, 1) == 3
+
+
+def test_the_count_is_that_of_the_trees():
+    """Layer by layer over the sampler's lists or tree by tree: the same predictions."""
+    graph, network = toy_graph(), None
+    nodes = graph.nodes_of("val")
+    for hops in (1, 2):
+        network = Network(Model(hops=hops, width=8), 5, 3, torch_generator("choice", "trees", hops))
+        lists = stable_edge_lists(graph, nodes, 2, 3, 5)
+        features = torch.from_numpy(graph.features)
+        right = []
+        for chosen in (lists, empty_edge_lists(graph)):
+            trees = pack_ego_trees(chosen, nodes, hops, "cpu")
+            found = np.full(len(nodes), -1)
+            for batch in trees.chunks(np.arange(len(nodes))):
+                found[batch.places] = network(batch, features).argmax(1).numpy()
+            right.append(int((found == graph.labels[nodes]).sum()))
+        alone = over_lists(graph, empty_edge_lists(graph))
+        assert gained(graph, nodes, network, features, over_lists(graph, lists), alone) == right[0] - right[1]
+
+
+def cell(**privacy) -> Cell:
+    return Cell.model_validate(
+        {
+            "task": {"dataset": "toy"},
+            "method": "dp-residual",
+            "model": {"architecture": "gcn", "hops": 1, "width": 8},
+            "training": {"learning_rate": 0.05, "sampling_rate": 0.3, "steps": 4, "evaluations": 2},
+            "privacy": {"epsilon": 6.0, "max_degree": 3, "list_cap": 3, **privacy},
+            "seeds": [0],
+        }
+    )
+
+
+def run(graph: Graph, asked: Cell):
+    seen = []
+    calibration = calibrate(asked, len(graph.train_nodes))
+    job = Job(graph, asked, 0, calibration, torch.device("cpu"))
+    outcome = method("dp-residual").run(job, lambda step, logits: seen.append(logits) or {"step": step})
+    return outcome, seen
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, monkeypatch):
+    asked = []
+
+    def answer(gain, sensitivity, epsilon, generator):
+        asked.append((gain, sensitivity, epsilon))
+        return reads
+
+    monkeypatch.setattr(inference_choice, "noisily_positive", answer)
+    graph = toy_graph()
+    outcome, (early, late) = run(graph, cell(choice_epsilon=0.5))
+    assert [(sensitivity, epsilon) for _, sensitivity, epsilon in asked] == [(7, 0.5)]  # 1 + 3 + 3, once
+    assert abs(asked[0][0]) <= len(graph.nodes_of("val"))
+    assert outcome.notes["inference"] == ("with neighbours" if reads else "each node alone")
+    assert outcome.notes["edge_lists"] == outcome.statement.sampler == "stable"
+    assert np.array_equal(outcome.logits, late)
+    lonely = replace(graph, out_ptr=np.zeros_like(graph.out_ptr), out_idx=graph.out_idx[:0])
+    node = int(np.flatnonzero(np.diff(graph.out_ptr) > 2)[0])
+    moved = graph.features.copy()
+    moved[graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]] += 1
+    assert len(lonely.out_idx) == 0
+    assert not np.array_equal(early, late)
+    released = {key for key, value in outcome.notes.items() if value == asked[0][0] and key not in ("resumed_at",)}
+    assert not released
+
+
+def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
+    asked = []
+    monkeypatch.setattr(inference_choice, "noisily_positive", lambda *arguments: asked.append(arguments[1]) or True)
+    graph = toy_graph()
+    split = graph.split.copy()
+    split[graph.nodes_of("val")[3:]] = NO_SPLIT
+    run(replace(graph, split=split), cell(choice_epsilon=0.5))
+    assert asked == [3]
+
+
+def test_without_a_choice_nothing_is_drawn(monkeypatch):
+    monkeypatch.setattr(inference_choice, "noisily_positive", lambda *arguments: pytest.fail("no choice was asked for"))
+    outcome, _ = run(toy_graph(), cell())
+    assert "inference" not in outcome.notes
+    assert run(toy_graph(), cell(neighbour_clip_ratio=0.0))[0].notes["edge_lists"] == "none"
+
+
+def test_a_choice_needs_validation_nodes():
+    graph = toy_graph()
+    split = np.where(graph.split == VALIDATION, NO_SPLIT, graph.split)
+    with pytest.raises(UserError, match=r"^choice_epsilon=0\.5: expected null where there are no validation nodes$"):
+        run(replace(graph, split=split), cell(choice_epsilon=0.5))
