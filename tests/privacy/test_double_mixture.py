@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from dpgraph.privacy import double_mixture
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.double_mixture import (
     DoubleMixtureGaussianPrivacyLoss,
@@ -281,3 +282,16 @@ def test_fixed_size_batches_need_another_pair() -> None:
     displaced = MixturePair(Mixture.binomial(1, 0.01, 2.0), Mixture.of([1.0], [0.0]), 1.0)
     assert composed_epsilon(displaced, 1000, 1e-5) == pytest.approx(13.36, rel=1e-3)
     assert composed_epsilon(affected_roots_pair(1, 0.01, 1.0, False), 1000, 1e-5) == pytest.approx(2.84, rel=2e-3)
+
+
+@pytest.mark.parametrize(("rate", "negligible"), [(0.02, 1e-2), (0.5, 1e-3), (0.9, 1e-2)])
+def test_tails_that_count_as_drawn_farther_out_never_lower_delta(
+    monkeypatch: pytest.MonkeyPatch, rate: float, negligible: float
+) -> None:
+    exact = affected_roots_pair(40, rate, 3.0)
+    monkeypatch.setattr(double_mixture, "NEGLIGIBLE", negligible)
+    joined = affected_roots_pair(40, rate, 3.0)
+    assert len(joined.left.shifts) < len(exact.left.shifts)
+    assert sum(joined.left.probabilities) == pytest.approx(1, abs=1e-12)
+    epsilons = np.linspace(-2, 12, 57)
+    assert (joined.delta(epsilons) >= exact.delta(epsilons) - 1e-12).all()

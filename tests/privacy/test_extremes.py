@@ -18,7 +18,7 @@ from dpgraph.privacy.evaluate import evaluate
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.parameters import PARAMETERS, PREMISES
 
-SECONDS = 40.0  # a bound for a busy machine; on an idle core all take less than a tenth of it
+SECONDS = 240.0  # of the processor, however busy the machine: no setting may hang
 VALUES: dict[str, tuple[Any, ...]] = {
     "affected_roots": (1, 2, 15, 1000), "answers": (0, 1, 2200, 10**6), "checks": (0, 1, 10**7),
     "batch_size": (1, 100, 10000), "column_norm": (1e-3, 1, 50), "eps_pagerank": (0, 4),
@@ -55,7 +55,7 @@ def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) ->
         if name not in chosen and data.draw(st.booleans(), f"give {name}"):
             chosen[name] = data.draw(st.sampled_from(allowed(name)), name)
     delta = data.draw(st.sampled_from([1e-12, 1e-9, 1e-5, 1e-3, 0.1]), "delta")
-    start = time.monotonic()
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -65,7 +65,7 @@ def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) ->
             assert len(str(error)) < 500  # noqa: PT017
         else:
             assert found >= 0
-    assert time.monotonic() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 @pytest.mark.parametrize(("steps", "delta"), [(10, 1e-12), (1000, 1e-12), (10**5, 1e-10)])

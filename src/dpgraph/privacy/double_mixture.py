@@ -24,6 +24,7 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
 TABLE_POINTS = 4096
+NEGLIGIBLE = 1e-30  # probability of a binomial law's tail that may count as drawn farther out
 BEYOND = 38.0  # standard deviations; log_ndtr(-38) is about -727: nothing beyond is representable
 CHUNK = 1 << 22  # array elements per evaluation
 
@@ -45,9 +46,17 @@ class Mixture:
 
     @staticmethod
     def binomial(count: int, rate: float, unit: float = 1.0) -> Mixture:
-        """Shift `unit` times Bin(count, rate)."""
+        """Shift `unit` times Bin(count, rate), never nearer to zero than that law.
+
+        Tails of less than NEGLIGIBLE in all count as drawn farther out: below as the smallest number that is kept,
+        above as `count`. The theorem only asks for bounds on the norms, and hundreds of terms become a few.
+        """
         drawn = np.arange(count + 1)
-        return Mixture.of(binom.pmf(drawn, count, rate), unit * drawn)
+        weights = binom.pmf(drawn, count, rate)
+        first = int(np.searchsorted(np.cumsum(weights), NEGLIGIBLE))
+        last = count - int(np.searchsorted(np.cumsum(weights[::-1]), NEGLIGIBLE))
+        kept = np.where(drawn < first, first, np.where(drawn > last, count, drawn))
+        return Mixture.of(weights, unit * kept)
 
     def plus(self, other: Mixture) -> Mixture:
         """Law of the sum of two independent shifts."""
