@@ -18,6 +18,7 @@ STAGES: dict[str, tuple[str, ...]] = {
             "mechanisms",
             "noisy_steps",
             "published_trees",
+            "record_mechanisms",
             "subgraph_mechanisms",
             "tree_mechanisms",
             "calibration",

@@ -18,15 +18,17 @@ from dpgraph.privacy.mechanisms import (
     Mechanism,
     NonPrivate,
     NoRecord,
+    PoissonLots,
     PoissonSubgraphs,
     PoissonTrees,
     PureNoise,
     ResidualTrees,
+    ShuffledLots,
 )
 from dpgraph.privacy.solving import MAX_STEPS
 from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
 
-RESIDUAL = "dp-residual"
+RESIDUAL, LOTS = "dp-residual", "dp-lots"
 PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
 SUBGRAPH, PURE_NOISE, RANDOM = "dp-subgraph", "dp-pure-noise", "random"
 SPLITTING = ("kipf-gcn", SUBGRAPH, PURE_NOISE)  # methods over parts of the training nodes
@@ -36,7 +38,7 @@ READ_BY: dict[str, tuple[tuple[str, ...], Any]] = {
     "train_share": ((*SPLITTING, "majority"), 1.0),
     "patience": (("kipf-gcn",), None),
     "weight_decay": (("kipf-gcn",), 0.0),
-    "dropout": (("kipf-gcn", SUBGRAPH), 0.0),
+    "dropout": (("kipf-gcn", SUBGRAPH, "mlp", "dp-mlp", LOTS), 0.0),
 }
 BASELINES = ("majority", RANDOM)  # they take any way to give a batch size, as they have no batches
 
@@ -60,8 +62,8 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         return NoRecord(steps=steps) if cell.method == RANDOM else NonPrivate(steps=steps)
     if cell.method in SPLITTING:
         return _split_mechanism(cell, privacy, num_train, steps)
-    if cell.method == "dp-mlp" and cell.model.hops != 0:
-        raise invalid("hops", cell.model.hops, "0 for dp-mlp")
+    if cell.method in ("dp-mlp", LOTS) and cell.model.hops != 0:
+        raise invalid("hops", cell.model.hops, f"0 for {cell.method}")
     _check_residual(cell, privacy)
     hops = cell.model.hops
     rate = training.sampling_rate
@@ -72,9 +74,14 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         "steps": steps,
         "delta": privacy.delta if privacy.delta is not None else 1 / (10 * num_train),
         "noise_multiplier": privacy.noise_multiplier,
-        "hops": hops,
-        "max_degree": privacy.max_degree if hops else None,
     }
+    if cell.method == LOTS:
+        if privacy.variant not in ("rigorous", "published"):
+            raise invalid("variant", privacy.variant, f"rigorous or published for {LOTS}")
+        if privacy.variant == "published":
+            return ShuffledLots(**common, batch_size=batch_size)
+        return PoissonLots(**common, sampling_rate=poisson_rate)
+    common |= {"hops": hops, "max_degree": privacy.max_degree if hops else None}
     if privacy.variant == "published":  # groups: encoder, (aggregation,) decoder
         return FixedBatchTrees(**common, batch_size=batch_size, groups=3 if hops else 2)
     cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree

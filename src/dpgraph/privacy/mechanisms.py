@@ -15,6 +15,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.published_trees import FixedBatchTrees
+from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots
 from dpgraph.privacy.subgraph_mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise
 from dpgraph.privacy.tree_mechanisms import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
@@ -27,10 +28,12 @@ __all__ = [
     "NoRecord",
     "NoisyMechanism",
     "NonPrivate",
+    "PoissonLots",
     "PoissonSubgraphs",
     "PoissonTrees",
     "PureNoise",
     "ResidualTrees",
+    "ShuffledLots",
     "mechanism_from",
 ]
 
@@ -94,6 +97,8 @@ NoisyMechanism = (
     | CutSubgraphs
     | PoissonSubgraphs
     | PureNoise
+    | PoissonLots
+    | ShuffledLots
 )
 Mechanism = Annotated[NoisyMechanism | NonPrivate | NoRecord, Field(discriminator="kind")]
 _MECHANISM: TypeAdapter[Any] = TypeAdapter(Mechanism)

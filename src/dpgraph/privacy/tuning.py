@@ -19,6 +19,7 @@ from dpgraph.privacy.composition import pair_rdp
 from dpgraph.privacy.double_mixture import affected_roots_pair
 from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate, ResidualTrees
 from dpgraph.privacy.quantile import PureDp
+from dpgraph.privacy.record_mechanisms import Lots
 from dpgraph.privacy.renyi import Orders, theorem1_rdp
 from dpgraph.privacy.subgraph_mechanisms import GraphSplits
 
@@ -89,7 +90,7 @@ def _rdp(mechanism: Mechanism, orders: Orders) -> np.ndarray:
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if isinstance(mechanism, FixedBatchTrees):
         raise UserError(f"mechanism={mechanism.kind}: nothing is guaranteed: {mechanism.rigorous().reason}")
-    if isinstance(mechanism, GraphSplits):
+    if isinstance(mechanism, GraphSplits | Lots):
         return mechanism.rdp(orders)
     steps, _ = mechanism.closed()
     if isinstance(mechanism, FixedSizeStableTrees):
