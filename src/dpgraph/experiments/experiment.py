@@ -275,6 +275,7 @@ class Grid(Frozen):
 
 
 class SuitePaper(Frozen):
+    seeds: Annotated[int, Field(ge=1)] | None = Field(default=None, description="null: as many as the suite")
     rules: tuple[Rule, ...] = ()
     artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
         description="An artefact is the union of its grids"

@@ -274,7 +274,7 @@ def _crossed(
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
-    count = plan.config.seeds or plan.suite.seeds
+    count = plan.config.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
     seeds = tuple(range(stream * count, (stream + 1) * count))
     base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
     entries = []
