@@ -37,7 +37,12 @@ STAGES: dict[str, tuple[str, ...]] = {
     # drawing is cheap: any change of the room redraws
     "table": ("reporting/*.py", "experiments/published/*.csv"),
     "figure": ("reporting/*.py", "reporting/*.mplstyle", "experiments/published/*.csv"),
-    "claims": ("reporting/*.py", "experiments/published/*.csv", "privacy/renyi.py", "sampling/edge_lists.py"),
+    "claims": (
+        "reporting/*.py",
+        "experiments/published/*.csv",
+        *(f"privacy/{name}.py" for name in ("renyi", "gaussian", "solving")),
+        "sampling/edge_lists.py",
+    ),
     "runtimes": ("reporting/*.py",),
 }
 

@@ -30,7 +30,7 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results | None) -> dict[str
     name = entry.artefact.split("/")[1]
     outcome = MISSING if results is None else results.outcome(entry, artefact.metric)
     summary = outcome.summary()
-    printed = paper_value(experiment, entry, artefact.published_table or name, artefact.metric)
+    printed = paper_value(experiment, entry, artefact.metric)
     return {
         "paper": entry.paper,
         "artefact": name,

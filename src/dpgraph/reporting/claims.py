@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import Claim, Computed, NotTested, RarerClasses, SimpleTest, uses
+from dpgraph.experiments.claim import (
+    Claim,
+    Computed,
+    NotTested,
+    RarerClasses,
+    SimpleTest,
+    Term,
+    WeightedSum,
+    uses,
+)
 from dpgraph.experiments.experiment import SuiteTask
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
 from dpgraph.reporting import computed
-from dpgraph.reporting.claim_tests import Known, compare, compare_classes
+from dpgraph.reporting.claim_tests import compare, compare_classes, weighted_sum
 from dpgraph.reporting.class_wise import Counts, class_counts, class_values
+from dpgraph.reporting.comparing import Known
+from dpgraph.reporting.control import against_control
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
 from dpgraph.reporting.paper_values import paper_datasets
@@ -30,6 +41,7 @@ COLUMNS = (
     "source",
     "own_numbers",
     "verdict",
+    "control",
     "scope",
     "evidence",
     "comparisons",
@@ -68,6 +80,7 @@ def claims_table(
                 "source": claim.source,
                 "own_numbers": claim.own_numbers,
                 "verdict": result.verdict,
+                "control": result.control,
                 "scope": result.scope,
                 "evidence": result.evidence,
                 "comparisons": result.comparisons,
@@ -93,7 +106,10 @@ def _verdict(
             comparisons.missing.append(reason)
     if not scope.shown:  # no part could even be looked up
         return not_run(comparisons.missing[0])
-    return decide(comparisons, scope.text(plan.suite.demonstration))
+    result = decide(comparisons, scope.text(plan.suite.demonstration))
+    if claim.control is None or results is None:
+        return result
+    return replace(result, control=against_control(plan, claim.control, comparisons.private.values(), results))
 
 
 def _run(
@@ -107,12 +123,14 @@ def _run(
 ) -> str:
     """Adds the test's comparisons; returns why it could not be run at all, or an empty string."""
     artefacts = [f"{paper}/{name}" for name, _ in uses(test)]
-    absent = [name for name in artefacts if name not in plan.artefacts]
+    absent = [name for name in (f"{paper}/{test.artefact}", *artefacts) if name not in plan.artefacts]
     if absent:
         return f"{absent[0].split('/')[1]} is not in this suite"
     if results is None:
         return "no results yet"
-    first, second = artefacts[0], artefacts[-1]
+    if isinstance(test, WeightedSum) and test.terms[0].task is not None:
+        return _between_tasks(plan, paper, test, results, comparisons, scope)
+    first, second = f"{paper}/{test.artefact}", artefacts[-1]
     found = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     if test.tasks is not None:
         found = {task_id: task for task_id, task in found.items() if task.published in test.tasks}
@@ -130,9 +148,39 @@ def _run(
         if isinstance(test, RarerClasses):
             own = [values for values in by_class if values.entry.task_id == task_id]
             compare_classes(test, task.label, own, comparisons)
+        elif isinstance(test, WeightedSum):
+            places = {name: _known(plan, name, task_id, results) for name in artefacts}
+            weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
         else:
             known, other = (_known(plan, artefact, task_id, results) for artefact in (first, second))
             compare(test, task.label, known, other, comparisons)
+    return ""
+
+
+def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[Term], Known]:
+    return lambda term: places[f"{paper}/{term.artefact or test.artefact}"]
+
+
+def _between_tasks(
+    plan: Plan, paper: str, test: WeightedSum, results: Results, comparisons: Comparisons, scope: Scope
+) -> str:  # fmt: skip
+    """A weighted sum whose terms name their tasks: one comparison."""
+    places: dict[tuple[str, str], Known] = {}
+    tasks: dict[str, SuiteTask] = {}
+    for term in test.terms:
+        name = f"{paper}/{term.artefact or test.artefact}"
+        for task_id, (task, _) in plan.tasks_of(name).items():
+            if task.published == term.task:
+                places[name, str(term.task)] = _known(plan, name, task_id, results)
+                tasks[task_id] = task
+    wanted = dict.fromkeys(str(term.task) for term in test.terms)
+    absent = [name for name in wanted if name not in {task for _, task in places}]
+    if absent:
+        return f"data set {', '.join(absent)} is not in this suite"
+    scope.add(tasks.values(), wanted, tasks.values())
+    weighted_sum(
+        test, "", lambda term: places[f"{paper}/{term.artefact or test.artefact}", str(term.task)], comparisons
+    )
     return ""
 
 
@@ -181,7 +229,7 @@ def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:
     paper, name = artefact.split("/")
     experiment = plan.experiments[paper]
     try:
-        return tuple(paper_datasets(experiment, experiment.artefacts[name].published_table or name))
+        return tuple(paper_datasets(experiment, experiment.artefacts[name].tables(name)))
     except UserError:
         return ()
 
@@ -218,7 +266,7 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
 def _html_row(row: dict) -> str:
     word, _, why = row["verdict"].partition(" (")
     shown = row["verdict"] if why else word
-    scope = f'<span class="scope">{html_text(row["scope"])}</span>' if row["scope"] else ""
+    scope = "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in ("control", "scope") if row[name])
     kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
     parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
@@ -10,13 +9,8 @@ import scipy.sparse as sp
 
 from dpgraph.data.graph import TEST, TRAIN, Graph
 from dpgraph.randomness import numpy_generator
-
-
-@dataclass(frozen=True)
-class Finding:
-    verdict: str
-    evidence: str
-    n: int  # cases that were computed
+from dpgraph.reporting import computed_splits
+from dpgraph.reporting.finding import Finding
 
 
 def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Finding:
@@ -85,7 +79,11 @@ def tighter_than_group_privacy() -> Finding:
     )
 
 
-FUNCTIONS = {"occurrence-bound": occurrence_bound, "tighter-than-group-privacy": tighter_than_group_privacy}
+FUNCTIONS = {
+    "occurrence-bound": occurrence_bound,
+    "tighter-than-group-privacy": tighter_than_group_privacy,
+    **computed_splits.FUNCTIONS,
+}
 
 
 def _times(ratio: float) -> str:

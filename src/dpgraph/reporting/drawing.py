@@ -200,10 +200,10 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
     lines = [f"Shaded: 95 % confidence interval of the mean{over}."]
     printed = points[points["source"] != "ours"]
     if not printed.empty:
-        tables = sorted({source.split(" ")[-1] for source in printed["source"]})
+        places = ", ".join(sorted({source.removeprefix("paper's ") for source in printed["source"]}))
         std = ", ± its std" if printed["std"].notna().any() else ""
         proved = "; proved ε: none." if (printed["variant"] != "none").any() else "."
-        lines.append(f"Hollow: printed in the paper, table {', '.join(tables)}{std}{proved}")
+        lines.append(f"Hollow: printed in the paper, {places}{std}{proved}")
     return lines
 
 

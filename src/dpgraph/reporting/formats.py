@@ -7,6 +7,8 @@ import math
 import re
 import unicodedata
 
+from dpgraph.experiments.experiment import HARD_CASES
+
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
@@ -78,7 +80,11 @@ def epsilon(value: float | None) -> str:
 
     >>> epsilon(7.98214), epsilon(11.997), epsilon(8.0), epsilon(1234.5), epsilon(math.inf), epsilon(math.nan)
     ('7.99', '12.0', '8.00', '1240', '∞', 'none')
+    >>> epsilon(0.0)
+    '0'
     """
+    if value == 0:
+        return "0"
     if value is None or math.isnan(value):
         return "none"
     if math.isinf(value):
@@ -142,10 +148,22 @@ def count(value: float) -> str:
     return f"{int(value):,}"
 
 
+def printed_place(table: str) -> str:
+    """Where in the paper a number is printed.
+
+    >>> printed_place("table3"), printed_place("fig3"), printed_place("App.E")
+    ('table 3', 'figure 3', 'App. E')
+    """
+    text = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "table ", "fig": "figure "}[kind[0]], table)
+    return re.sub(r"^(App|sec)\.", r"\1. ", text)
+
+
 def metric(name: str) -> str:
     """
-    >>> metric("accuracy/val"), metric("macro_f1/test")
-    ('validation accuracy (%)', 'test macro F1 (%)')
+    >>> metric("accuracy/val"), metric("macro_f1/test"), metric("hard_cases/fig5")
+    ('validation accuracy (%)', 'test macro F1 (%)', 'hard cases misclassified (%)')
     """
+    if name.startswith(f"{HARD_CASES}/"):
+        return "hard cases misclassified (%)"
     quantity, _, part = name.partition("/")
     return f"{'validation' if part == 'val' else part} {quantity.replace('_', ' ').replace('f1', 'F1')} (%)"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
 
-from dpgraph.errors import UserError
+from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
-from dpgraph.experiments.experiment import Experiment
+from dpgraph.experiments.experiment import HARD_CASES, Experiment
 from dpgraph.experiments.plan import Entry
 
-METRICS = {"accuracy/test": ("accuracy_pct", 1.0), "macro_f1/test": ("f1", 100.0)}  # name in the CSV, to percent
+# names in the CSV and what turns them into percent, by quantity: micro-F1 of a single-label task is accuracy
+METRICS: dict[str, dict[str, int]] = {
+    "accuracy/test": {"accuracy_pct": 0, "f1": 2},  # decimals that percent takes off
+    HARD_CASES: {"hard_case_pct": 0},
+}
 
 
 @dataclass(frozen=True)
@@ -24,31 +31,33 @@ class PaperValue:
     epsilon: str
 
 
-def paper_value(experiment: Experiment, entry: Entry, table: str, metric: str) -> PaperValue | None:
-    """The paper's number for this method on this data set in `table`; None where the paper has none.
+def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue | None:
+    """The paper's number for this method on this data set in the artefact's table; None where the paper has none.
 
     A number that the paper states for one epsilon (or a cap on it) is not compared with ours at another target. In a
-    sweep the row is the one that prints the entry's value under the sweep's `published_key`.
+    sweep the row is the one that prints the entry's value under the sweep's `published_key`. Of several tables the
+    first one counts that prints a number.
     """
-    found = _printed(experiment, entry, table, metric)
-    if len(found) > 1:
-        where = f"{table}, {entry.method_id} on {entry.suite_task.published}"
-        raise UserError(f"results_{experiment.published}.csv: {where}: expected one row, found {len(found)}")
-    return found[0] if found else None
+    name = entry.artefact.split("/")[1]
+    for table in experiment.artefacts[name].tables(name):
+        found = _printed(experiment, entry, table, metric)
+        if len(found) > 1:
+            where = f"{table}, {entry.method_id} on {entry.suite_task.published}"
+            raise UserError(f"results_{experiment.published}.csv: {where}: expected one row, found {len(found)}")
+        if found:
+            return found[0]
+    return None
 
 
 def paper_values(experiment: Experiment, entry: Entry, metric: str) -> list[PaperValue]:
     """What a figure shows beside ours: the method on this data set in all result tables of the paper.
 
-    In a sweep only the table of the sweep counts; elsewhere a table that prints several values (a sweep's) does not.
+    In a sweep only the tables of the artefact count; elsewhere a table that prints several values (a sweep's) does not.
     """
     name = entry.artefact.split("/")[1]
     artefact = experiment.artefacts[name]
-    if artefact.sweep is not None:
-        found = paper_value(experiment, entry, artefact.published_table or name, metric)
-        return [] if found is None else [found]
-    tables = {row["table"] for row in published.rows(f"results_{experiment.published}")}
-    candidates = (_printed(experiment, entry, table, metric) for table in entry.method.published if table in tables)
+    tables = artefact.tables(name) if artefact.sweep is not None else tuple(entry.method.published)
+    candidates = (_printed(experiment, entry, table, metric) for table in tables)
     return [values[0] for values in candidates if len(values) == 1]
 
 
@@ -62,53 +71,95 @@ def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: s
 
 def _printed(experiment: Experiment, entry: Entry, table: str, metric: str) -> list[PaperValue]:
     columns = entry.method.published.get(table)
-    if columns is None or metric not in METRICS:
+    names = METRICS.get(metric.partition("/")[0] if metric.startswith(HARD_CASES) else metric)
+    if columns is None or names is None:
         return []
-    name, to_percent = METRICS[metric]
     values = []
-    for row in _rows(experiment, entry, table, name, columns):
-        std = float(row["std"]) * to_percent if row["std"] else None
-        text = row["value"] + (f" ± {row['std']}" if row["std"] else "")
-        value = float(row["value"]) * to_percent
-        values.append(PaperValue(table, value, std, text, row["epsilon"].replace("<=", "≤ ")))
+    for name, shift in names.items():
+        for row in _rows(experiment, entry, table, name, columns):
+            text, std = (_percent(row[column], shift) for column in ("value", "std"))
+            full = text + (f" ± {std}" if std else "")
+            budget = row["epsilon"].replace("<=", "≤ ")
+            values.append(PaperValue(table, float(text), float(std) if std else None, full, budget))
     return values
+
+
+def _percent(text: str, shift: int) -> str:
+    """A printed number times 10^shift, with the printed digits.
+
+    >>> _percent("0.90", 2), _percent("0.826", 2), _percent("61.8", 0), _percent("", 2)
+    ('90', '82.6', '61.8', '')
+    """
+    return format(Decimal(text).scaleb(shift), "f") if text else ""
 
 
 def _rows(
     experiment: Experiment, entry: Entry, table: str, metric: str, columns: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Printed rows of the entry; `other_params` in `columns` may be a part of the row's."""
+    """Printed rows of the entry; `other_params` in `columns` may be a part of the row's.
+
+    Parameters that only tell the suite's task from others of its name need not be stated by the row.
+    """
     if entry.suite_task.published is None:
         return []
-    wanted = _parameters(columns.get("other_params", ""))
+    dataset, _, of_task = entry.suite_task.published.partition(";")
+    wanted = parameters_of(columns.get("other_params", ""))
+    swept: dict[str, str] = {}
+    default = None
     sweep = experiment.artefacts[entry.artefact.split("/")[1]].sweep
     if sweep is not None:
         if sweep.published_key is None or entry.value is None:
             return []
-        wanted[sweep.published_key] = entry.value
+        several = isinstance(sweep.published_key, tuple)
+        keys = sweep.published_key if isinstance(sweep.published_key, tuple) else (sweep.published_key,)
+        labels = [part.strip() for part in entry.value.split(",")] if several else [entry.value]
+        if len(labels) != len(keys):
+            raise invalid(f"{entry.artefact}.values", entry.value, f"a label of {len(keys)} parts, as published_key")
+        swept, default = dict(zip(keys, labels)), sweep.published_default
     exact = {name: text for name, text in columns.items() if name != "other_params"}
-    place = {"table": table, "dataset": entry.suite_task.published, "metric": metric}
-    return [
-        row
-        for row in published.match(f"results_{experiment.published}", **place, **exact)
-        if row["value"]
-        and _same_budget(entry, row["epsilon"])
-        and wanted.items() <= _parameters(row["other_params"]).items()
+    found = []
+    for row in published_rows(experiment.published):
+        if row["table"] != table or row["metric"] != metric or row["dataset"] not in (dataset, "all"):
+            continue
+        stated = parameters_of(row["other_params"])
+        at = stated if any(key in stated for key in swept) else {key: default for key in swept} | stated
+        if (
+            row["value"]
+            and all(row[name] == text for name, text in exact.items())
+            and _same_budget(entry, row["epsilon"])
+            and wanted.items() <= stated.items()
+            and swept.items() <= at.items()
+            and all(stated.get(key, text) == text for key, text in parameters_of(of_task).items())
+        ):
+            found.append(row)
+    return found
+
+
+@cache
+def published_rows(paper: str) -> tuple[dict[str, str], ...]:
+    """Rows of the paper's tables, and of its prose; a number in prose on a figure has the figure's id as its table."""
+    prose = [
+        row | {"table": figure[1].replace(".", "") if (figure := ON_FIGURE.search(row["table"])) else row["table"]}
+        for row in published.match("inline", paper=paper)
     ]
+    return (*published.rows(f"results_{paper}"), *prose)
 
 
-def _parameters(text: str) -> dict[str, str]:
+ON_FIGURE = re.compile(r"\(on (fig\.\d+)\)$")
+
+
+def parameters_of(text: str) -> dict[str, str]:
     """
-    >>> _parameters("batch_size=2500;layers=1")
+    >>> parameters_of("batch_size=2500;layers=1")
     {'batch_size': '2500', 'layers': '1'}
     """
     return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
 
 
-def paper_datasets(experiment: Experiment, table: str) -> list[str]:
-    """Data sets of one of the paper's result tables, in its order."""
-    rows = published.match(f"results_{experiment.published}", table=table)
-    return list(dict.fromkeys(row["dataset"] for row in rows))
+def paper_datasets(experiment: Experiment, tables: Sequence[str]) -> list[str]:
+    """Data sets that the paper's result tables name, in its order; of all, where it says so, none."""
+    rows = [row for row in published.rows(f"results_{experiment.published}") if row["table"] in tables]
+    return [name for name in dict.fromkeys(row["dataset"] for row in rows) if name != "all"]
 
 
 def epsilon_limit(text: str) -> float:
@@ -121,6 +172,15 @@ def epsilon_limit(text: str) -> float:
 
 
 def _same_budget(entry: Entry, printed: str) -> bool:
+    """Whether the printed epsilon is the entry's target, which may be printed with fewer digits (9.75 as 10)."""
     if not printed or entry.cell.privacy is None:
-        return printed in ("", "inf")
-    return printed != "inf" and (entry.epsilon is None or entry.epsilon == epsilon_limit(printed))
+        return printed in ("", "inf", "0")
+    if printed == "all" or printed == "inf" or entry.epsilon is None:
+        return printed != "inf"
+    limit = epsilon_limit(printed)
+    digits = len(printed.partition(".")[2])
+    rounded = round(entry.epsilon, digits) == limit and abs(entry.epsilon / limit - 1) < ROUNDED
+    return entry.epsilon == limit or rounded
+
+
+ROUNDED = 0.05  # beyond, a printed epsilon is another one, even if it rounds to the same digits

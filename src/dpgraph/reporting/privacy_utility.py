@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
 from dpgraph.reporting.results import MISSING, Outcome, Results
 
@@ -109,7 +110,7 @@ def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
         {
             **_base(entry),
             "variant": "published" if private else "none",
-            "source": f"paper's {value.table.replace('table', 'table ')}",
+            "source": f"paper's {printed_place(value.table)}",
             "epsilon_target": math.nan,
             "mean": value.value,
             "std": value.std if value.std is not None else math.nan,

@@ -29,7 +29,7 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
         ok = "nodes" in values
         printed: dict[str, str] = {}
         if suite_task.published is not None:
-            place = {"paper": experiment.published, "table": artefact.published_table or name}
+            place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
             matches = published.match("datasets", dataset=suite_task.published, **place)
             printed = matches[0] if matches else {}
         shares = values.get("split_fractions")

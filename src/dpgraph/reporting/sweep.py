@@ -11,7 +11,8 @@ import pandas as pd
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import counterparts
-from dpgraph.reporting.paper_values import paper_gap
+from dpgraph.reporting.formats import printed_place
+from dpgraph.reporting.paper_values import paper_gap, paper_values
 
 GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_difference")
 
@@ -39,7 +40,7 @@ def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> p
 
 def _gap(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], two: Mapping[str, Any]) -> dict:
     artefact = plan.artefacts[private.artefact]
-    table = artefact.published_table or private.artefact.split("/")[1]
+    table = artefact.tables(private.artefact.split("/")[1])[0]
     printed = paper_gap(plan.experiments[private.paper], reference, private, table)
     gap = one["mean"] - two["mean"]
     return {
@@ -54,14 +55,22 @@ def _gap(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], t
 
 
 def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number beside it."""
+    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number beside it.
+
+    A number that the paper prints several times, or that belongs to several methods, stands once for each epsilon.
+    """
     table = sweep_table(plan, artefact_id, results).assign(source="ours")
-    name = plan.artefacts[artefact_id].published_table or artefact_id.split("/")[1]
-    printed = table[table["published_value"].notna()].assign(
-        source=f"paper's {name.replace('table', 'table ')}", status="printed", reason="", n=0
+    metric = plan.artefacts[artefact_id].metric
+    printed = []
+    for row, entry in zip(table.to_dict("records"), plan.entries_of(artefact_id)):
+        for value in paper_values(plan.experiments[entry.paper], entry, metric):
+            own = {"source": f"paper's {printed_place(value.table)}", "status": "printed", "reason": "", "n": 0}
+            own |= {"mean": value.value, "std": math.nan if value.std is None else value.std}
+            own |= {"ci_low": math.nan, "ci_high": math.nan}
+            if row["variant"] != "none":
+                own["eps_rigorous"] = math.nan  # of the paper's run nothing is proved
+            printed.append({**row, **own})
+    beside = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
+        ["task", "value", "epsilon_target", "mean", "std"]
     )
-    printed["mean"], printed["std"] = printed["published_value"], printed["published_std"]
-    printed["ci_low"] = printed["ci_high"] = math.nan
-    printed["eps_rigorous"] = printed["eps_rigorous"].where(printed["variant"] == "none")
-    printed = printed.drop_duplicates(["task", "value", "mean", "std"])
-    return pd.concat([table, printed], ignore_index=True)
+    return pd.concat([table, beside.astype(table.dtypes)], ignore_index=True) if printed else table

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dpgraph.experiments.plan import Entry
 from dpgraph.reporting.contrasts import LEVEL, Contrast
-from dpgraph.reporting.formats import difference
+from dpgraph.reporting.formats import difference, epsilon
+from dpgraph.reporting.results import Outcome
+
+Place = tuple[Entry, Outcome]
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,7 @@ class Verdict:
     evidence: str
     comparisons: int = 0
     n: int = 0
+    control: str = ""  # where the claim's methods are not better than its control
 
 
 def not_run(why: str) -> Verdict:
@@ -75,7 +80,17 @@ class Comparisons:
 
     found: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    budgets: dict[str, None] = field(default_factory=dict)  # in order, each once
+    private: dict[str, Place] = field(default_factory=dict)  # what was compared and has a budget, each once
+
+    def use(self, *places: Place) -> None:
+        self.private |= {budget(*place): place for place in places if place[0].cell.privacy is not None}
+
+
+def budget(entry: Entry, outcome: Outcome) -> str:
+    """E.g. `dp-gcn (7) on Cora: published 2.00, rigorous 3.38`."""
+    value = "" if entry.value is None else f" ({entry.value})"
+    name = f"{entry.method_id}{value} on {entry.suite_task.label}"
+    return f"{name}: published {epsilon(outcome.eps_published)}, rigorous {epsilon(outcome.eps_rigorous)}"
 
 
 def decide(comparisons: Comparisons, scope: str) -> Verdict:
@@ -88,8 +103,8 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     found = sorted(comparisons.found, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
     evidence = [comparison.sentence for comparison in found]
     evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
-    if comparisons.budgets:
-        evidence.append(f"ε: {'; '.join(comparisons.budgets)}")
+    if comparisons.private:
+        evidence.append(f"ε: {'; '.join(comparisons.private)}")
     text = ". ".join(evidence)
     n = min((comparison.n for comparison in found), default=0)
     testable = [comparison for comparison in found if comparison.n >= 2]
