@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from dpgraph.privacy.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     import torch
+
+    from dpgraph.training.loop import Diverged
 
 Observation = dict[str, Any]  # plain JSON: it goes into checkpoints
 Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, classes)); the evaluator listens here
@@ -66,3 +68,11 @@ class Method(Protocol):
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""
+
+
+@runtime_checkable
+class StackedMethod(Method, Protocol):
+    """A method that trains all seeds of a cell at once, each as if it were alone."""
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        """`jobs` differ in their seeds only and share one checkpoint; a seed that diverges leaves the others alone."""

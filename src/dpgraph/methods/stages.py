@@ -25,7 +25,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
-from dpgraph.methods.base import Job, Observation
+from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration
@@ -79,14 +79,15 @@ def train_cell(
     _forget_finished(cell, out, fingerprint)
     todo = [seed for seed in cell.seeds if _seed_record(out, seed, fingerprint) is None]
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
-    arguments = [(cell, seed, graph_folder, calibration, device, out, fingerprint) for seed in todo]
-    if workers == 1 or len(todo) <= 1:
+    groups = [todo] if _stacked(cell) and todo else [[seed] for seed in todo]
+    arguments = [(cell, seeds, graph_folder, calibration, device, out, fingerprint) for seeds in groups]
+    if workers == 1 or len(groups) <= 1:
         for argument in arguments:
-            _train_seed(*argument)
+            _train_seeds(*argument)
     else:
         os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
-        with ProcessPoolExecutor(min(workers, len(todo)), mp_context=get_context("spawn")) as pool:
-            for future in [pool.submit(_train_seed, *argument) for argument in arguments]:
+        with ProcessPoolExecutor(min(workers, len(groups)), mp_context=get_context("spawn")) as pool:
+            for future in [pool.submit(_train_seeds, *argument) for argument in arguments]:
                 future.result()
     seeds = [_seed_record(out, seed, fingerprint) for seed in cell.seeds]
     records = tuple(record for record in seeds if record is not None)
@@ -171,37 +172,62 @@ def blind(graph: Graph) -> Graph:
     return replace(graph, labels=np.where(hidden, -1, graph.labels))
 
 
-def _train_seed(
-    cell: Cell, seed: int, graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
+def _stacked(cell: Cell) -> bool:
+    """Whether the method trains all seeds in one process."""
+    from dpgraph.methods import registry
+
+    return isinstance(registry.method(cell.method), StackedMethod)
+
+
+def _train_seeds(
+    cell: Cell, seeds: list[int], graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
 ) -> None:
+    """One seed, or all that a stacked method takes at once; a record for each."""
     import torch
 
-    from dpgraph.methods.registry import method
+    from dpgraph.methods import registry
     from dpgraph.training.loop import Diverged
 
     graph = load_graph(graph_folder)
     chosen = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise invalid("device", device, "cpu or auto: this machine has no CUDA device")
-    checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
-    job = Job(blind(graph), cell, seed, calibration, chosen, checkpoint)
+    named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
+    checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
+    hidden = blind(graph)
+    jobs = [Job(hidden, cell, seed, calibration, chosen, checkpoint) for seed in seeds]
     steps = calibration.statement.steps
     start = time.monotonic()
 
     def observe(step: int, logits: np.ndarray) -> Observation:
         return {"metrics": [metric.model_dump() for metric in evaluate(graph, logits, step, final=step == steps)]}
 
-    common: dict[str, Any] = {"seed": seed, "device": str(chosen)}
+    found = registry.method(cell.method)
+    outcomes: list[Any]
     try:
-        outcome = method(cell.method).run(job, observe)
+        if isinstance(found, StackedMethod):
+            outcomes = found.run_all(jobs, [observe] * len(jobs))
+        else:
+            outcomes = [found.run(jobs[0], observe)]
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
-        reason = f"diverged: {error}" if isinstance(error, Diverged) else f"out of memory: {_one_line(error)}"
-        record = SeedRecord(status="failed", reason=reason, seconds=time.monotonic() - start, **common)
+        outcomes = [error] * len(jobs)
+    share = (time.monotonic() - start) / len(jobs)
+    for seed, outcome in zip(seeds, outcomes, strict=True):
+        _write_seed(out, seed, outcome, share, str(chosen), fingerprint)
+    checkpoint.unlink(missing_ok=True)
+
+
+def _write_seed(
+    out: Path, seed: int, outcome: Outcome | BaseException, seconds: float, device: str, fingerprint: str
+) -> None:
+    common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
+    if isinstance(outcome, BaseException):
+        kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
+        record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
     else:
         record = SeedRecord(
             status="ok",
             metrics=tuple(Metric(**metric) for row in outcome.observations for metric in row["metrics"]),
-            seconds=time.monotonic() - start,
             steps_per_second=outcome.steps_per_second,
             roots_per_second=outcome.roots_per_second,
             peak_memory_bytes=outcome.peak_memory_bytes,
@@ -211,7 +237,6 @@ def _train_seed(
         with atomic_path(out / f"seed={seed}.predictions.npy") as temporary:
             np.save(temporary, predictions(outcome.logits).astype(np.int16))
     write_json(_seed_path(out, seed), {"fingerprint": fingerprint, "record": json.loads(record.model_dump_json())})
-    checkpoint.unlink(missing_ok=True)
 
 
 def _one_line(error: BaseException) -> str:

@@ -7,19 +7,20 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
-from dpgraph.models.network import Network
 from dpgraph.progress import progress
 from dpgraph.training.checkpoint import Checkpoint, Generator
-from dpgraph.training.steps import Step
+from dpgraph.training.steps import ScheduledStep, Step
 
 CHECK_EVERY = 50  # steps between looks at the parameters: a look waits for the device
 
 Row = dict[str, Any]
-Observe = Callable[[int, Network], Row]  # (finished steps, network) -> one row of plain numbers and strings
+N = TypeVar("N", bound=nn.Module)
+Observe = Callable[[int, N], Row]  # (finished steps, network) -> one row of plain numbers and strings
 
 
 class Diverged(ArithmeticError):
@@ -46,33 +47,38 @@ class TrainingRecord:
 
 def train(
     name: str,
-    network: Network,
+    network: N,
     optimizer: torch.optim.Optimizer,
     step: Step,
     steps: int,
-    observe: Observe,
+    observe: Observe[N],
     observe_at: Collection[int],
     generators: Mapping[str, Generator],
     checkpoint: Checkpoint | None = None,
+    check: Callable[[int], None] | None = None,
 ) -> TrainingRecord:
     """Calls `step` exactly `steps` = T times (Algorithms 4 and 5 print T + 1; T are accounted for).
 
     `observe` is called after each of the finished steps in `observe_at`, without gradients. `generators` are all that
     `step` draws from: their states go into the checkpoint, so that a resumed run is bit-identical to an unbroken one
-    (on one device and number of threads). The checkpoint is removed at the end. Raises Diverged.
+    (on one device and number of threads). The checkpoint is removed at the end. Every now and then, and before whatever
+    is kept, `check` is called with the finished steps; by default it raises Diverged if a parameter is not finite.
     """
     device = next(network.parameters()).device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     resumed_at, rows = checkpoint.restore(network, optimizer, generators) if checkpoint is not None else (0, [])
+    looked = check or (lambda done: _raise_unless_finite(network, done))
+    if isinstance(step, ScheduledStep):
+        step.start_at(resumed_at)
     start, observing, roots = time.monotonic(), 0.0, 0
     with progress(name, steps - resumed_at) as bar:
         for done in range(resumed_at + 1, steps + 1):
             roots += step()
             due = checkpoint is not None and checkpoint.due()
             seen = done in observe_at
-            if (seen or due or done == steps or done % CHECK_EVERY == 0) and not _finite(network):
-                raise Diverged(done)
+            if seen or due or done == steps or done % CHECK_EVERY == 0:
+                looked(done)
             if seen:
                 before = time.monotonic()
                 with torch.no_grad():
@@ -99,8 +105,9 @@ def train(
     )
 
 
-def _finite(network: Network) -> bool:
-    return bool(torch.stack([torch.isfinite(p).all() for p in network.parameters()]).all())
+def _raise_unless_finite(network: nn.Module, done: int) -> None:
+    if not torch.stack([torch.isfinite(p).all() for p in network.parameters()]).all():
+        raise Diverged(done)
 
 
 def _peak_memory(device: torch.device) -> int:

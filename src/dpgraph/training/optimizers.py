@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,14 +12,15 @@ from dpgraph.experiments.cell import Training
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], training: Training) -> torch.optim.Optimizer:
-    """SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), without weight decay.
+    """SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), with the cell's L2 penalty.
 
     Adam is the standard one: Algorithm 5 prints sqrt(s^2) where it means sqrt(s), and divides by m only after the
     moments; here both moments see the averaged gradient.
     """
+    shared: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
     if training.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=training.learning_rate, momentum=training.momentum)
-    return torch.optim.Adam(parameters, lr=training.learning_rate, betas=(0.9, 0.999), eps=1e-8)
+        return torch.optim.SGD(parameters, momentum=training.momentum, **shared)
+    return torch.optim.Adam(parameters, betas=(0.9, 0.999), eps=1e-8, **shared)
 
 
 def apply_gradient(optimizer: torch.optim.Optimizer, sums: Sequence[Tensor], divisor: float) -> None:

@@ -1,0 +1,48 @@
+"""Baselines that learn nothing from the graph: random and majority class (Igamberdiev and Habernal, first version)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpgraph.methods.base import Job, Method, Observe, Outcome
+from dpgraph.methods.kipf_gcn import used_nodes
+from dpgraph.randomness import numpy_generator
+
+
+class Random:
+    """Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0."""
+
+    private = False
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        shape = (job.graph.num_nodes, job.graph.num_classes)
+        scores = numpy_generator(*job.names("random classes")).random(shape, dtype=np.float32)
+        return constant_outcome(job, observe, scores)
+
+
+class Majority:
+    """Predicts the most frequent training label for every node, without privacy."""
+
+    private = False
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        labels = np.asarray(job.graph.labels)[used_nodes(job)]
+        counts = np.bincount(labels[labels >= 0], minlength=job.graph.num_classes).astype(np.float32)
+        return constant_outcome(job, observe, np.tile(counts, (job.graph.num_nodes, 1)))
+
+
+def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
+    """Predictions that no step changes, seen at every evaluation point."""
+    steps = job.calibration.statement.steps
+    points = sorted(job.cell.training.evaluation_steps(steps))
+    return Outcome(
+        logits=logits,
+        observations=[observe(step, logits) for step in points],
+        statement=job.calibration.statement,
+        steps_per_second=0.0,
+        roots_per_second=0.0,
+        peak_memory_bytes=0,
+    )
+
+
+METHODS: dict[str, Method] = {"random": Random(), "majority": Majority()}

@@ -1,0 +1,206 @@
+"""The two-layer GCN of Kipf and Welling (2017), for several seeds side by side, on parts of a graph.
+
+logits = A^ relu(A^ X W1 + b1) W2 + b2 with A^ = D^-1/2 (A + I) D^-1/2 (Igamberdiev and Habernal, Eq. 4). X and A^ are
+constant, so gradients are written down instead of recorded, and a step touches the rows that its loss depends on only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from dpgraph.data.graph import Graph
+from dpgraph.errors import invalid
+from dpgraph.models.sparse import Features, Matrix, SparseMatrix
+
+PADDED_TO = 64
+MOST_OF_THE_GRAPH = 0.5  # beyond this share of nodes, gathering rows of X costs more than it saves
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the loss on n nodes depends on: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
+
+    features: Matrix
+    inner: Matrix
+    outer: Matrix
+    labels: Tensor  # (n,) int64
+    num_hidden: int  # k
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.labels)
+
+    @property
+    def nbytes(self) -> int:
+        return self.features.nbytes + self.inner.nbytes + self.outer.nbytes + self.labels.nbytes
+
+
+class GraphBlocks:
+    """Blocks of one graph, taken as undirected, on one device."""
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        self.num_nodes, self.device = graph.num_nodes, device
+        lists = (np.ones(graph.num_edges, dtype=np.float32), np.asarray(graph.out_idx), np.asarray(graph.out_ptr))
+        matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes))
+        self._adjacency = matrix.maximum(matrix.T).tocsr()
+        self._normalized = normalized(self._adjacency)
+        self._place = np.full(self.num_nodes, -1, dtype=np.int32)
+        self._labels = np.asarray(graph.labels, dtype=np.int64)
+        self.features = Features(np.asarray(graph.features), device)
+
+    def whole(self) -> Block:
+        """All nodes; where only the loss is masked, `masked` reads no more than it must."""
+        matrix = SparseMatrix.of(self._normalized, self.device, symmetric=True)
+        return self._block(self.features.all, matrix, matrix, np.arange(self.num_nodes), self.num_nodes)
+
+    def masked(self, nodes: np.ndarray) -> Block:
+        """The loss of `nodes` on the whole graph: their rows, their neighbours' and those of the neighbours' own."""
+        outer = self._normalized[nodes]
+        hidden = np.unique(outer.indices)
+        outer = _renamed(outer, hidden)
+        inner = self._normalized[hidden]
+        read = np.unique(inner.indices)
+        if len(read) > MOST_OF_THE_GRAPH * self.num_nodes:
+            features = self.features.all
+        else:
+            inner, features = _renamed(inner, read), self.features.of(read)
+        return self._block(
+            features, SparseMatrix.of(inner, self.device), SparseMatrix.of(outer, self.device), nodes, len(hidden)
+        )
+
+    def induced(self, nodes: np.ndarray) -> Block:
+        """`nodes` (ascending) and the edges among them, with degrees counted among them: nothing else is read."""
+        self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
+        rows = self._adjacency[nodes]
+        columns = self._place[rows.indices]
+        self._place[nodes] = -1
+        kept = columns >= 0
+        counts = np.concatenate([[0], np.cumsum(kept)])
+        among = sp.csr_matrix(
+            (rows.data[kept], columns[kept], counts[rows.indptr]), shape=(len(nodes), len(nodes))
+        )  # fmt: skip
+        matrix = SparseMatrix.of(normalized(among), self.device, symmetric=True)
+        return self._block(self.features.of(nodes), matrix, matrix, nodes, len(nodes))
+
+    def _block(self, features: Matrix, inner: Matrix, outer: Matrix, nodes: np.ndarray, hidden: int) -> Block:
+        labels = torch.from_numpy(self._labels[nodes]).to(self.device, non_blocking=True)
+        return Block(features, inner, outer, labels, hidden)
+
+
+def normalized(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """D^-1/2 (A + I) D^-1/2 of a symmetric matrix of zeros and ones without a diagonal; a row's own entry is first."""
+    ptr, size = adjacency.indptr, adjacency.shape[0]
+    own = np.arange(size, dtype=np.int32)
+    columns = np.insert(adjacency.indices, ptr[:-1], own)
+    degrees = np.diff(ptr) + 1
+    scale = 1 / np.sqrt(degrees)
+    values = (np.repeat(scale, degrees) * scale[columns]).astype(np.float32)
+    return sp.csr_matrix((values, columns, ptr + np.arange(size + 1, dtype=ptr.dtype)), shape=(size, size))
+
+
+def _renamed(matrix: sp.csr_matrix, columns: np.ndarray) -> sp.csr_matrix:
+    """The same rows over the ascending `columns`, which hold all that occur."""
+    found = np.searchsorted(columns, matrix.indices).astype(np.int32)
+    return sp.csr_matrix((matrix.data, found, matrix.indptr), shape=(matrix.shape[0], len(columns)))
+
+
+class KipfStack(nn.Module):
+    """S independent two-layer GCNs with the P parameters of each in one row of `theta`.
+
+    Rows are padded with zeros to whole vectors of the processor, so that elementwise operations on the stack give each
+    seed the bits that they would give it alone.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        width: int,
+        num_classes: int,
+        generators: Sequence[torch.Generator],
+        device: torch.device,
+    ) -> None:
+        """Glorot uniform weights, zero biases; one generator on the CPU for each seed."""
+        super().__init__()
+        if width < 1:
+            raise invalid("width", width, "an integer >= 1")
+        self.shapes = ((num_features, width), (width,), (width, num_classes), (num_classes,))
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.theta = nn.Parameter(torch.stack([self._initial(one) for one in generators]).to(device))
+
+    def _initial(self, generator: torch.Generator) -> Tensor:
+        parts = []
+        for shape in self.shapes:
+            bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
+            parts.append(torch.rand(shape, generator=generator).mul_(2 * bound).sub_(bound).flatten())
+        return torch.cat([*parts, torch.zeros(-self.size % PADDED_TO)])
+
+    @property
+    def size(self) -> int:
+        """P"""
+        return sum(self.sizes)
+
+    @property
+    def num_seeds(self) -> int:
+        return len(self.theta)
+
+    @property
+    def width(self) -> int:
+        return self.shapes[0][1]
+
+    def layers(self, row: Tensor) -> list[Tensor]:
+        """A row -> views W1 (F, width), b1, W2 (width, classes), b2."""
+        parts = row[: self.size].split(self.sizes)
+        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    @torch.no_grad()
+    def logits(self, row: Tensor, block: Block) -> Tensor:
+        """A row of parameters -> (n, classes), without dropout."""
+        w1, b1, w2, b2 = self.layers(row)
+        hidden = torch.relu_(block.inner.times(block.features.times(w1)).add_(b1))
+        return torch.addmm(b2, block.outer.times(hidden), w2)
+
+    @torch.no_grad()
+    def loss(self, row: Tensor, block: Block) -> Tensor:
+        """Mean cross-entropy, a number on the device."""
+        return nn.functional.cross_entropy(self.logits(row, block), block.labels)
+
+    @torch.no_grad()
+    def gradient(self, seed: int, block: Block, kept: Tensor | None, into: Tensor) -> None:
+        """Writes the gradient of the mean cross-entropy over the block's n nodes into the row `into`.
+
+        `kept` (k, width) is what dropout multiplies the hidden layer with; None: no dropout.
+        """
+        w1, b1, w2, b2 = self.layers(self.theta[seed])
+        g_w1, g_b1, g_w2, g_b2 = self.layers(into)
+        hidden = torch.relu_(block.inner.times(block.features.times(w1)).add_(b1))
+        alive = hidden > 0
+        if kept is not None:
+            hidden.mul_(kept)
+        mixed = block.outer.times(hidden)
+        delta = torch.softmax(torch.addmm(b2, mixed, w2), dim=1)
+        delta[torch.arange(len(delta), device=delta.device), block.labels] -= 1
+        delta /= block.num_nodes
+        torch.mm(mixed.T, delta, out=g_w2)
+        torch.sum(delta, dim=0, out=g_b2)
+        back = block.outer.transposed_times(delta @ w2.T).mul_(alive)
+        if kept is not None:
+            back.mul_(kept)
+        torch.sum(back, dim=0, out=g_b1)
+        g_w1.copy_(block.features.transposed_times(block.inner.transposed_times(back)))
+
+
+def dropout_factors(rows: int, width: int, rate: float, generator: torch.Generator) -> Tensor:
+    """(rows, width): 0 with probability `rate`, else 1 / (1 - rate). Four entries from each 64-bit word: rates are
+    rounded to 1 / 65536."""
+    words = torch.empty((rows * width + 3) // 4, dtype=torch.int64, device=generator.device)
+    words.random_(-(2**63), None, generator=generator)
+    dropped = round(rate * 2**16)
+    keep = words.view(torch.int16)[: rows * width].view(rows, width) >= dropped - 2**15
+    return keep.to(torch.float32).mul_(2**16 / (2**16 - dropped))

@@ -1,0 +1,186 @@
+"""Training of all seeds of a cell in one process: independent runs that share data, noise calls and optimiser calls.
+
+A seed draws from generators of its own and its products read its own parameters only, so it ends with the same bits as
+when it is trained alone (on one device and number of threads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.models.kipf import Block, KipfStack, dropout_factors
+from dpgraph.sampling.graph_splits import Schedule
+from dpgraph.training.loop import Diverged
+
+CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they are visited
+
+
+class BlockCache:
+    """Blocks by their nodes: fixed parts are built once, and seeds with the same part share it."""
+
+    def __init__(self, build: Callable[[np.ndarray], Block], limit: int = CACHE_BYTES) -> None:
+        self.build, self.limit = build, limit
+        self.held = 0
+        self._blocks: dict[bytes, Block] = {}
+
+    def of(self, nodes: np.ndarray) -> Block:
+        key = nodes.tobytes()
+        if (found := self._blocks.get(key)) is None:
+            found = self.build(nodes)
+            if self.held + found.nbytes <= self.limit:
+                self.held += found.nbytes
+                self._blocks[key] = found
+        return found
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """What a step's gradient reads: each seed's schedule of nodes, and how nodes become a block."""
+
+    schedules: Sequence[Schedule]
+    block: Callable[[np.ndarray], Block]
+
+    def of(self, seed: int, step: int) -> Block | None:
+        """None: no nodes, so the gradient is zero."""
+        nodes = self.schedules[seed].nodes(step)
+        return self.block(nodes) if len(nodes) else None
+
+
+class NoSource:
+    """Reads nothing: every gradient is zero."""
+
+    def of(self, seed: int, step: int) -> Block | None:
+        return None
+
+
+Source = GraphSource | NoSource
+
+
+class SeedStates(nn.Module):
+    """What is known of each seed's run: steps done, and where it stopped early or diverged (0: it did not)."""
+
+    done: Tensor
+    stopped_at: Tensor
+    diverged_at: Tensor
+    least_loss: Tensor
+    waited: Tensor
+
+    def __init__(self, network: KipfStack) -> None:
+        super().__init__()
+        self.network = network
+        seeds, device = network.num_seeds, network.theta.device
+        self.register_buffer("done", torch.zeros((), dtype=torch.int64))  # on the host
+        for name in ("stopped_at", "diverged_at", "waited"):
+            self.register_buffer(name, torch.zeros(seeds, dtype=torch.int64, device=device))
+        self.register_buffer("least_loss", torch.full((seeds,), torch.inf, device=device))
+        self.register_buffer("kept", torch.zeros_like(network.theta.data))
+
+    def released(self) -> Tensor:
+        """(S, P) parameters: those of its last step for a seed that stopped early."""
+        return torch.where(self.stopped_at[:, None] > 0, self.kept, self.network.theta.data)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """A seed ends after `patience` epochs without a better validation loss. Nothing waits for the device."""
+
+    states: SeedStates
+    validation: Block
+    patience: int
+    steps_per_epoch: int
+
+    def after(self, done: int) -> None:
+        if done % self.steps_per_epoch:
+            return
+        states, network = self.states, self.states.network
+        loss = torch.stack([network.loss(row, self.validation) for row in network.theta.data])
+        better = loss < states.least_loss
+        states.least_loss.copy_(torch.where(better, loss, states.least_loss))
+        states.waited.copy_(torch.where(better, 0, states.waited + 1))
+        ends = (states.waited >= self.patience) & (states.stopped_at == 0)
+        states.kept.copy_(torch.where(ends[:, None], network.theta.data, states.kept))  # type: ignore[operator, arg-type]
+        states.stopped_at.copy_(torch.where(ends, done, states.stopped_at))
+
+
+@dataclass(frozen=True)
+class Privatizer:
+    """One clipped vector for each seed, all parameters together, plus noise of std `noise_std` (not a multiplier)."""
+
+    clip_norm: float
+    noise_std: float
+    size: int  # P, parameters of one seed; what follows in a row is padding
+    generators: Sequence[torch.Generator]
+
+    def apply(self, gradients: Tensor) -> None:
+        """(S, P), in place."""
+        norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])
+        gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
+        noise = torch.zeros_like(gradients)
+        for row, generator in zip(noise, self.generators, strict=True):
+            row[: self.size].normal_(generator=generator)
+        gradients.add_(noise, alpha=self.noise_std)
+
+
+@dataclass
+class StackedStep:
+    """One step of every seed that still runs."""
+
+    states: SeedStates
+    optimizer: torch.optim.Optimizer
+    source: Source
+    dropout: float
+    dropout_generators: Sequence[torch.Generator]
+    privatizer: Privatizer | None = None
+    stopping: EarlyStopping | None = None
+
+    def __post_init__(self) -> None:
+        self.gradients = torch.zeros_like(self.states.network.theta.data)
+        self._running: list[int] | None = None
+
+    @property
+    def running(self) -> list[int]:
+        """Positions of the seeds that were running at the last check."""
+        if self._running is None:
+            ended = (self.states.stopped_at + self.states.diverged_at).tolist()
+            self._running = [seed for seed, at in enumerate(ended) if at == 0]
+        return self._running
+
+    def __call__(self) -> int:
+        network, step = self.states.network, int(self.states.done)
+        self.states.done += 1
+        if not self.running:
+            return 0
+        read = sum(self._gradient(seed, step) for seed in self.running)
+        if self.privatizer is not None:
+            self.privatizer.apply(self.gradients)
+        network.theta.grad = self.gradients
+        self.optimizer.step()
+        if self.stopping is not None:
+            self.stopping.after(step + 1)
+        return read
+
+    def _gradient(self, seed: int, step: int) -> int:
+        network, block = self.states.network, self.source.of(seed, step)
+        if block is None:
+            self.gradients[seed].zero_()
+            return 0
+        kept = None
+        if self.dropout:
+            generator = self.dropout_generators[seed]
+            kept = dropout_factors(block.num_hidden, network.width, self.dropout, generator)
+        network.gradient(seed, block, kept, self.gradients[seed])
+        return block.num_nodes
+
+    def check(self, done: int) -> None:
+        """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
+        states = self.states
+        bad = ~torch.isfinite(states.released()).all(dim=1) & (states.diverged_at == 0)
+        states.diverged_at.copy_(torch.where(bad, done, states.diverged_at))
+        self._running = None
+        if bool((states.diverged_at > 0).all()):
+            raise Diverged(int(states.diverged_at.max()))
