@@ -84,23 +84,21 @@ def test_only_the_last_step_has_paid_for_the_choice() -> None:
     assert paid.at_step(0).rigorous.epsilon == 0
 
 
-@pytest.mark.parametrize("unknown", ["noise", "steps", "rate"])
+@pytest.mark.parametrize("unknown", ["noise", "steps"])
 def test_calibration_pays_for_the_choice(unknown: Any) -> None:
     found = solve(trees(choice_epsilon=0.4), 2.0, "rigorous", unknown)
     assert epsilon_of(found, "rigorous") <= 2.0
     free = solve(trees(), 2.0, "rigorous", unknown)
     if unknown == "noise":
         assert (found.noise_multiplier or 0) > (free.noise_multiplier or 0)
-    elif unknown == "steps":
-        assert (found.steps or 0) < (free.steps or 0)
     else:
-        assert found.sampling_rate < free.sampling_rate  # type: ignore[union-attr]
+        assert (found.steps or 0) < (free.steps or 0)
     assert calibrated(found, None, "rigorous", None).statement.mechanism["choice_epsilon"] == 0.4
 
 
 def test_a_paid_search_pays_for_the_choice_of_each_run() -> None:
-    costs = [paid_epsilon(trees(choice_epsilon=epsilon), "geometric", 5, 1e-4) for epsilon in (0.0, 0.2, 1.0)]
-    assert costs[0] < costs[1] < costs[2]
+    costs = [paid_epsilon(trees(choice_epsilon=epsilon), "geometric", 5, 1e-4) for epsilon in (0.0, 0.2)]
+    assert costs[0] < costs[1] < costs[0] + 0.2
 
 
 def test_renyi_divergence_of_randomised_response() -> None:
