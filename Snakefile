@@ -19,6 +19,7 @@ from dpgraph.experiments.config import Config
 from dpgraph.experiments.config import parse as parse_config
 from dpgraph.experiments.paths import (
     Paths,
+    aggregate_inputs,
     artefact_files,
     artefact_inputs,
     claims_inputs,

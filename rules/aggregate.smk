@@ -6,7 +6,7 @@ rule aggregate:
     input:
         SUITE_FILES,
         sources("aggregate"),
-        results=[PATHS.result(cell) for cell in PLAN.cells.values()],
+        results=aggregate_inputs(PLAN),
     output:
         PATHS.results,
     log:

@@ -179,6 +179,8 @@ def _inputs(plan: Plan, artefact: str) -> tuple[Any, dict[str, Any] | None]:
     if plan.artefacts[artefact].view == "statistics":
         tasks = plan.tasks_of(artefact)
         return None, {name: read_json(paths.graph_record(task)) for name, (_, task) in tasks.items()}
+    if plan.artefacts[artefact].view == "accounting":  # reads calibrations
+        return None, None
     if plan.artefacts[artefact].view == "search":
         from dpgraph.reporting.search import search_results
 

@@ -48,6 +48,9 @@ class Sweep(Frozen):
         description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
         "(600, 4); null: not in the paper",
     )
+    scale: Literal["linear", "log"] | None = Field(
+        default=None, description="Of the x axis; null: log from a largest value of 8 times the smallest on"
+    )
     published_default: str | None = Field(
         default=None, description="Label of the value that printed rows without the key have"
     )

@@ -45,6 +45,10 @@ class Paths:
     def result(self, cell: Cell) -> Path:
         return self.cell(cell) / "result.json"
 
+    def predictions(self, cell: Cell, seed: int) -> Path:
+        """(N,) int16: the predicted class of every node after the last step, -1 for none."""
+        return self.cell(cell) / f"seed={seed}.predictions.npy"
+
     @property
     def results(self) -> Path:
         return self.suite / "results.parquet"
@@ -72,12 +76,32 @@ def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
 
 
 def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
-    """Results for what is computed from cells, graphs for what describes data sets, both for class frequencies."""
+    """Results for what is computed from cells, graphs for what describes data sets, both for class frequencies.
+
+    Confusions read predictions, which are complete when a cell's result.json is there; accounting reads calibrations.
+    """
     paths = Paths(plan.config)
     graphs = [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
-    return {"statistics": graphs, "class-wise": [paths.results, *graphs]}.get(
-        plan.artefacts[artefact].view, [paths.results]
-    )
+    cells = {entry.cell.slug: entry.cell for entry in plan.entries_of(artefact)}.values()
+    match plan.artefacts[artefact].view:
+        case "statistics":
+            return graphs
+        case "class-wise":
+            return [paths.results, *graphs]
+        case "confusion":
+            return [paths.results, *graphs, *map(paths.result, cells)]
+        case "accounting":
+            return [path for path in dict.fromkeys(map(paths.calibration, cells)) if path is not None]
+        case _:
+            return [paths.results]
+
+
+def aggregate_inputs(plan: Plan) -> list[Path]:
+    """Records of all cells; for hard cases the graphs that say which nodes are tested, and their labels."""
+    paths = Paths(plan.config)
+    tasks = [task for name, artefact in plan.artefacts.items() if artefact.view == "hard-cases"
+             for _, task in plan.tasks_of(name).values()]  # fmt: skip
+    return [*map(paths.result, plan.cells.values()), *dict.fromkeys(map(paths.graph_record, tasks))]
 
 
 def claims_inputs(plan: Plan) -> list[Path]:

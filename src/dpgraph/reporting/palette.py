@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from dpgraph.experiments.cell import Cell
 
@@ -29,6 +30,7 @@ class Look:
     colour: str
     marker: str
     line: Dashes
+    neutral: bool = False  # a control: the same grey at every epsilon
 
 
 # by method, architecture and hops; without privacy dashed or dotted, private solid
@@ -54,6 +56,25 @@ LOOKS = {
     ("dp-residual", "gat", 2): Look(WINE, "P", (0, (7, 1, 2, 1))),
     ("dp-mlp", "mlp", 0): Look(VERMILION, "^", "-"),
 }
+# graph splits: the optimiser is what the papers compare, the variant is the dash
+KIPF = {
+    ("kipf-gcn", "adam"): Look(GREEN, "v", (0, (5, 1.5))),
+    ("kipf-gcn", "sgd"): Look(OLIVE, "^", (0, (5, 1, 1, 1))),
+    ("dp-subgraph", "adam"): Look(BLUE, "o", "-"),
+    ("dp-subgraph", "sgd"): Look(VERMILION, "s", "-"),
+    ("dp-lots", "sgd"): Look(VERMILION, "s", "-"),
+    ("dp-lots", "adam"): Look(BLUE, "o", "-"),
+}
+OF_VARIANT: dict[str, tuple[Dashes, Dashes]] = {  # Adam, SGD
+    "published": ((0, (7, 2)), (0, (2.5, 1.2))),
+    "cut": ((0, (7, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1))),
+}
+# what reads no record, or nothing but labels: in grey, behind all others
+NEUTRAL = {
+    "dp-pure-noise": Look("#8A8A8A", "d", (0, (3, 2)), neutral=True),
+    "random": Look("#A0A0A0", "", (0, (1, 2)), neutral=True),
+    "majority": Look("#606060", "", (0, (1, 1)), neutral=True),
+}
 # residual clipping that adds nothing of neighbours
 OWN_ONLY = {1: Look(GREY, "d", (0, (2, 0.8))), 2: Look(GREY, "p", (0, (3, 0.8)))}
 OTHERS = Look(BLACK, "d", "-")
@@ -65,6 +86,13 @@ MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
 
 def look(cell: Cell) -> Look:
     """The paper's own mechanism (variant published) is dashed and has its own marker; SGD has its own marker, too."""
+    if cell.method in NEUTRAL:
+        return NEUTRAL[cell.method]
+    kipf = KIPF.get((cell.method, cell.training.optimizer))
+    if kipf is not None:
+        variant = "none" if cell.privacy is None else cell.privacy.variant
+        adam, sgd = OF_VARIANT.get(variant, (kipf.line, kipf.line))
+        return replace(kipf, line=sgd if cell.training.optimizer == "sgd" else adam)
     base = LOOKS.get((cell.method, cell.model.architecture, cell.model.hops), OTHERS)
     if cell.method == "dp-residual" and cell.privacy is not None and cell.privacy.neighbour_clip_ratio == 0:
         base = OWN_ONLY.get(cell.model.hops, OTHERS)
@@ -86,6 +114,25 @@ def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
         value: Look(to_hex(scale(0.88 * index / last)), MARKERS_OF_VALUES[index % len(MARKERS_OF_VALUES)], "-")
         for index, value in enumerate(values)
     }
+
+
+def shades(style: Look, count: int) -> list[Look]:
+    """One method at `count` target epsilons, ascending: the lighter, the more private; marks tell them apart, too.
+
+    >>> [shade.colour for shade in shades(Look("#000000", "o", "-"), 2)]
+    ['#8c8c8c', '#000000']
+    """
+    if count == 1 or style.neutral:
+        return [style] * count
+    own = np.array(to_rgb(style.colour))
+    white = (LIGHTEST * (count - 1 - np.arange(count)) / (count - 1))[:, None]
+    return [
+        replace(style, colour=to_hex(colour), marker=MARKERS_OF_VALUES[index % len(MARKERS_OF_VALUES)])
+        for index, colour in enumerate(own + white * (1 - own))
+    ]
+
+
+LIGHTEST = 0.55  # share of white at the smallest epsilon
 
 
 def with_line_of(of_value: Look, of_method: Look) -> Look:

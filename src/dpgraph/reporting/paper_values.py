@@ -17,6 +17,7 @@ from dpgraph.experiments.plan import Entry
 METRICS: dict[str, dict[str, int]] = {
     "accuracy/test": {"accuracy_pct": 0, "f1": 2},  # decimals that percent takes off
     HARD_CASES: {"hard_case_pct": 0},
+    "epsilon": {"epsilon": 0},
 }
 
 

@@ -14,68 +14,84 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.formats import metric, power_of_ten, significant
-from dpgraph.reporting.palette import Look, look
+from dpgraph.reporting.palette import Look, look, shades
 
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic
 
 
-def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> list[Path]:
-    """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task and target epsilon.
+Line = tuple[str, float]  # method, target epsilon (-1: none)
 
-    A line per method with its 95 % interval, those without privacy too; printed numbers are hollow. Values that are no
-    numbers (full) stand at the right, in the suite's order.
+
+def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> list[Path]:
+    """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task.
+
+    A line per method and target epsilon with its 95 % interval, those without privacy too; of one method the lighter
+    line is the more private. Printed numbers are hollow. Values that are no numbers (full) stand at the right, in the
+    suite's order.
     """
     artefact = plan.artefacts[artefact_id]
-    looks = {entry.method_id: look(entry.cell) for entry in plan.entries_of(artefact_id)}
-    places = [
-        (task_id, target)
-        for task_id in plan.tasks_of(artefact_id)
-        for target in _targets(points[points["task"] == task_id])
-    ]
-    wide = drawing.across(len(places))
+    points = points.assign(target=points["epsilon_target"].fillna(-1.0))
+    looks = _looks(plan, artefact_id)
+    tasks = plan.tasks_of(artefact_id)
+    wide = drawing.across(len(tasks))
     with drawing.house_style(artefact_id):
         lines = [*drawing.uncertainty(points), *drawing.missing_lines(points, wide)]
-        figure, grid = drawing.panels(len(places), drawing.Legend(_handles(points, looks), lines, wide))
-        for (axes,), (task_id, target) in zip(grid, places):
+        figure, grid = drawing.panels(len(tasks), drawing.Legend(_handles(points, looks), lines, wide))
+        for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
             rows = points[points["task"] == task_id]
-            several = len(_targets(rows)) > 1
-            rows = rows[rows["epsilon_target"].isna() | (rows["epsilon_target"] == target)]
-            label = str(rows["task_label"].iloc[0])
-            title = f"{label}, target ε = {significant(target)}" if several else label
-            drawing.panel_title(axes, title, plan.suite.demonstration)
+            drawing.panel_title(axes, task.label, plan.suite.demonstration)
             axes.set_xlabel(artefact.sweep.label if artefact.sweep else "")
             axes.set_ylabel(metric(artefact.metric))
             if rows["mean"].isna().all():
                 drawing.no_results(axes)
             else:
-                _panel(axes, rows, looks)
+                _panel(axes, rows, looks, artefact.sweep.scale if artefact.sweep else None)
         return drawing.save_all(figure, stem)
 
 
-def _targets(rows: pd.DataFrame) -> list[float]:
-    return sorted(rows["epsilon_target"].dropna().unique()) or [math.nan]
+def _looks(plan: Plan, artefact_id: str) -> dict[Line, Look]:
+    targets: dict[str, set[float]] = {}
+    styles: dict[str, Look] = {}
+    for entry in plan.entries_of(artefact_id):
+        styles.setdefault(entry.method_id, look(entry.cell))
+        targets.setdefault(entry.method_id, set()).add(-1.0 if entry.epsilon is None else entry.epsilon)
+    return {
+        (method, target): shade
+        for method, style in styles.items()
+        for target, shade in zip(sorted(targets[method]), shades(style, len(targets[method])))
+    }
 
 
-def _handles(points: pd.DataFrame, looks: dict[str, Look]) -> dict[str, Line2D]:
-    """A private method with its two epsilons, at the same delta."""
+def _handles(points: pd.DataFrame, looks: dict[Line, Look]) -> dict[str, Line2D]:
+    """A private method at each target with its two epsilons, at the same delta; a control has one handle."""
     handles = {}
-    for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
-        good = rows[rows["status"] == "ok"]
-        text = drawing.label(str(rows["label"].iloc[0]))
-        if rows["variant"].iloc[0] != "none" and not good.empty:
-            deltas = sorted({power_of_ten(value) for value in good["delta"].dropna() if value > 0})
-            at = f" (δ\xa0=\xa0{deltas[0]})" if len(deltas) == 1 else ""
-            text += "\n" + drawing.label(drawing.budget(good) + at)
-        handles[text] = drawing.sample(looks[str(method)])
+    ours = points[points["source"] == "ours"]
+    for method, rows in ours.groupby("method", sort=False):
+        targets = sorted(rows["target"].unique())
+        one = looks[str(method), targets[-1]]
+        parts = (
+            [(targets[-1], rows)] if one.neutral else [(target, rows[rows["target"] == target]) for target in targets]
+        )
+        for target, part in parts:
+            text = str(part["label"].iloc[0])
+            if len(parts) > 1:
+                text += f", target ε\xa0=\xa0{significant(target)}"
+            text = drawing.label(text)
+            good = part[part["status"] == "ok"]
+            if part["variant"].iloc[0] != "none" and not good.empty:
+                deltas = sorted({power_of_ten(value) for value in good["delta"].dropna() if value > 0})
+                at = f" (δ\xa0=\xa0{deltas[0]})" if len(deltas) == 1 else ""
+                text += "\n" + drawing.label(drawing.budget(good) + at)
+            handles[text] = drawing.sample(looks[str(method), target])
     return handles
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, Look]) -> None:
-    place = positions(list(dict.fromkeys(rows["value"])))
+def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], scale: str | None) -> None:
+    place = positions(list(dict.fromkeys(rows["value"])), scale)
     axes.margins(y=0.09)
     drawn = rows[rows["mean"].notna()]
-    for (method, source), part in drawn.groupby(["method", "source"], sort=False):
-        style = looks[str(method)]
+    for (method, target, source), part in drawn.groupby(["method", "target", "source"], sort=False):
+        style = looks[str(method), float(target)]
         x = part["value"].map(place.x).to_numpy(float)
         order = np.argsort(x, kind="stable")
         x, part = x[order], part.iloc[order]
@@ -94,7 +110,7 @@ class Places:
         self.x, self.logarithmic = x, logarithmic
 
 
-def positions(values: list[str]) -> Places:
+def positions(values: list[str], scale: str | None = None) -> Places:
     """
     >>> positions(["2500", "5000", "full"]).x
     {'2500': 2500.0, '5000': 5000.0, 'full': 7500.0}
@@ -104,7 +120,7 @@ def positions(values: list[str]) -> Places:
     if not numbers:
         return Places({value: float(index) for index, value in enumerate(others)}, False)
     low, high = min(numbers.values()), max(numbers.values())
-    logarithmic = low > 0 and high / low >= WIDE
+    logarithmic = low > 0 and (high / low >= WIDE if scale is None else scale == "log")
     steps = max(len(set(numbers.values())) - 1, 1)
     if logarithmic:
         step = (high / low) ** (1 / steps)

@@ -10,6 +10,7 @@ import pandas as pd
 from dpgraph.errors import invalid
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.reporting.accounting import accounting_display, accounting_table
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import artefact_of, heading
 from dpgraph.reporting.class_wise import class_counts
@@ -75,6 +76,11 @@ def _class_wise(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stat
     return frame, fairness_display(heading(plan, artefact_id), frame)
 
 
+def _accounting(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
+    frame, artefact = accounting_table(plan, artefact_id), plan.artefacts[artefact_id]
+    return frame, accounting_display(heading(plan, artefact_id), frame, artefact.sweep.label if artefact.sweep else "")
+
+
 # how each view makes the long form and the table that people read
 VIEWS: dict[str, Callable[[Plan, str, pd.DataFrame | None, Statistics | None], Made]] = {
     "accuracy": _accuracy,
@@ -82,4 +88,5 @@ VIEWS: dict[str, Callable[[Plan, str, pd.DataFrame | None, Statistics | None], M
     "sweep": _sweep,
     "class-wise": _class_wise,
     "search": search_view,
+    "accounting": _accounting,
 }

@@ -1,0 +1,142 @@
+"""Noise and epsilons without training: what the calibrations of an artefact's cells say, beside the paper's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.files import read_json
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.reporting import formats
+from dpgraph.reporting.display import (
+    DASH,
+    EPSILON_REMARK,
+    NOT_IN_PAPER,
+    Block,
+    Footnotes,
+    Table,
+    Text,
+    adjacency_remarks,
+    epsilon_cell,
+    failure,
+    with_delta,
+)
+from dpgraph.reporting.paper_values import paper_value
+
+
+def accounting_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """One row per entry: its calibration's noise, steps and both epsilons, and the epsilon that the paper prints.
+
+    `noise_std_over_clip` is noise std / clip norm per coordinate; `difference` our published epsilon minus the printed
+    one. An entry without privacy, or whose calibration is not there, says so.
+    """
+    return pd.DataFrame([_row(plan, entry) for entry in plan.entries_of(artefact_id)])
+
+
+def _row(plan: Plan, entry: Entry) -> dict[str, Any]:
+    printed = paper_value(plan.experiments[entry.paper], entry, "epsilon")
+    row = {
+        "paper": entry.paper,
+        "artefact": entry.artefact.split("/")[1],
+        "method": entry.method_id,
+        "label": entry.method.label,
+        "task": entry.task_id,
+        "task_label": entry.suite_task.label,
+        "optimizer": entry.cell.training.optimizer,
+        "variant": "none" if entry.cell.privacy is None else entry.cell.privacy.variant,
+        "value": entry.value or "",
+        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
+        **_calibrated(plan, entry),
+        "published_epsilon": math.nan if printed is None else printed.value,
+        "published_text": "" if printed is None else printed.text,
+    }
+    row["difference"] = row["eps_published"] - row["published_epsilon"]
+    return row | {"calibration": entry.cell.calibration_key or ""}
+
+
+def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
+    path = Paths(plan.config).calibration(entry.cell)
+    if path is None:
+        return _nothing("no privacy")
+    try:
+        header = read_json(path)
+        if "statement" not in header:
+            return _nothing(header.get("reason", "data not available"))
+        statement = Calibration.read(path).statement
+    except FileNotFoundError:
+        return _nothing("not calibrated yet")
+    except ValueError:
+        raise UserError(f"{path}: not a calibration") from None
+    return {
+        "noise_std_over_clip": math.nan if statement.noise_std_over_clip is None else statement.noise_std_over_clip,
+        "steps": statement.steps,
+        "delta": math.nan if statement.rigorous.delta is None else statement.rigorous.delta,
+        "adjacency": statement.rigorous.adjacency,
+        **_epsilon(statement.published),
+        **_epsilon(statement.rigorous),
+        "status": "ok",
+        "reason": "",
+    }
+
+
+def _epsilon(guarantee: Guarantee) -> dict[str, Any]:
+    name = f"eps_{guarantee.mode}"
+    return {
+        name: math.nan if guarantee.epsilon is None else guarantee.epsilon,
+        f"{name}_reason": guarantee.reason or "",
+    }
+
+
+def _nothing(reason: str) -> dict[str, Any]:
+    numbers = ("noise_std_over_clip", "steps", "delta", "eps_published", "eps_rigorous")
+    texts = ("adjacency", "eps_published_reason", "eps_rigorous_reason")
+    return dict.fromkeys(numbers, math.nan) | dict.fromkeys(texts, "") | {"status": "not run", "reason": reason}
+
+
+def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table:
+    """From `accounting_table`: a block per task; `parameter` heads the values of a sweep, if there is one."""
+    notes = Footnotes()
+    swept = bool((table["value"] != "").any())
+    targets = bool(table["epsilon_target"].notna().any())
+    columns = ["Method", *([parameter] if swept else []), *(["Target ε"] if targets else [])]
+    columns += ["Noise std / clip norm", "Steps", "ε printed", "ε published", "Difference", "ε rigorous"]
+    blocks = [
+        Block(
+            with_delta(str(part["task_label"].iloc[0]), part),
+            [_cells(row, swept, targets, notes) for row in part.to_dict("records")],
+        )
+        for _, part in table.groupby("task", sort=False)
+    ]
+    remarks = [
+        "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
+        "the paper’s formula minus the printed value.",
+        EPSILON_REMARK,
+        *adjacency_remarks(table),
+    ]
+    return Table(title, columns, blocks, notes.texts, remarks, text_columns=1)
+
+
+def _cells(row: dict[str, Any], swept: bool, targets: bool, notes: Footnotes) -> list[Text]:
+    target = row["epsilon_target"]
+    head = [Text(row["label"])]
+    head += [Text(row["value"])] if swept else []
+    head += [Text(DASH if math.isnan(target) else formats.significant(target))] if targets else []
+    printed = row["published_text"] or NOT_IN_PAPER
+    if row["status"] != "ok":
+        return [*head, failure(row, notes), Text(DASH), Text(printed), *[Text(DASH)] * 3]
+    noise = row["noise_std_over_clip"]
+    return [
+        *head,
+        Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
+        Text(formats.count(row["steps"])),
+        Text(printed),
+        epsilon_cell(row, "published", notes),
+        Text(formats.difference(row["difference"], 3)),
+        epsilon_cell(row, "rigorous", notes),
+    ]
