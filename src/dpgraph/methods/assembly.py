@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms import Mechanism
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
-from dpgraph.sampling.batches import FixedSizeSampler, Sampler
+from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.training.checkpoint import Checkpoint, Generator
@@ -104,12 +104,19 @@ def noise_over_clip(mechanism: Mechanism) -> float:
     return value
 
 
+class Named(Protocol):
+    """Where batches come from, as the statement's `batches` calls it."""
+
+    @property
+    def name(self) -> str: ...
+
+
 def run_loop(
     job: Job,
     bench: Bench,
     step: Step,
     observe: Observe,
-    sampler: Sampler,
+    sampler: Named,
     last: Callable[[FullGraph], FullGraph] | None = None,
     **notes: Any,
 ) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,13 @@ class Step(Protocol):
     """Moves the parameters once; returns the number of roots it read (throughput only: the number is private)."""
 
     def __call__(self) -> int: ...
+
+
+@runtime_checkable
+class ScheduledStep(Step, Protocol):
+    """A step whose batch depends on how many steps were done: a resumed run has to tell it."""
+
+    def start_at(self, step: int) -> None: ...
 
 
 @dataclass(frozen=True)
