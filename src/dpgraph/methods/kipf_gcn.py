@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from dpgraph.data.graph import VALIDATION
 from dpgraph.errors import invalid
@@ -108,6 +109,7 @@ def run_stack(
     states = SeedStates(network)
     noise = [torch_generator(*job.names("noise"), device=device) for job in jobs]
     dropout = [torch_generator(*job.names("dropout"), device=device) for job in jobs]
+    scratch = torch.zeros_like(network.theta.data)
     optimizer = make_optimizer([network.theta], cell.training)
     step = StackedStep(
         states,
@@ -115,7 +117,7 @@ def run_stack(
         run.source,
         cell.model.dropout,
         dropout,
-        None if clip_norm is None else Privatizer(clip_norm, noise_std, network.size, noise),
+        None if clip_norm is None else Privatizer(clip_norm, noise_std, network.size, noise, scratch),
         _early_stopping(first, blocks, states),
     )
     generators: dict[str, Generator] = dict(run.generators)

@@ -116,14 +116,15 @@ class Privatizer:
     size: int  # P, parameters of one seed; what follows in a row is padding
     generators: Sequence[torch.Generator]
 
+    noise: Tensor  # (S, row length) zeros, where each step draws its noise: large new tensors cost page faults
+
     def apply(self, gradients: Tensor) -> None:
-        """(S, P), in place."""
+        """(S, row length), in place."""
         norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])
         gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
-        noise = torch.zeros_like(gradients)
-        for row, generator in zip(noise, self.generators, strict=True):
+        for row, generator in zip(self.noise, self.generators, strict=True):
             row[: self.size].normal_(generator=generator)
-        gradients.add_(noise, alpha=self.noise_std)
+        gradients.add_(self.noise, alpha=self.noise_std)
 
 
 @dataclass
