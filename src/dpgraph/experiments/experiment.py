@@ -121,7 +121,7 @@ class Artefact(Frozen):
     reference: Id | dict[Id, Id] | None = Field(
         default=None,
         description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
-        "not named is its own); confusion: the method whose largest confusions the table lists (null: each its own)",
+        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one)",
     )
     reference_value: str | None = Field(
         default=None, description="hard-cases in a sweep: label of the value at which the reference stands"

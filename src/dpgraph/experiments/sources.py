@@ -33,7 +33,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "train": ("data/graph.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py", "randomness.py"),
     "audit": ("audits/*.py", "privacy/*.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py"),
-    "aggregate": ("reporting/aggregate.py",),
+    "aggregate": ("reporting/aggregate.py", "reporting/hard_cases.py"),
     # drawing is cheap: any change of the room redraws
     "table": ("reporting/*.py", "experiments/published/*.csv"),
     "figure": ("reporting/*.py", "reporting/*.mplstyle", "experiments/published/*.csv"),

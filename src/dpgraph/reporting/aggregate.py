@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path
+from dpgraph.reporting.hard_cases import Predictions, hard_case_shares
 
 COLUMNS: dict[str, str] = {
     "paper": "string",
@@ -165,14 +166,27 @@ def frame(parts: Iterable[tuple[str, Block]]) -> pd.DataFrame:
     return pd.concat([heads, own.astype({name: COLUMNS[name] for name in BY_METRIC})], axis=1)[list(COLUMNS)]
 
 
+def _with(block: Block, shares: Mapping[str, float]) -> Block:
+    """The block of a seed's last step with more metrics; any other one as it is."""
+    last = block.metrics[0]
+    if not shares or not last.final or not last.metric:
+        return block
+    added = (Metric(step=last.step, final=True, metric=name, value=value) for name, value in shares.items())
+    return Block(block.columns, (*block.metrics, *added))
+
+
 def aggregate(plan: Plan, path: Path) -> pd.DataFrame:
-    """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both."""
+    """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both.
+
+    Shares of hard cases, which compare the predictions of two cells, are added at the last step.
+    """
     paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
+    shares = hard_case_shares(plan, Predictions(plan))
     table = frame(
-        (paper, block)
+        (paper, _with(block, shares.get((paper, slug, block.columns["seed"]), {})))
         for slug, cell in plan.cells.items()
         for block in blocks(read_record(paths.result(cell)))
         for paper in sorted(papers[slug])

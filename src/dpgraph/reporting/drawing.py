@@ -180,6 +180,11 @@ def no_results(axes: Axes) -> None:
     axes.set_yticks([])
 
 
+def notes(text: str, wide: int) -> list[str]:
+    """Lines of a legend that is `wide` columns wide; none of an empty text."""
+    return wrap(text, NOTE_WIDTH * wide)
+
+
 def missing_lines(points: pd.DataFrame, wide: int) -> list[str]:
     """Why points of ours are missing, a line for each reason (columns source, status, reason, task_label)."""
     missing = points[(points["source"] == "ours") & (points["status"] != "ok")]

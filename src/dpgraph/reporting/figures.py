@@ -12,6 +12,8 @@ from dpgraph.experiments.plan import Plan
 from dpgraph.reporting.artefacts import artefact_of
 from dpgraph.reporting.class_wise import class_counts, class_wise_points
 from dpgraph.reporting.class_wise_figure import class_wise_figure
+from dpgraph.reporting.confusion import confusion_points, confusions
+from dpgraph.reporting.confusion_figure import confusion_figure
 from dpgraph.reporting.privacy_figure import privacy_utility_figure
 from dpgraph.reporting.privacy_utility import privacy_utility_points
 from dpgraph.reporting.results import write_csv
@@ -42,10 +44,21 @@ def _sweep(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Pat
     return [*sweep_figure(plan, artefact_id, points, stem), _points(points, stem)]
 
 
+def _hard_cases(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
+    """Over the values of a sweep, or over epsilon."""
+    draw = _privacy_utility if plan.artefacts[artefact_id].sweep is None else _sweep
+    return draw(plan, artefact_id, results, stem)
+
+
 def _class_wise(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
     counts = class_counts(plan, artefact_id)
     points = class_wise_points(plan, artefact_id, results, counts)
     return [*class_wise_figure(plan, artefact_id, points, stem), _points(points, stem)]
+
+
+def _confusion(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
+    found = confusions(plan, artefact_id, results)
+    return [*confusion_figure(plan, artefact_id, found, stem), _points(confusion_points(found), stem)]
 
 
 def _points(points: pd.DataFrame, stem: Path) -> Path:
@@ -54,4 +67,10 @@ def _points(points: pd.DataFrame, stem: Path) -> Path:
     return path
 
 
-VIEWS: dict[str, Writer] = {"privacy-utility": _privacy_utility, "sweep": _sweep, "class-wise": _class_wise}
+VIEWS: dict[str, Writer] = {
+    "privacy-utility": _privacy_utility,
+    "sweep": _sweep,
+    "class-wise": _class_wise,
+    "hard-cases": _hard_cases,
+    "confusion": _confusion,
+}

@@ -56,18 +56,20 @@ LOOKS = {
     ("dp-residual", "gat", 2): Look(WINE, "P", (0, (7, 1, 2, 1))),
     ("dp-mlp", "mlp", 0): Look(VERMILION, "^", "-"),
 }
-# graph splits: the optimiser is what the papers compare, the variant is the dash
+# graph splits and lots: by method, variant and optimiser, which the papers compare
 KIPF = {
-    ("kipf-gcn", "adam"): Look(GREEN, "v", (0, (5, 1.5))),
-    ("kipf-gcn", "sgd"): Look(OLIVE, "^", (0, (5, 1, 1, 1))),
-    ("dp-subgraph", "adam"): Look(BLUE, "o", "-"),
-    ("dp-subgraph", "sgd"): Look(VERMILION, "s", "-"),
-    ("dp-lots", "sgd"): Look(VERMILION, "s", "-"),
-    ("dp-lots", "adam"): Look(BLUE, "o", "-"),
-}
-OF_VARIANT: dict[str, tuple[Dashes, Dashes]] = {  # Adam, SGD
-    "published": ((0, (7, 2)), (0, (2.5, 1.2))),
-    "cut": ((0, (7, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1))),
+    ("kipf-gcn", "none", "adam"): Look(GREEN, "v", (0, (5, 1.5))),
+    ("kipf-gcn", "none", "sgd"): Look(OLIVE, "^", (0, (5, 1, 1, 1))),
+    ("dp-subgraph", "published", "adam"): Look(BLUE, "o", (0, (7, 2))),
+    ("dp-subgraph", "published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
+    ("dp-subgraph", "released", "adam"): Look(BROWN, "X", (0, (7, 2, 1, 2))),
+    ("dp-subgraph", "released", "sgd"): Look(ORANGE, "P", (0, (2.5, 1.2, 1, 1.2))),
+    ("dp-subgraph", "cut", "adam"): Look(SLATE, "v", (0, (7, 1.5, 1, 1.5))),
+    ("dp-subgraph", "cut", "sgd"): Look(PURPLE, "^", (0, (3, 1, 1, 1, 1, 1))),
+    ("dp-subgraph", "rigorous", "adam"): Look(TEAL, "D", "-"),
+    ("dp-subgraph", "rigorous", "sgd"): Look(WINE, "h", "-"),
+    ("dp-lots", "published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
+    ("dp-lots", "rigorous", "sgd"): Look(WINE, "h", "-"),
 }
 # what reads no record, or nothing but labels: in grey, behind all others
 NEUTRAL = {
@@ -88,11 +90,9 @@ def look(cell: Cell) -> Look:
     """The paper's own mechanism (variant published) is dashed and has its own marker; SGD has its own marker, too."""
     if cell.method in NEUTRAL:
         return NEUTRAL[cell.method]
-    kipf = KIPF.get((cell.method, cell.training.optimizer))
-    if kipf is not None:
-        variant = "none" if cell.privacy is None else cell.privacy.variant
-        adam, sgd = OF_VARIANT.get(variant, (kipf.line, kipf.line))
-        return replace(kipf, line=sgd if cell.training.optimizer == "sgd" else adam)
+    of_variant = KIPF.get((cell.method, cell.privacy.variant if cell.privacy else "none", cell.training.optimizer))
+    if of_variant is not None:
+        return of_variant
     base = LOOKS.get((cell.method, cell.model.architecture, cell.model.hops), OTHERS)
     if cell.method == "dp-residual" and cell.privacy is not None and cell.privacy.neighbour_clip_ratio == 0:
         base = OWN_ONLY.get(cell.model.hops, OTHERS)

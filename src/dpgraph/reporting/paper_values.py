@@ -70,6 +70,19 @@ def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: s
     return found[0]["value"] if len(found) == 1 else ""
 
 
+def paper_confusions(experiment: Experiment, entry: Entry) -> dict[tuple[int, int], str]:
+    """Printed shares (%) by (true class, predicted class)."""
+    name = entry.artefact.split("/")[1]
+    rows = [
+        row
+        for table in experiment.artefacts[name].tables(name)
+        if (columns := entry.method.published.get(table)) is not None
+        for row in _rows(experiment, entry, table, "confusion_pct", columns)
+    ]
+    settings = [parameters_of(row["other_params"]) for row in rows]
+    return {(int(at["true_class"]), int(at["predicted_class"])): row["value"] for at, row in zip(settings, rows)}
+
+
 def _printed(experiment: Experiment, entry: Entry, table: str, metric: str) -> list[PaperValue]:
     columns = entry.method.published.get(table)
     names = METRICS.get(metric.partition("/")[0] if metric.startswith(HARD_CASES) else metric)

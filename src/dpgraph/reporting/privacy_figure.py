@@ -17,6 +17,7 @@ from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.drawing import PANEL
 from dpgraph.reporting.formats import metric, power_of_ten, significant
+from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import BLACK, Look, look, looks_of_values, with_line_of
 
 MODES = ("rigorous", "published")  # left, right
@@ -64,15 +65,15 @@ class Style:
             found[text] = drawing.sample(Look(BLACK, "", lines[method]))
         return found
 
-    def legend(self, points: pd.DataFrame, wide: int) -> drawing.Legend:
-        lines = [*drawing.uncertainty(points), *drawing.missing_lines(points, wide)]
+    def legend(self, points: pd.DataFrame, remark: str, wide: int) -> drawing.Legend:
+        lines = [*drawing.uncertainty(points), *drawing.notes(remark, wide), *drawing.missing_lines(points, wide)]
         if self.values:
             lines.append(f"Colour and mark: {self.label}. Line: method.")
         return drawing.Legend(self.handles(), lines, (2 if self.values else 1) * wide)
 
 
 def method_labels(points: pd.DataFrame, width: int = drawing.LABEL_WIDTH) -> dict[str, str]:
-    """By method with results or to come: a private one that lacks one of the two epsilons says which."""
+    """By method with results or to come: a private one that lacks one of the two epsilons, or has 0, says which."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
         text = str(rows["label"].iloc[0])
@@ -80,6 +81,7 @@ def method_labels(points: pd.DataFrame, width: int = drawing.LABEL_WIDTH) -> dic
         if rows["variant"].iloc[0] != "none" and not good.empty:
             lacking = [mode for mode in MODES if good[f"eps_{mode}"].isna().all()]
             text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
+            text += "".join(f"; {mode}\xa0ε:\xa00" for mode in MODES if (good[f"eps_{mode}"] == 0).all())
         labels[str(method)] = drawing.label(text, width)
     return labels
 
@@ -96,7 +98,7 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
     modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()] or [MODES[0]]
     style = Style.of(plan, artefact_id, points)
     with drawing.house_style(artefact_id):
-        legend = style.legend(points, drawing.across(len(tasks)))
+        legend = style.legend(points, hard_case_remark(plan, artefact_id), drawing.across(len(tasks)))
         figure, places = drawing.panels(len(tasks), legend, len(modes))
         for place, (task_id, (task, _)) in zip(places, tasks.items()):
             rows = points[points["task"] == task_id]
@@ -133,8 +135,8 @@ def _panel(axes: Axes, points: pd.DataFrame, mode: str, looks: Style, last: bool
     ours = drawn[drawn["source"] == "ours"]
     for (method, value), rows in ours.groupby(["method", "value"], sort=False):
         style = looks.looks[str(method), str(value)]
-        if rows["variant"].iloc[0] == "none":
-            drawing.horizontal(axes, rows.iloc[0], style)
+        if rows["variant"].iloc[0] == "none" or (rows[column] == 0).all():  # epsilon 0: within every budget
+            drawing.horizontal(axes, rows.iloc[-1], style)
             continue
         # along training every target is a run of its own; else a curve joins the targets
         along = rows["step"].notna().any()
@@ -155,6 +157,7 @@ def _panel(axes: Axes, points: pd.DataFrame, mode: str, looks: Style, last: bool
 
 def _x_axis(axes: Axes, private: pd.DataFrame, column: str, width: float) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
+    private = private[private[column] > 0]
     if private.empty:
         axes.set_xticks([], [])
         return

@@ -114,10 +114,17 @@ def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
             "epsilon_target": math.nan,
             "mean": value.value,
             "std": value.std if value.std is not None else math.nan,
-            "eps_published": epsilon_limit(value.epsilon) if value.epsilon else math.nan,
+            "eps_published": _printed_epsilon(value.epsilon, entry),
             "eps_rigorous": math.nan if private else math.inf,
             "status": "printed",
             "reason": "",
         }
         for value in printed
     ]
+
+
+def _printed_epsilon(text: str, entry: Entry) -> float:
+    """A number that the paper prints for all epsilons stands at each of ours."""
+    if text == "all":
+        return math.nan if entry.epsilon is None else entry.epsilon
+    return epsilon_limit(text) if text else math.nan

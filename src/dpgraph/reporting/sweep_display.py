@@ -30,9 +30,14 @@ def sweep_display(title: str, table: pd.DataFrame, metric: str, parameter: str) 
         for _, part in table.groupby("task", sort=False)
         for target in (sorted(part["epsilon_target"].dropna().unique()) or [math.nan])
     ]
+    gap = (
+        " Gap: accuracy without privacy minus private, at the same value, ± its standard error."
+        if table["gap"].notna().any()
+        else ""
+    )
     remarks = [
-        f"Ours: {metric}, mean ± sample standard deviation over the seeds (how many). Gap: accuracy without privacy "
-        "minus private, at the same value, ± its standard error. In brackets: ours minus the paper’s, in points.",
+        f"Ours: {metric}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours minus the "
+        "paper’s, in points.",
         EPSILON_REMARK,
         *adjacency_remarks(table),
     ]
@@ -80,7 +85,9 @@ def _epsilons(row: dict | None, notes: Footnotes) -> Text:
 def _printed(row: dict | None) -> Text:
     if row is None or not row["published_text"]:
         return Text(DASH)
-    return Text(row["published_text"] + _bracket(row["difference"]))
+    own = row["published_epsilon"] not in ("", "inf", "all") and math.isnan(row["epsilon_target"])
+    at = f" at ε {row['published_epsilon']}" if own else ""
+    return Text(row["published_text"] + at + _bracket(row["difference"]))
 
 
 def _gap(row: dict | None) -> Text:

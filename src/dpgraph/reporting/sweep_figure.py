@@ -14,6 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.formats import metric, power_of_ten, significant
+from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import Look, look, shades
 
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic
@@ -35,7 +36,8 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
     tasks = plan.tasks_of(artefact_id)
     wide = drawing.across(len(tasks))
     with drawing.house_style(artefact_id):
-        lines = [*drawing.uncertainty(points), *drawing.missing_lines(points, wide)]
+        remark = drawing.notes(hard_case_remark(plan, artefact_id), wide)
+        lines = [*drawing.uncertainty(points), *remark, *drawing.missing_lines(points, wide)]
         figure, grid = drawing.panels(len(tasks), drawing.Legend(_handles(points, looks), lines, wide))
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
             rows = points[points["task"] == task_id]

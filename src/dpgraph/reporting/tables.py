@@ -14,9 +14,11 @@ from dpgraph.reporting.accounting import accounting_display, accounting_table
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import artefact_of, heading
 from dpgraph.reporting.class_wise import class_counts
+from dpgraph.reporting.confusion import confusion_display, confusion_points, confusions
 from dpgraph.reporting.display import Table, accuracy_display, as_html, as_latex, as_markdown, statistics_display
 from dpgraph.reporting.fairness import fairness_display, fairness_table
 from dpgraph.reporting.formats import metric
+from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.search import search_view
@@ -76,6 +78,20 @@ def _class_wise(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stat
     return frame, fairness_display(heading(plan, artefact_id), frame)
 
 
+def _hard_cases(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
+    """By the values of a sweep, or as a table of methods."""
+    make = _accuracy if plan.artefacts[artefact_id].sweep is None else _sweep
+    frame, display = make(plan, artefact_id, results, statistics)
+    display.remarks.insert(0, hard_case_remark(plan, artefact_id))
+    return frame, display
+
+
+def _confusion(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
+    found = confusions(plan, artefact_id, results)
+    frame = confusion_points(found)
+    return frame, confusion_display(plan, artefact_id, heading(plan, artefact_id), found, frame)
+
+
 def _accounting(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
     frame, artefact = accounting_table(plan, artefact_id), plan.artefacts[artefact_id]
     return frame, accounting_display(heading(plan, artefact_id), frame, artefact.sweep.label if artefact.sweep else "")
@@ -89,4 +105,6 @@ VIEWS: dict[str, Callable[[Plan, str, pd.DataFrame | None, Statistics | None], M
     "class-wise": _class_wise,
     "search": search_view,
     "accounting": _accounting,
+    "hard-cases": _hard_cases,
+    "confusion": _confusion,
 }
