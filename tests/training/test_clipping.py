@@ -251,48 +251,6 @@ def test_large_clip_norm_gives_the_plain_gradient(graph, make_network):
     assert_same(result.sums, expected)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
-def test_agrees_with_vmap_of_grad(graph, make_network, kind):
-    """torch.func on stars of a common size, an oracle that shares nothing with the engine."""
-    network, lists, _, features, labels, _ = setting(graph, make_network, kind, 1, 2, 1, "tanh")
-    lengths = np.diff(lists.ptr)
-    size = np.bincount(lengths[graph.train_nodes])[1:].argmax() + 1
-    nodes = graph.train_nodes[lengths[graph.train_nodes] == size]
-    trees = pack_ego_trees(lists, nodes, 1)
-    stars = torch.stack([features[[v, *lists.of(v).tolist()]] for v in nodes])
-    parameters = dict(network.named_parameters())
-
-    def aggregate(p, x):
-        p = {name.removeprefix("aggregation.0."): value for name, value in p.items()}
-        if kind == "gat":
-            query = (p["query.weight"] @ x[0] + p["query.bias"]).view(3, 2)
-            keys = (x @ p["key.weight"].T).view(-1, 3, 2)
-            values = (x @ p["value.weight"].T + p["value.bias"]).view(-1, 3, 2)
-            weights = (torch.einsum("hd,nhd->hn", query, keys) / 2**0.5).softmax(1)
-            heads = torch.einsum("hn,nhd->hd", weights, values).flatten()
-            return torch.tanh(p["output.weight"] @ heads + p["output.bias"])
-        m = x.mean(0) if kind == "gcn" else x.sum(0) + p["self_weight.epsilon"] * x[0]
-        h = torch.tanh(p["linear.weight"] @ m + p["linear.bias"])
-        return m + h if kind == "gcn" else h
-
-    def loss(p, star, label):
-        x = star
-        for i in range(2):
-            x = torch.tanh(x @ p[f"encoder.layers.{i}.weight"].T + p[f"encoder.layers.{i}.bias"])
-        logits = p["decoder.layers.0.weight"] @ aggregate(p, x) + p["decoder.layers.0.bias"]
-        return torch.nn.functional.cross_entropy(logits, label)
-
-    detached = {name: p.detach() for name, p in parameters.items()}
-    per_root = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(detached, stars, labels[torch.from_numpy(nodes)])
-    norms = torch.stack([g.reshape(len(nodes), -1).square().sum(1) for g in per_root.values()]).sum(0).sqrt()
-    clip = norms.median().item()
-    expected = [torch.einsum("b,b...->...", (clip / norms).clamp_max(1), per_root[name]) for name in parameters]
-    result = clipped_gradient_sum(network, trees, np.arange(len(nodes)), features, labels, clip)
-    assert len(nodes) > 3
-    assert_same(result.sums, expected)
-    assert_same([result.norms[:, 0]], [norms])
-
-
 @pytest.mark.parametrize(
     ("clip", "message"),
     [
@@ -306,17 +264,3 @@ def test_bad_clip_norms(graph, make_network, clip, message):
     with pytest.raises(UserError) as error:
         clipped_gradient_sum(network, trees, positions, features, labels, clip)
     assert str(error.value) == message
-
-
-def test_layers_without_known_gradients_are_refused(graph, make_network):
-    network, _, trees, features, labels, positions = setting(graph, make_network, "gcn", 1)
-    network.decoder.layers.append(torch.nn.LayerNorm(3))
-    with pytest.raises(TypeError, match="LayerNorm: gradients of single roots are known of linear layers only"):
-        clipped_gradient_sum(network, trees, positions, features, labels, 1.0)
-
-
-def test_parameters_outside_layers_are_refused(graph, make_network):
-    network, _, trees, features, labels, positions = setting(graph, make_network, "gcn", 1)
-    network.scale = torch.nn.Parameter(torch.ones(1))
-    with pytest.raises(TypeError, match="layer of one parameter group"):
-        clipped_gradient_sum(network, trees, positions, features, labels, 1.0)

@@ -48,7 +48,7 @@ class Network(nn.Module):
     def groups(self) -> dict[str, list[nn.Module]]:
         """Layers that own parameters by parameter group, in parameter order; a group without any is left out."""
         parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}
-        groups = {name: [m for m in part.modules() if _owns_parameters(m)] for name, part in parts.items()}
+        groups = {name: owners(part) for name, part in parts.items()}
         return {name: layers for name, layers in groups.items() if layers}
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
@@ -74,5 +74,6 @@ def _message_passing(model: Model, generator: torch.Generator, dtype: torch.dtyp
     return kind(model.width, act, generator, dtype)
 
 
-def _owns_parameters(module: nn.Module) -> bool:
-    return next(module.parameters(recurse=False), None) is not None
+def owners(network: nn.Module) -> list[nn.Module]:
+    """Modules with parameters of their own, in parameter order."""
+    return [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]

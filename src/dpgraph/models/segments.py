@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpgraph.models.padded import PaddedTrees
 from dpgraph.sampling.ego import EgoBatch, Hop
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
@@ -29,8 +30,10 @@ class Segments:
     lengths: np.ndarray | None = None  # (n,) rows of each segment on the host: known for whole runs of rows only
 
     @classmethod
-    def of_level(cls, batch: EgoBatch, level: int) -> Segments:
+    def of_level(cls, batch: EgoBatch | PaddedTrees, level: int) -> Segments:
         """How level `level` of ego trees reads the next one."""
+        if isinstance(batch, PaddedTrees):
+            return batch.segments(level)  # type: ignore[return-value]  # it has what layers call
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         return cls(hop.ptr, hop.columns, int(sizes.sum()), sizes if level == 0 else None)  # a root reads all its rows
 

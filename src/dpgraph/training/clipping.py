@@ -1,5 +1,7 @@
 """Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
 
+Networks with layers that the ghost engine does not know are clipped all the same, one formed gradient per root.
+
 Guarantees, for every batch, features, labels and parameters:
 
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
@@ -15,7 +17,7 @@ Norms, losses and counts are computed from private data: diagnostics for researc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +25,10 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.errors import invalid
-from dpgraph.models.network import Network
+from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
+from dpgraph.training.per_root import announce, formed_gradients
 
 ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
@@ -87,16 +90,16 @@ def clipped_gradient_sum(
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
-    for batch in trees.chunks(positions):
-        found, squared, scale, loss = _chunk_norms(network, batch, features, labels, losses, column, len(limits))
+    for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
+        squared, scale = _squared_norms(found, values, column, len(limits))
         enlarged = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
         finite = torch.isfinite(enlarged).all(1)
         factors = torch.clamp_max(bounds / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0)
         lost = finite if _may_lose(finite) else None
         for layer, gradients in found.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
-        norms[_index(batch, norms)] = squared.sqrt()
-        total += loss.detach()
+        norms[_index(places, norms)] = squared.sqrt()
+        total += values.sum()
         dropped += (~finite).sum()
     return ClippedGradients(list(sums.values()), norms, total, dropped)
 
@@ -113,34 +116,42 @@ def gradient_norms(
 
     Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and unpaid.
     """
-    groups = network.groups
-    column = {layer: i for i, layers in enumerate(groups.values()) for layer in layers}
-    norms = next(network.parameters()).new_empty(len(positions), len(groups))
-    for batch in trees.chunks(positions):
-        _, squared, _, _ = _chunk_norms(network, batch, features, labels, losses, column, len(groups))
-        norms[_index(batch, norms)] = squared.sqrt()
+    column = _columns_of_groups(network)
+    norms = next(network.parameters()).new_empty(len(positions), len(network.groups))
+    for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
+        squared, _ = _squared_norms(found, values, column, norms.shape[1])
+        norms[_index(places, norms)] = squared.sqrt()
     return norms
 
 
-def _chunk_norms(
-    network: Network,
-    batch: EgoBatch,
-    features: Tensor,
-    labels: Tensor,
-    losses: RootLosses,
-    column: dict[nn.Module, int],
-    columns: int,
-) -> tuple[dict[nn.Module, RootGradients], Tensor, Tensor, Tensor]:
-    """Gradients of each layer, squared norms (B, L), their rounding scales (B, L), sum of losses."""
-    recorder = Recorder()
-    values = losses(network, batch, features, labels, recorder)
-    found = recorder.gradients(values)
-    squared, scale = values.new_zeros(2, batch.num_roots, columns)
+Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
+
+
+def _root_gradients(
+    network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor, labels: Tensor, losses: RootLosses
+) -> Iterator[Part]:
+    """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine."""
+    unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
+    if unknown:
+        announce(", ".join(sorted(unknown)))
+        yield from formed_gradients(network, trees, positions, features, labels, losses)
+        return
+    for batch in trees.chunks(positions):
+        recorder = Recorder()
+        values = losses(network, batch, features, labels, recorder)
+        yield batch.places, recorder.gradients(values), values.detach()
+
+
+def _squared_norms(
+    found: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
+) -> tuple[Tensor, Tensor]:
+    """(B, L) squared norms and their rounding scales."""
+    squared, scale = values.new_zeros(2, len(values), columns)
     for layer, gradients in found.items():
         norm, magnitude = gradients.squared_norms()
         squared[:, column[layer]] += norm
         scale[:, column[layer]] += magnitude
-    return found, squared, scale, values.detach().sum()
+    return squared, scale
 
 
 def _may_lose(finite: Tensor) -> bool:
@@ -150,26 +161,27 @@ def _may_lose(finite: Tensor) -> bool:
 
 def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
     """Which column of norms each layer belongs to, and the clip norm of each column."""
-    groups = network.groups
-    covered = {id(p) for layers in groups.values() for layer in layers for p in layer.parameters()}
-    if covered != {id(p) for p in network.parameters()}:
-        raise TypeError("every parameter must belong to a layer of one parameter group")
-    for layer in (layer for layers in groups.values() for layer in layers):
-        if not isinstance(layer, LAYERS):
-            raise TypeError(f"{type(layer).__name__}: gradients of single roots are known of linear layers only")
     if isinstance(clip_norms, Mapping):
+        groups = network.groups
         if set(clip_norms) != set(groups):
             raise invalid("clip_norm", sorted(clip_norms), f"one for each group {sorted(groups)}")
         limits = [float(clip_norms[name]) for name in groups]
-        column = {layer: i for i, layers in enumerate(groups.values()) for layer in layers}
+        column = _columns_of_groups(network)
     else:
         limits = [float(clip_norms)]
-        column = {layer: 0 for layers in groups.values() for layer in layers}
+        column = dict.fromkeys(owners(network), 0)
     for limit in limits:
         if not (limit > 0 and np.isfinite(limit)):
             raise invalid("clip_norm", limit, "a finite number > 0")
     return column, limits
 
 
-def _index(batch: EgoBatch, like: Tensor) -> Tensor:
-    return torch.from_numpy(batch.places).to(like.device, non_blocking=True)
+def _columns_of_groups(network: Network) -> dict[nn.Module, int]:
+    column = {layer: i for i, layers in enumerate(network.groups.values()) for layer in layers}
+    if set(column) != set(owners(network)):
+        raise TypeError("every parameter must belong to a layer of one parameter group")
+    return column
+
+
+def _index(places: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(places).to(like.device, non_blocking=True)
