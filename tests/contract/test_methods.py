@@ -17,14 +17,14 @@ from dpgraph.methods.registry import method, methods
 from dpgraph.methods.stages import blind
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.guarantee import PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, mechanism_from
+from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, UnclippedSubgraphs, mechanism_from
 
 CPU = torch.device("cpu")
 
 
 SPLITS = ("kipf-gcn", "dp-subgraph", "dp-pure-noise")  # on parts of a graph, by Kipf's GCN
 VARIANTS = {
-    "dp-subgraph": ("rigorous", "cut", "published"),
+    "dp-subgraph": ("rigorous", "cut", "published", "released"),
     "dp-pure-noise": ("published",),
     "dp-lots": ("rigorous", "published"),
     "dp-residual": ("rigorous",),
@@ -133,10 +133,10 @@ def test_statement_says_what_ran(toy, name):
         assert outcome.notes["edge_lists"] == statement.sampler
         assert outcome.notes["batches"] == statement.batches
         variant = CELLS[name].privacy.variant
-        guarantee = statement.published if variant == "published" else statement.rigorous
+        guarantee = statement.published if variant in ("published", "released") else statement.rigorous
         assert guarantee.epsilon is not None
         assert 5.5 < guarantee.epsilon <= 6.0
-        if isinstance(calibration.mechanism, FixedBatchTrees):
+        if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs):
             assert statement.rigorous.epsilon is None
             assert statement.rigorous.reason
         if isinstance(calibration.mechanism, PureNoise):

@@ -17,6 +17,7 @@ from dpgraph.privacy.mechanisms import (
     NoRecord,
     PoissonSubgraphs,
     PureNoise,
+    UnclippedSubgraphs,
     mechanism_from,
 )
 from dpgraph.privacy.renyi import epsilon_from_rdp
@@ -192,3 +193,11 @@ def test_the_cells_mechanism():
 def test_what_a_method_would_ignore_is_refused(asked, line):
     with pytest.raises(UserError, match=line):
         mechanism_for(asked, 1208)
+
+
+def test_what_is_not_clipped_has_the_papers_epsilon_and_no_other() -> None:
+    clipped = MaskedSubgraphs(num_roots=1208, steps=2000, delta=1e-5, noise_multiplier=112, num_splits=1)
+    released = UnclippedSubgraphs(**{**dict(clipped), "kind": "unclipped-subgraphs"})
+    assert released.published() == clipped.published()
+    assert released.rigorous().epsilon is None
+    assert "clipped" in released.rigorous().reason

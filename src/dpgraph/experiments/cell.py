@@ -157,13 +157,14 @@ class Training(Frozen):
 class Privacy(Frozen):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
-    variant: Literal["rigorous", "rigorous-fixed-size", "cut", "published"] = Field(
+    variant: Literal["rigorous", "rigorous-fixed-size", "cut", "published", "released"] = Field(
         default="rigorous",
         description="dp-gnn: rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture "
         "accountant), rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots "
         "that do change), published (Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1). "
         "dp-subgraph: rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
-        "between them), published (fixed parts of the loss over the whole graph, moments accountant)",
+        "between them), published (fixed parts of the loss over the whole graph, moments accountant), "
+        "released (the same without clipping, which is what the released code does)",
     )
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
     noise_multiplier: (

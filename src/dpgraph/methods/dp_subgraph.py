@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -10,7 +11,7 @@ from dpgraph.methods.assembly import noise_over_clip
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.methods.kipf_gcn import SplitRun, masked_parts, only, run_stack, splits_of, used_nodes
 from dpgraph.models.kipf import GraphBlocks
-from dpgraph.privacy.mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise
+from dpgraph.privacy.mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise, UnclippedSubgraphs
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, parts_by_id
 from dpgraph.training.loop import Diverged
@@ -22,7 +23,8 @@ class DpSubgraph:
 
     `rigorous`: a fresh Poisson sample of training nodes and the edges among them. `cut`: fixed parts of the training
     nodes by id, without the edges between parts. Both train on training nodes with a loss only. `published`: fixed
-    parts mask the loss, messages cross the whole graph, nodes outside of training included.
+    parts mask the loss, messages cross the whole graph, nodes outside of training included. `released`: the same
+    without clipping, as the authors' code runs.
 
     The clipped vector is the gradient of the mean loss; its divisor, how many nodes the step reads, is inside of it.
     """
@@ -36,7 +38,8 @@ class DpSubgraph:
         mechanism, privacy = jobs[0].mechanism, jobs[0].cell.privacy
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {jobs[0].cell.method}")
-        if isinstance(mechanism, MaskedSubgraphs):
+        clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else privacy.clip_norm
+        if isinstance(mechanism, MaskedSubgraphs | UnclippedSubgraphs):
             prepare = masked_parts
         elif isinstance(mechanism, CutSubgraphs):
             prepare = cut_parts
@@ -45,10 +48,10 @@ class DpSubgraph:
         elif isinstance(mechanism, PureNoise):
             prepare = nothing
         else:
-            kinds = "masked-subgraphs, cut-subgraphs, poisson-subgraphs or pure-noise"
+            kinds = "a mechanism of subgraphs, or pure-noise"
             raise invalid("mechanism", mechanism.kind, kinds)
         std = noise_over_clip(mechanism) * privacy.clip_norm
-        return run_stack(jobs, observes, prepare, privacy.clip_norm, std)
+        return run_stack(jobs, observes, prepare, clip_norm, std)
 
 
 class DpPureNoise(DpSubgraph):

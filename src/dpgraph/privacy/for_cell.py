@@ -24,6 +24,7 @@ from dpgraph.privacy.mechanisms import (
     PureNoise,
     ResidualTrees,
     ShuffledLots,
+    UnclippedSubgraphs,
 )
 from dpgraph.privacy.solving import MAX_STEPS
 from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
@@ -102,12 +103,17 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
 
 def _split_mechanism(cell: Cell, privacy: Privacy, num_train: int, steps: int | None) -> Mechanism:
     pure_noise = cell.method == PURE_NOISE
-    allowed = ("published",) if pure_noise else ("rigorous", "cut", "published")
+    allowed = ("published",) if pure_noise else ("rigorous", "cut", "published", "released")
     if privacy.variant not in allowed:
         raise invalid("variant", privacy.variant, f"{' or '.join(allowed)} for {cell.method}")
     used = nodes_with_loss(num_train, cell.training.train_share)
-    kind = {"rigorous": PoissonSubgraphs, "cut": CutSubgraphs, "published": MaskedSubgraphs}[privacy.variant]
-    return (PureNoise if pure_noise else kind)(
+    kinds = {
+        "rigorous": PoissonSubgraphs,
+        "cut": CutSubgraphs,
+        "published": MaskedSubgraphs,
+        "released": UnclippedSubgraphs,
+    }
+    return (PureNoise if pure_noise else kinds[privacy.variant])(
         num_roots=used,
         steps=steps,
         delta=privacy.delta if privacy.delta is not None else 1 / (10 * used),
@@ -127,8 +133,8 @@ def _check_settings(cell: Cell) -> None:
     if (cell.method in SPLITTING) != (cell.model.architecture == "kipf") and cell.method not in BASELINES:
         expected = "kipf" if cell.method in SPLITTING else "one other than kipf"
         raise invalid("architecture", cell.model.architecture, f"{expected} for {cell.method}")
-    if cell.privacy is not None and cell.privacy.variant == "cut" and cell.method != SUBGRAPH:
-        raise invalid("variant", "cut", f"another one: only {SUBGRAPH} has it")
+    if cell.privacy is not None and cell.privacy.variant in ("cut", "released") and cell.method != SUBGRAPH:
+        raise invalid("variant", cell.privacy.variant, f"another one: only {SUBGRAPH} has it")
 
 
 def _check_residual(cell: Cell, privacy: Privacy) -> None:
@@ -158,5 +164,5 @@ def calibrate(
     unknown: Unknown | None = None
     if cell.privacy.epsilon is not None:
         unknown = "steps" if cell.training.steps == "max" else "noise"
-    mode: Mode = "published" if cell.privacy.variant == "published" else "rigorous"
+    mode: Mode = "published" if cell.privacy.variant in ("published", "released") else "rigorous"
     return calibrated(mechanism, cell.privacy.epsilon, mode, unknown, max_steps, cache, show)

@@ -16,7 +16,13 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.published_trees import FixedBatchTrees
 from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots
-from dpgraph.privacy.subgraph_mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise
+from dpgraph.privacy.subgraph_mechanisms import (
+    CutSubgraphs,
+    MaskedSubgraphs,
+    PoissonSubgraphs,
+    PureNoise,
+    UnclippedSubgraphs,
+)
 from dpgraph.privacy.tree_mechanisms import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 __all__ = [
@@ -34,6 +40,7 @@ __all__ = [
     "PureNoise",
     "ResidualTrees",
     "ShuffledLots",
+    "UnclippedSubgraphs",
     "mechanism_from",
 ]
 
@@ -97,6 +104,7 @@ NoisyMechanism = (
     | CutSubgraphs
     | PoissonSubgraphs
     | PureNoise
+    | UnclippedSubgraphs
     | PoissonLots
     | ShuffledLots
 )

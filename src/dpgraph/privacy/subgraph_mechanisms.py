@@ -132,6 +132,38 @@ class MaskedSubgraphs(GraphSplits):
         return self._statement("none", "fixed parts of the loss", "joint, public clip norm")
 
 
+class UnclippedSubgraphs(GraphSplits):
+    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+
+    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds. Since both
+    layers of weights grow with the noise, and gradients with the weights, training hardly depends on the noise.
+    """
+
+    kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> UnclippedSubgraphs:
+        self._check()
+        return self
+
+    def rigorous(self) -> Guarantee:
+        return Guarantee(
+            mode="rigorous",
+            accountant="none",
+            adjacency=GRAPH,
+            sampling="none: every step may read every node",
+            epsilon=None,
+            reason="nothing is clipped, so one node may move a gradient without bound",
+            delta=self.delta,
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.full(len(orders), np.inf)
+
+    def statement(self) -> PrivacyStatement:
+        return self._statement("none", "fixed parts of the loss", "none")
+
+
 class CutSubgraphs(GraphSplits):
     """Fixed parts without the edges between them: a node touches one step of each of the E = ceil(T / s) epochs.
 
