@@ -178,7 +178,7 @@ def test_the_cells_mechanism():
         (cell("gnn", training={"train_share": 0.5}), "train_share=0.5: expected 1.0: only kipf-gcn"),
         (cell("gnn", training={"patience": 5}), "patience=5: expected None: only kipf-gcn read it"),
         (cell("gnn", training={"weight_decay": 0.1}), "weight_decay=0.1: expected 0.0: only kipf-gcn"),
-        (cell("mlp", model={"architecture": "mlp", "hops": 0, "dropout": 0.5}), "dropout=0.5: expected 0.0"),
+        (cell("majority", model={"architecture": "mlp", "hops": 0, "dropout": 0.5}), "dropout=0.5: expected 0.0"),
         (cell("dp-gnn", training={"num_splits": 2, "sampling_rate": None}), "num_splits=2: expected None"),
         (cell("random", training={"train_share": 0.5}), "train_share=0.5: expected 1.0"),
         (cell(training={"num_splits": None, "batch_size": 5}), "num_splits=None: expected an integer >= 1"),
