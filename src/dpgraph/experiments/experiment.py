@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -47,9 +48,6 @@ class Sweep(Frozen):
         default=None,
         description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
         "(600, 4); null: not in the paper",
-    )
-    scale: Literal["linear", "log"] | None = Field(
-        default=None, description="Of the x axis; null: log from a largest value of 8 times the smallest on"
     )
     published_default: str | None = Field(
         default=None, description="Label of the value that printed rows without the key have"
@@ -249,6 +247,15 @@ class SuiteTask(Frozen):
         description="The paper's name of it, with parameters that tell it from others of the name (pokec;features=BERT)"
         "; null: not in the paper",
     )
+
+    @property
+    def dataset_in_paper(self) -> str | None:
+        """`published` without the parameters."""
+        return None if self.published is None else self.published.partition(";")[0]
+
+    def is_called(self, names: Collection[str]) -> bool:
+        """Whether a claim that names these data sets means this one, with or without the parameters."""
+        return self.published in names or self.dataset_in_paper in names
 
 
 class Rule(Frozen):

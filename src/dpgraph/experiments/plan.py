@@ -291,4 +291,6 @@ def _published_part(
 ) -> dict[str, dict[str, object]]:
     if task.published is None or table not in row.published:
         raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
-    return published.hyperparameters(experiment.published, table, row.published[table]["model"], task.published)
+    return published.hyperparameters(
+        experiment.published, table, row.published[table]["model"], str(task.dataset_in_paper)
+    )

@@ -133,7 +133,7 @@ def _run(
     first, second = f"{paper}/{test.artefact}", artefacts[-1]
     found = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     if test.tasks is not None:
-        found = {task_id: task for task_id, task in found.items() if task.published in test.tasks}
+        found = {task_id: task for task_id, task in found.items() if task.is_called(test.tasks)}
         if not found:
             return f"data set {', '.join(test.tasks)} is not in this suite"
     tasks = {task_id: task for task_id, task in found.items() if _has_all(plan, paper, test, task_id)}
@@ -170,7 +170,7 @@ def _between_tasks(
     for term in test.terms:
         name = f"{paper}/{term.artefact or test.artefact}"
         for task_id, (task, _) in plan.tasks_of(name).items():
-            if task.published == term.task:
+            if task.is_called([str(term.task)]):
                 places[name, str(term.task)] = _known(plan, name, task_id, results)
                 tasks[task_id] = task
     wanted = dict.fromkeys(str(term.task) for term in test.terms)

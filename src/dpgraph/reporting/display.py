@@ -154,32 +154,47 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
     """From `statistics_table`: our graph and, below it, the paper's row."""
     notes = Footnotes()
     rows: list[list[Text]] = []
+    counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
     for row in table.to_dict("records"):
         if row["status"] == "ok":
-            shares = [row[f"{split}_share"] for split in ("train", "val", "test")]
             ours = [
                 formats.count(row["nodes"]),
                 f"{row['mean_degree']:.1f}",
                 formats.count(row["features"]),
                 formats.count(row["classes"]),
-                " / ".join(f"{share:.2f}" for share in shares if share is not None and not math.isnan(share)),
+                _split(row, counted),
             ]
             rows.append([Text(row["task_label"]), Text("ours"), *map(Text, ours)])
         else:
             gap = [Text(DASH)] * 4
             status = Text("not run", (notes.number(row["reason"]),))
             rows.append([Text(row["task_label"]), Text("ours"), status, *gap])
-        if row["published_nodes"]:
+        if any(row[name] for name in row if name.startswith("published_") and name != "published_dataset"):
+            split = " / ".join(_counted(row[f"published_{name}_nodes"]) for name in SPLITS)
             printed = [
-                formats.count(float(row["published_nodes"])),
+                _counted(row["published_nodes"]),
                 *(row[f"published_{name}"] or DASH for name in ("mean_degree", "features", "classes")),
-                row["published_split_ratio"].replace("/", " / ") or DASH,
+                row["published_split_ratio"].replace("/", " / ") or (split if counted else DASH),
             ]
             rows.append([Text(""), Text("paper"), *map(Text, printed)])
         else:
             rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * 4])
     remarks = ["Mean degree: directed entries per node; an undirected edge counts twice."]
     return Table(title, STATISTICS_COLUMNS, [Block("", rows)], notes.texts, remarks, text_columns=2)
+
+
+SPLITS = ("train", "val", "test")
+
+
+def _split(row: dict, counted: bool) -> str:
+    if counted:
+        return " / ".join(_counted(row[f"{name}_nodes"]) for name in SPLITS)
+    shares = [row[f"{name}_share"] for name in SPLITS]
+    return " / ".join(f"{share:.2f}" for share in shares if share is not None and not math.isnan(share))
+
+
+def _counted(value: float | str | None) -> str:
+    return DASH if value is None or value == "" or math.isnan(float(value)) else formats.count(float(value))
 
 
 def as_markdown(table: Table) -> str:

@@ -30,7 +30,7 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
         printed: dict[str, str] = {}
         if suite_task.published is not None:
             place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
-            matches = published.match("datasets", dataset=suite_task.published, **place)
+            matches = published.match("datasets", dataset=str(suite_task.dataset_in_paper), **place)
             printed = matches[0] if matches else {}
         shares = values.get("split_fractions")
         rows.append(
@@ -47,6 +47,9 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "features": values.get("features"),
                 "classes": values.get("classes"),
                 **{f"{split}_share": (shares or {}).get(split) for split in ("train", "val", "test")},
+                **{
+                    f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in ("train", "val", "test")
+                },
                 "homophily": values.get("homophily"),
                 "published_dataset": suite_task.published or "",
                 "published_nodes": printed.get("n_entities", ""),
@@ -54,6 +57,7 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "published_features": printed.get("n_features", ""),
                 "published_classes": printed.get("n_classes", ""),
                 "published_split_ratio": printed.get("split_ratio", ""),
+                **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
                 "status": "ok" if ok else "not run",
                 "reason": "" if ok else _why(record.get("reason")),
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpgraph.reporting.formats import metric, power_of_ten, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import Look, look, shades
 
-WIDE = 8.0  # largest / smallest value from which the axis is logarithmic
+WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
 Line = tuple[str, float]  # method, target epsilon (-1: none)
@@ -47,7 +48,7 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
             if rows["mean"].isna().all():
                 drawing.no_results(axes)
             else:
-                _panel(axes, rows, looks, artefact.sweep.scale if artefact.sweep else None)
+                _panel(axes, rows, looks)
         return drawing.save_all(figure, stem)
 
 
@@ -88,8 +89,8 @@ def _handles(points: pd.DataFrame, looks: dict[Line, Look]) -> dict[str, Line2D]
     return handles
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], scale: str | None) -> None:
-    place = positions(list(dict.fromkeys(rows["value"])), scale)
+def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look]) -> None:
+    place = positions(list(dict.fromkeys(rows["value"])))
     axes.margins(y=0.09)
     drawn = rows[rows["mean"].notna()]
     for (method, target, source), part in drawn.groupby(["method", "target", "source"], sort=False):
@@ -112,17 +113,21 @@ class Places:
         self.x, self.logarithmic = x, logarithmic
 
 
-def positions(values: list[str], scale: str | None = None) -> Places:
+def positions(values: list[str]) -> Places:
     """
     >>> positions(["2500", "5000", "full"]).x
     {'2500': 2500.0, '5000': 5000.0, 'full': 7500.0}
+    >>> positions(["1", "10", "100"]).logarithmic, positions(["10", "50", "90", "100"]).logarithmic
+    (True, False)
     """
     numbers = {value: number for value in values if (number := _number(value)) is not None}
     others = [value for value in values if value not in numbers]
     if not numbers:
         return Places({value: float(index) for index, value in enumerate(others)}, False)
     low, high = min(numbers.values()), max(numbers.values())
-    logarithmic = low > 0 and (high / low >= WIDE if scale is None else scale == "log")
+    logarithmic = (
+        low > 0 and high / low >= WIDE and _uneven(np.log(list(numbers.values()))) < _uneven(list(numbers.values()))
+    )
     steps = max(len(set(numbers.values())) - 1, 1)
     if logarithmic:
         step = (high / low) ** (1 / steps)
@@ -131,6 +136,12 @@ def positions(values: list[str], scale: str | None = None) -> Places:
         step = (high - low) / steps or 1.0
         right = {value: high + step * (index + 1) for index, value in enumerate(others)}
     return Places(numbers | right, logarithmic)
+
+
+def _uneven(values: Sequence[float] | np.ndarray) -> float:
+    """How unequal the gaps between the values are: their standard deviation over their mean."""
+    gaps = np.diff(np.unique(values))
+    return float(gaps.std() / gaps.mean())
 
 
 def _number(text: str) -> float | None:
