@@ -19,7 +19,9 @@ READERS = (
     "ogb",
     "planetoid",
     "pokec",
+    "pokec_bert",
     "pokec_extract",
+    "pokec_fasttext",
     "reddit",
     "sbm",
 )

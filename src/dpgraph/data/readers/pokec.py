@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ LABELS = {  # exact strings of the column; a profile with several pets has anoth
     **dict.fromkeys(("pes", "mam psa", "mam psika", "mam psov"), 1),
 }
 PERCENT = (80, 10, 10)
+PROFILES, RELATIONSHIPS = "soc-pokec-profiles.txt.gz", "soc-pokec-relationships.txt.gz"
 
 
 def read(
@@ -52,13 +54,25 @@ def read(
     min_count: int,
     max_count: int,
     label_column_in_text: bool,
-    profiles_file: str = "soc-pokec-profiles.txt.gz",
-    relationships_file: str = "soc-pokec-relationships.txt.gz",
+    profiles_file: str = PROFILES,
+    relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
-    """The `per_class` most complete profiles of each class, their friendships and a binary bag of words.
+    """`cats_and_dogs` with a binary bag of words as features.
 
-    Nodes: first cats, then dogs, each by ascending number of empty fields, ties in the file's order. Words: split at
-    blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in all.
+    Words: split at blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in
+    all.
+    """
+    graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
+    features = bag_of_words(documents(texts), min_count, max_count)
+    return replace(graph, features=features, meta={**graph.meta, "words": features.shape[1]})
+
+
+def cats_and_dogs(
+    raw_dir: Path, per_class: int, label_column_in_text: bool, profiles_file: str, relationships_file: str
+) -> tuple[RawGraph, dict[str, list[str]]]:
+    """The `per_class` most complete profiles of each class and their friendships, without features; their texts.
+
+    Nodes: first cats, then dogs, each by ascending number of empty fields, ties in the file's order.
     `label_column_in_text` keeps the pets column, from which the label is made, among the texts, as the released code
     of the paper does.
     """
@@ -71,13 +85,16 @@ def read(
     source, target = friendships(existing(raw_dir / relationships_file), users)
     columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
     texts = {name: plain_text(profiles[name]) for name in columns}
-    features = bag_of_words([" ".join(parts) for parts in zip(*texts.values())], min_count, max_count)
     split = stratified_split(labels, PERCENT, "pokec", "public")
     meta: dict[str, object] = {
-        "split_variant": "80-10-10, training stratified by class, redrawn: the authors' permutation is unseeded",
-        "words": features.shape[1],
+        "split_variant": "80-10-10, training stratified by class, redrawn: the authors' permutation is unseeded"
     }
-    return RawGraph(source, target, features, labels, split, directed=True, texts=texts, meta=meta)
+    return RawGraph(source, target, None, labels, split, directed=True, texts=texts, meta=meta), texts
+
+
+def documents(texts: dict[str, list[str]]) -> list[str]:
+    """All columns of each profile as one text."""
+    return [" ".join(parts) for parts in zip(*texts.values())]
 
 
 def selected_profiles(path: Path, per_class: int) -> pd.DataFrame:
