@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.audits import appr, canary, exact, noise, one_run, partition, pate, residual
+from dpgraph.audits import appr, canary, exact, noise, one_run, partition, pate, residual, subgraphs
 from dpgraph.audits.result import AuditResult
 from dpgraph.errors import invalid
 from dpgraph.files import atomic_path
@@ -37,6 +37,8 @@ AUDITS = {
     "sensitivity": Audit(exact.sensitivity, 60, exact.SENSITIVITY_BUGS),
     "clipping": Audit(exact.clipping, 30, exact.CLIP_BUGS),
     "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
+    "subgraph-steps": Audit(subgraphs.steps, 2000, subgraphs.STEPS_BUGS),
+    "subgraph-locality": Audit(subgraphs.locality, 30, subgraphs.LOCALITY_BUGS),
     "self-terms": Audit(residual.self_terms, 10, residual.SELF_TERMS_BUGS),
     "canary": Audit(canary.canary_gnn, 1000, canary.CANARY_BUGS, nightly=True),
     "canary-residual": Audit(canary.canary_residual, 1000, canary.CANARY_BUGS, nightly=True),
