@@ -11,7 +11,13 @@ PACKAGE = Path(__file__).resolve().parent.parent
 # per stage, what its result depends on; files that only describe, print or find paths are left out on purpose
 STAGES: dict[str, tuple[str, ...]] = {
     "download": ("data/fetch.py", "data/registry.yaml"),
-    "preprocess": ("data/*.py", "data/readers/*.py", "data/registry.yaml"),
+    "preprocess": (
+        "data/*.py",
+        "data/readers/*.py",
+        "data/text/*.py",
+        "data/registry.yaml",
+        "models/text_encoder.py",
+    ),
     "calibrate": tuple(
         f"privacy/{name}.py"
         for name in (
