@@ -1,0 +1,258 @@
+"""Graph splits through the train stage: seeds together, records apart; what resumes, what a node may change."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
+from dpgraph.data.store import save_graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.methods import stages
+from dpgraph.methods.base import Job, StackedMethod
+from dpgraph.methods.registry import method
+from dpgraph.methods.stages import blind, train_cell
+from dpgraph.privacy.for_cell import calibrate
+from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.loop import Diverged
+from tests.contract.conftest import toy_graph
+from tests.contract.test_methods import cell as any_cell
+from tests.contract.test_methods import split_cell as calibrated_cell
+
+CPU = torch.device("cpu")
+METHODS = [("kipf-gcn", None), ("dp-subgraph", "rigorous"), ("dp-subgraph", "cut"), ("dp-subgraph", "published")]
+every_variant = pytest.mark.parametrize(("name", "variant"), METHODS)
+
+
+def split_cell(name, variant, parts, **training):
+    """The contract's cell with its noise given, so that nothing is to be solved."""
+    cell = calibrated_cell(name, variant, parts, **training)
+    if cell.privacy is None:
+        return cell
+    privacy = cell.privacy.model_copy(update={"epsilon": None, "noise_multiplier": 3.0})
+    return cell.model_copy(update={"privacy": privacy})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save_graph(toy_graph(), tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+def seeded(cell, *seeds):
+    return parse(Cell, {**cell.model_dump(), "seeds": seeds}, "cell")
+
+
+def metrics(record):
+    return {seed.seed: seed.metrics for seed in record.seeds}
+
+
+def stacked(cell, graph, seeds, checkpoint=None, observe=lambda step, logits: {"step": step}):
+    calibration = calibrate(cell, len(graph.train_nodes))
+    jobs = [Job(blind(graph), cell, seed, calibration, CPU, checkpoint) for seed in seeds]
+    return method(cell.method).run_all(jobs, [observe] * len(jobs))
+
+
+@every_variant
+def test_seeds_train_together_and_end_as_if_alone(folder, tmp_path, name, variant):
+    cell = split_cell(name, variant, 3, steps=20)
+    assert isinstance(method(name), StackedMethod)
+    both = train_cell(seeded(cell, 0, 1, 2), tmp_path / "both", folder, device="cpu", workers=2)
+    assert [seed.notes["stacked_seeds"] for seed in both.seeds] == [3, 3, 3]
+    for seed in range(3):
+        alone = train_cell(seeded(cell, seed), tmp_path / f"alone {seed}", folder, device="cpu")
+        assert metrics(alone)[seed] == metrics(both)[seed]
+        for file in (f"seed={seed}.predictions.npy",):
+            assert np.array_equal(np.load(tmp_path / "both" / file), np.load(tmp_path / f"alone {seed}" / file))
+    assert not list((tmp_path / "both").glob("*.checkpoint"))
+
+
+def test_only_new_seeds_are_trained(folder, tmp_path):
+    cell = split_cell("dp-subgraph", "cut", 3)
+    first = train_cell(seeded(cell, 0, 1), tmp_path / "out", folder, device="cpu")
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("seed=?.json")}
+    more = train_cell(seeded(cell, 0, 1, 2, 3), tmp_path / "out", folder, device="cpu")
+    assert [seed.notes["stacked_seeds"] for seed in more.seeds] == [2, 2, 2, 2]
+    assert all((tmp_path / "out" / name).stat().st_mtime_ns == at for name, at in before.items())
+    assert {seed: metrics(more)[seed] for seed in (0, 1)} == metrics(first)
+
+
+class Killed(Exception):
+    pass
+
+
+@every_variant
+def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, variant):
+    """Killed after its second observation, in the middle of an epoch; a checkpoint after each step."""
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    cell = split_cell(name, variant, 4, steps=19, evaluations=4, optimizer="adam")
+    graph = toy_graph()
+    whole = stacked(cell, graph, [0, 1])
+    seen = []
+
+    def observe(step, logits):
+        seen.append(step)
+        if len(seen) == 3:
+            raise Killed
+        return {"step": step}
+
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Killed):
+        stacked(cell, graph, [0, 1], path, observe)
+    assert path.exists()
+    resumed = stacked(cell, graph, [0, 1], path)
+    assert resumed[0].notes["resumed_at"] == 9
+    for a, b in zip(whole, resumed):
+        assert np.array_equal(a.logits, b.logits)
+        assert a.observations == b.observations
+    assert not path.exists()
+    seen.clear()
+    with pytest.raises(Killed):
+        stacked(cell, graph, [0, 1], path, observe)
+    with pytest.raises(UserError, match="checkpoint of run"):
+        stacked(cell, graph, [0, 2], path)
+
+
+def test_early_stopping_through_the_stage(folder, tmp_path):
+    cell = split_cell("kipf-gcn", None, 1, steps=600, patience=4, learning_rate=0.5, optimizer="sgd", evaluations=1)
+    record = train_cell(seeded(cell, 0, 1), tmp_path / "out", folder, device="cpu")
+    stops = [seed.notes["stopped_at"] for seed in record.seeds]
+    assert all(0 < at < 600 for at in stops)
+    assert stops[0] != stops[1]
+    longer = split_cell("kipf-gcn", None, 1, steps=900, patience=4, learning_rate=0.5, optimizer="sgd", evaluations=1)
+    other = train_cell(seeded(longer, 0, 1), tmp_path / "longer", folder, device="cpu")
+    final = [
+        [m.value for m in seed.metrics if m.metric == "accuracy/test"] for r in (record, other) for seed in r.seeds
+    ]
+    assert final[:2] == final[2:]
+    unsplit = replace(toy_graph(), split=np.zeros(60, dtype=np.uint8))
+    with pytest.raises(UserError, match="patience=4: expected null"):
+        stacked(cell, unsplit, [0])
+
+
+def test_one_diverged_seed_is_its_own_failure(folder, tmp_path, monkeypatch):
+    real = method("kipf-gcn").run_all
+    cell = split_cell("kipf-gcn", None, 1)
+
+    def run_all(self, jobs, observes):
+        return [Diverged(3), *real(jobs[1:], observes[1:])]
+
+    monkeypatch.setattr(type(method("kipf-gcn")), "run_all", run_all)
+    record = train_cell(seeded(cell, 0, 1), tmp_path / "out", folder, device="cpu")
+    assert record.status == "ok"
+    assert [seed.status for seed in record.seeds] == ["failed", "ok"]
+    assert record.seeds[0].reason == "diverged: parameters are not finite after step 3"
+
+
+def test_a_run_in_which_all_diverge(folder, tmp_path):
+    wild = split_cell("kipf-gcn", None, 1, learning_rate=1e38, optimizer="sgd")
+    record = train_cell(seeded(wild, 0, 1), tmp_path / "out", folder, device="cpu")
+    assert record.status == "failed"
+    assert all(seed.reason.startswith("diverged: parameters are not finite after step") for seed in record.seeds)
+    job = Job(blind(toy_graph()), wild, 0, calibrate(wild, 40), CPU)
+    with pytest.raises(Diverged):
+        method("kipf-gcn").run(job, lambda step, logits: {})
+
+
+def without(graph: Graph, node: int) -> Graph:
+    """The node's record becomes null; its place, in the split, stays."""
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+    kept = (owners != node) & (graph.out_idx != node)
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(owners[kept], minlength=graph.num_nodes))])
+    features = graph.features.copy()
+    features[node] = 1000
+    return replace(
+        graph, out_ptr=ptr, out_idx=graph.out_idx[kept], in_ptr=ptr, in_idx=graph.out_idx[kept], features=features
+    )
+
+
+@pytest.mark.parametrize("variant", ["rigorous", "cut"])
+def test_nodes_without_a_loss_are_not_read(variant):
+    """Validation, test and unused training nodes may hold anything: the parameters stay, as logits elsewhere show."""
+    graph = toy_graph()
+    cell = split_cell("dp-subgraph", variant, 3)
+    first = stacked(cell, graph, [0])[0].logits
+    outside = 59
+    assert graph.split[outside] != TRAIN
+    second = stacked(cell, without(graph, outside), [0])[0].logits
+    far = ~reached(graph, outside)
+    assert far.any()
+    assert np.array_equal(first[far], second[far])
+    masked = split_cell("dp-subgraph", "published", 3)
+    first, second = (stacked(masked, one, [0])[0].logits for one in (graph, without(graph, outside)))
+    assert not np.array_equal(first[far], second[far])
+
+
+def reached(graph, node):
+    """Nodes within two hops, whose predictions read the node."""
+    found = np.arange(graph.num_nodes) == node
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+    for _ in range(3):
+        found = found | (np.bincount(owners, weights=found[graph.out_idx], minlength=graph.num_nodes) > 0)
+    return found
+
+
+def test_the_share_of_training_nodes_is_used_and_nested():
+    graph = toy_graph()
+    labels = graph.labels.copy()
+    found = []
+    for share in (0.25, 0.5):
+        cell = split_cell("kipf-gcn", None, 1, train_share=share)
+        changed = []
+        first = stacked(cell, graph, [0])[0].logits
+        for node in graph.train_nodes:
+            other = labels.copy()
+            other[node] = (other[node] + 1) % 3
+            changed.append(not np.array_equal(first, stacked(cell, replace(graph, labels=other), [0])[0].logits))
+        found.append(set(graph.train_nodes[np.array(changed)]))
+    assert [len(used) for used in found] == [10, 20]
+    assert found[0] < found[1]
+
+
+def test_impossible_settings():
+    graph = toy_graph()
+    with pytest.raises(UserError, match="num_splits=30: expected an integer from 1 to"):
+        stacked(split_cell("kipf-gcn", None, 30), graph, [0])
+    few = replace(graph, split=np.where(graph.split == TRAIN, NO_SPLIT, graph.split))
+    few.split[:2] = TRAIN
+    with pytest.raises(UserError, match="num_splits=3"):
+        stacked(split_cell("dp-subgraph", "cut", 3), few, [0])
+
+
+def test_pure_noise_reads_no_training_record():
+    """Other labels, other features of training nodes far from what is compared: nothing moves."""
+    graph = toy_graph()
+    cell = split_cell("dp-pure-noise", "published", 3)
+    first = stacked(cell, graph, [0])[0]
+    second = stacked(cell, replace(graph, labels=(graph.labels + 1) % 3), [0])[0]
+    assert np.array_equal(first.logits, second.logits)
+    assert first.statement.rigorous.epsilon == 0
+    learnt = stacked(split_cell("dp-subgraph", "published", 3, model={"dropout": 0.0}), graph, [0])[0]
+    assert not np.array_equal(learnt.logits, first.logits)
+
+
+def test_baselines():
+    graph = toy_graph()
+    results = {}
+    for name in ("random", "majority"):
+        cell = any_cell(name, 0, None)
+        job = Job(blind(graph), cell, 0, calibrate(cell, 40), CPU)
+        results[name] = method(name).run(job, lambda step, logits: {}).logits.argmax(1)
+    assert (results["majority"] == np.bincount(graph.labels[graph.train_nodes]).argmax()).all()
+    assert (np.bincount(results["random"], minlength=3) > 5).all()
+    labels = np.where(np.arange(60) < 20, 2, np.arange(60) % 2)
+    few = any_cell("majority", 0, None, train_share=0.1)
+    job = Job(replace(graph, labels=labels), few, 0, calibrate(few, 40), CPU)
+    assert method("majority").run(job, lambda step, logits: {}).logits[0].sum() == 4
+
+
+def test_seconds_are_shares_of_the_stack(folder, tmp_path, monkeypatch):
+    ticks = iter([0.0, 10.0])
+    monkeypatch.setattr(stages.time, "monotonic", lambda: next(ticks, 10.0))
+    record = train_cell(seeded(split_cell("kipf-gcn", None, 1), 0, 1), tmp_path / "out", folder, device="cpu")
+    assert sum(seed.seconds for seed in record.seeds) <= 10
+    assert json.loads((tmp_path / "out/result.json").read_text())["seeds"][0]["seconds"] == record.seeds[0].seconds
