@@ -192,6 +192,11 @@ def splits_rows(entry: Entry, mean: float | None = None, std: float = 0.01) -> l
 
 
 @pytest.fixture(scope="session")
+def splits_rows_of() -> Callable[..., list[dict]]:
+    return splits_rows
+
+
+@pytest.fixture(scope="session")
 def splits_results(splits_plan: Plan) -> pd.DataFrame:
     rows: list[dict] = []
     for entry in first_entries(splits_plan):

@@ -149,10 +149,10 @@ def _run(
             own = [values for values in by_class if values.entry.task_id == task_id]
             compare_classes(test, task.label, own, comparisons)
         elif isinstance(test, WeightedSum):
-            places = {name: _known(plan, name, task_id, results) for name in artefacts}
+            places = {name: _known(plan, name, task_id, test, results) for name in artefacts}
             weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
         else:
-            known, other = (_known(plan, artefact, task_id, results) for artefact in (first, second))
+            known, other = (_known(plan, artefact, task_id, test, results) for artefact in (first, second))
             compare(test, task.label, known, other, comparisons)
     return ""
 
@@ -171,7 +171,7 @@ def _between_tasks(
         name = f"{paper}/{term.artefact or test.artefact}"
         for task_id, (task, _) in plan.tasks_of(name).items():
             if task.is_called([str(term.task)]):
-                places[name, str(term.task)] = _known(plan, name, task_id, results)
+                places[name, str(term.task)] = _known(plan, name, task_id, test, results)
                 tasks[task_id] = task
     wanted = dict.fromkeys(str(term.task) for term in test.terms)
     absent = [name for name in wanted if name not in {task for _, task in places}]
@@ -190,10 +190,13 @@ def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
     return all((f"{paper}/{name}", method) in places for name, methods in uses(test) for method in methods)
 
 
-def _known(plan: Plan, artefact: str, task_id: str, results: Results) -> Known:
+def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: Results) -> Known:
+    """What the artefact knows of the test's methods on the task."""
+    name = artefact.split("/")[1]
+    methods = {method for used, named in uses(test) if used == name for method in named}
     metric = plan.artefacts[artefact].metric
     entries = (entry for entry in plan.entries_of(artefact) if entry.task_id == task_id)
-    return [(entry, results.outcome(entry, metric)) for entry in entries]
+    return [(entry, results.outcome(entry, metric)) for entry in entries if entry.method_id in methods]
 
 
 @dataclass

@@ -98,6 +98,10 @@ class Results:
         return _indices(self.frame, self.frame["status"] != "ok", ["paper", "cell"])
 
     @cached_property
+    def _none(self) -> pd.DataFrame:
+        return self.frame.iloc[:0]
+
+    @cached_property
     def _cells(self) -> set[tuple[str, str]]:
         return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
 
@@ -116,7 +120,10 @@ class Results:
 
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Rows that say why the cell (seed -1), or a seed of the entry, has no values."""
-        rows = self.frame.iloc[self._bad.get((entry.paper, entry.cell.slug), NOWHERE)]
+        places = self._bad.get((entry.paper, entry.cell.slug))
+        if places is None:
+            return self._none
+        rows = self.frame.iloc[places]
         return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> Outcome:
