@@ -101,6 +101,7 @@ def clipped_gradient_sum(
         norms[_index(places, norms)] = squared.sqrt()
         total += values.sum()
         dropped += (~finite).sum()
+        del found, gradients  # before the next part is computed: they are the most of its memory
     return ClippedGradients(list(sums.values()), norms, total, dropped)
 
 
@@ -121,6 +122,7 @@ def gradient_norms(
     for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
         squared, _ = _squared_norms(found, values, column, norms.shape[1])
         norms[_index(places, norms)] = squared.sqrt()
+        del found
     return norms
 
 
@@ -137,9 +139,13 @@ def _root_gradients(
         yield from formed_gradients(network, trees, positions, features, labels, losses)
         return
     for batch in trees.chunks(positions):
-        recorder = Recorder()
-        values = losses(network, batch, features, labels, recorder)
-        yield batch.places, recorder.gradients(values), values.detach()
+        yield _recorded(network, batch, features, labels, losses)
+
+
+def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, losses: RootLosses) -> Part:
+    recorder = Recorder()
+    values = losses(network, batch, features, labels, recorder)
+    return batch.places, recorder.gradients(values), values.detach()
 
 
 def _squared_norms(
