@@ -56,6 +56,16 @@ def test_unavailable_data_give_an_unavailable_graph(tmp_path):
         load_graph(tmp_path / "out")
 
 
+def test_a_model_that_cannot_be_used_gives_an_unavailable_graph(demo_raw, tmp_path, monkeypatch):
+    def read(known, raw_dir):
+        raise DataUnavailable("bert: 3 weights of the model are missing")
+
+    monkeypatch.setattr(preprocess_module, "read", read)
+    preprocess(Task(dataset="demo-sbm"), demo_raw, tmp_path)
+    with pytest.raises(DataUnavailable, match="demo-sbm: bert: 3 weights of the model are missing"):
+        load_graph(tmp_path)
+
+
 def test_without_a_download(tmp_path):
     with pytest.raises(UserError, match=r"manifest\.json: no such file; expected the manifest of a download"):
         preprocess(Task(dataset="cora"), tmp_path, tmp_path / "out")

@@ -16,7 +16,7 @@ from dpgraph.data.registry import DatasetEntry, entry
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import make_split
 from dpgraph.data.store import save_graph, save_unavailable
-from dpgraph.errors import UserError
+from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.files import atomic_path
 
@@ -26,8 +26,9 @@ TEXTS = "texts.parquet"
 def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
     """Stores the graph of `task` in `out_dir` (data/graphs/<task.folder>).
 
-    `raw_dir` is the data set's folder, as `fetch` filled it. Where its manifest says unavailable, only a header with
-    that reason is stored. Texts, where a data set has them, go to texts.parquet beside the graph, a row per node.
+    `raw_dir` is the data set's folder, as `fetch` filled it. Where its manifest says unavailable, or a reader finds
+    that a model cannot be used, only a header with that reason is stored. Texts, where a data set has them, go to
+    texts.parquet beside the graph, a row per node.
     Raises UserError for damaged files and for statistics that differ from the registry's.
     """
     raw_dir, out_dir = Path(raw_dir), Path(out_dir)
@@ -38,7 +39,11 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
         save_unavailable(task.dataset, manifest.reason, out_dir)
         return
     known = entry(task.dataset)
-    raw = read(known, raw_dir)
+    try:
+        raw = read(known, raw_dir)
+    except DataUnavailable as error:
+        save_unavailable(task.dataset, str(error), out_dir)
+        return
     verify(task.dataset, known, raw)
     graph = build(task, known, raw)
     if raw.texts is not None:

@@ -23,5 +23,6 @@ class Dropout(nn.Module):
             return rows
         if self.generator is None:
             raise TypeError("dropout in training needs a generator")
-        kept = torch.empty_like(rows).bernoulli_(1 - self.rate, generator=self.generator)
-        return rows * kept.div_(1 - self.rate)
+        # several times faster than bernoulli_ on a CPU
+        kept = torch.empty_like(rows).uniform_(generator=self.generator) >= self.rate
+        return rows * kept.to(rows.dtype).div_(1 - self.rate)
