@@ -41,7 +41,7 @@ def source_of(seeds, splits=1):
 def step_of(states, seeds, splits=1, privatizer=None, stopping=None, source=None, dropout=0.5, **training):
     settings = Training(**{"learning_rate": 0.1, "num_splits": splits, "steps": 1, "optimizer": "sgd", **training})
     generators = [torch_generator("dropout", seed) for seed in seeds]
-    optimizer = make_optimizer([states.network.theta], settings)
+    optimizer = make_optimizer([states.network.theta], settings, fused=True)
     read = source or source_of(seeds, splits)
     return StackedStep(states, optimizer, read, dropout, generators, privatizer, stopping)
 
@@ -119,10 +119,12 @@ def test_a_seed_has_the_same_bits_alone_and_in_company(training, splits, private
         assert torch.equal(trained([seed])[0], together[seed])
 
 
-def test_steps_are_those_of_torch():
+@pytest.mark.parametrize(
+    "settings", [{"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1}, {"optimizer": "adam", "weight_decay": 0.1}]
+)
+def test_steps_are_those_of_torch(settings):
     """Plain training against autograd and torch.optim, weight decay and momentum included."""
     states = states_of([0])
-    settings = {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1}
     step = step_of(states, [0], dropout=0.0, **settings)
     theta = torch.nn.Parameter(states.network.theta.data[0].clone())
     optimizer = make_optimizer([theta], Training(learning_rate=0.1, num_splits=1, steps=1, **settings))

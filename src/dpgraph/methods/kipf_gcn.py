@@ -110,7 +110,7 @@ def run_stack(
     noise = [torch_generator(*job.names("noise"), device=device) for job in jobs]
     dropout = [torch_generator(*job.names("dropout"), device=device) for job in jobs]
     scratch = torch.zeros_like(network.theta.data)
-    optimizer = make_optimizer([network.theta], cell.training)
+    optimizer = make_optimizer([network.theta], cell.training, fused=True)
     step = StackedStep(
         states,
         optimizer,
