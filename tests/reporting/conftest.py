@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
+from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS
@@ -204,6 +209,20 @@ def splits_results(splits_plan: Plan) -> pd.DataFrame:
         mean = BASE[entry.cell.method] + 0.05 * math.log10(share * parts) * (entry.cell.method != "dp-pure-noise")
         rows += splits_rows(entry, mean + 0.01 * math.log(entry.epsilon or 1.0))
     return frame_of(rows)
+
+
+@pytest.fixture
+def splits_run(tmp_path: Path, splits_plan: Plan) -> Plan:
+    """The plan with folders of its own, graphs of 12 nodes for Cora and PubMed (nodes 0 to 8 tested) and no results."""
+    plan = dataclasses.replace(splits_plan, config=Config(suite="splits", data=str(tmp_path), results=str(tmp_path)))
+    pointers, entries = np.zeros(13, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, -1])
+    split = np.array([TEST] * 9 + [TRAIN] * 2 + [TEST], dtype=np.uint8)
+    features = np.zeros((12, 1), dtype=np.float32)
+    graph = Graph("toy", pointers, entries, pointers, entries, features, labels, split, 3)
+    for task in ("cora", "pubmed"):
+        save_graph(graph, Paths(plan.config).graph(plan.task(task)))
+    return plan
 
 
 VIEWS_EXPERIMENT = """

@@ -80,10 +80,11 @@ class Comparisons:
 
     found: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    private: dict[str, Place] = field(default_factory=dict)  # what was compared and has a budget, each once
+    private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
 
     def use(self, *places: Place) -> None:
-        self.private |= {budget(*place): place for place in places if place[0].cell.privacy is not None}
+        private = (place for place in places if place[0].cell.privacy is not None)
+        self.private |= {(place[0].artefact, place[0].cell.slug): place for place in private}
 
 
 def budget(entry: Entry, outcome: Outcome) -> str:
@@ -104,7 +105,8 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     evidence = [comparison.sentence for comparison in found]
     evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
     if comparisons.private:
-        evidence.append(f"ε: {'; '.join(comparisons.private)}")
+        budgets = dict.fromkeys(budget(*place) for place in comparisons.private.values())
+        evidence.append(f"ε: {'; '.join(budgets)}")
     text = ". ".join(evidence)
     n = min((comparison.n for comparison in found), default=0)
     testable = [comparison for comparison in found if comparison.n >= 2]
