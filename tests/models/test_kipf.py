@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpgraph.data.graph import TRAIN, Graph
 from dpgraph.errors import UserError
-from dpgraph.models.kipf import GraphBlocks, KipfStack, dropout_factors
+from dpgraph.models.kipf import GraphBlocks, KipfStack, Read, dropout_factors
 from dpgraph.models.sparse import Bags, Csr, DenseMatrix, Features, SparseMatrix
 from dpgraph.randomness import numpy_generator, torch_generator
 
@@ -81,11 +81,12 @@ def test_logits_and_gradients_are_those_of_dense_matrices(size, seed, zeros, den
     ]
     for block, matrix, features, chosen, labels in cases:
         logits, gradient = oracle(network, network.theta[1], matrix, features, chosen, labels)
-        found = torch.zeros_like(network.theta.data[1])
-        network.gradient(1, block, None, found)
-        assert torch.allclose(network.logits(network.theta.data[1], block).double(), logits, atol=1e-5)
-        assert torch.allclose(found.double(), gradient, atol=1e-5)
-        assert network.loss(network.theta.data[1], block) == pytest.approx(
+        found = torch.zeros_like(network.theta.data)
+        network.gradients({1: Read(block), 0: Read(block)}, found)
+        rows = list(network.theta.data)
+        assert torch.allclose(network.logits(rows, block)[1].double(), logits, atol=1e-5)
+        assert torch.allclose(found[1].double(), gradient, atol=1e-5)
+        assert network.losses(rows, block)[1] == pytest.approx(
             float(torch.nn.functional.cross_entropy(logits.detach(), torch.from_numpy(labels))), abs=1e-5
         )
 
@@ -97,9 +98,10 @@ def test_dropout_multiplies_the_hidden_layer():
     _, gradient = oracle(
         network, network.theta[0], dense_normalized(adjacency(graph)), graph.features, np.arange(9), graph.labels, kept
     )
-    found = torch.zeros_like(network.theta.data[0])
-    network.gradient(0, block, kept, found)
-    assert torch.allclose(found.double(), gradient, atol=1e-5)
+    found = torch.zeros_like(network.theta.data)
+    network.gradients({0: Read(block, kept)}, found)
+    assert torch.allclose(found[0].double(), gradient, atol=1e-5)
+    assert not found[1].any()
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -148,9 +150,9 @@ def test_induced_blocks_read_nothing_else():
     network = stack(1)
     rows = []
     for one in (graph, other):
-        row = torch.zeros_like(network.theta.data[0])
-        network.gradient(0, GraphBlocks(one, CPU).induced(nodes), None, row)
-        rows.append(row)
+        found = torch.zeros_like(network.theta.data)
+        network.gradients({0: Read(GraphBlocks(one, CPU).induced(nodes))}, found)
+        rows.append(found)
     assert torch.equal(*rows)
 
 
@@ -168,9 +170,25 @@ def test_sparse_matrices(rows, columns, seed, zeros):
         expected = torch.from_numpy(dense[chosen])
         assert torch.allclose(matrix.times(right), expected @ right, atol=1e-5)
         assert torch.allclose(matrix.transposed_times(left), expected.T @ left, atol=1e-5)
+        each = [torch.randn(columns, 4) for _ in range(3)]
+        assert all(torch.allclose(a, expected @ b, atol=1e-5) for a, b in zip(matrix.times_each(each), each))
+        each = [torch.randn(5, 4) for _ in range(3)]
+        found = matrix.transposed_times_each(each)
+        assert all(torch.allclose(a, expected.T @ b, atol=1e-5) for a, b in zip(found, each))
     used = np.unique(csr.columns)
     renamed = Bags.of(csr.renamed(used), CPU).sums(right[used])
     assert torch.allclose(renamed, torch.from_numpy(dense) @ right, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(60, 5), (700, 100), (3000, 300)])
+def test_products_side_by_side_have_the_bits_of_one_by_one(shape):
+    generator = torch_generator("side by side", *shape)
+    matrix = DenseMatrix(torch.randn(shape, generator=generator))
+    for width in (7, 16, 32):
+        wide = [torch.randn(shape[1], width, generator=generator) for _ in range(3)]
+        assert all(map(torch.equal, matrix.times_each(wide), map(matrix.times, wide)))
+        tall = [torch.randn(shape[0], width, generator=generator) for _ in range(3)]
+        assert all(map(torch.equal, matrix.transposed_times_each(tall), map(matrix.transposed_times, tall)))
 
 
 def test_features_are_dense_only_where_few_are_zero():

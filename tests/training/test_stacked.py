@@ -101,9 +101,10 @@ def test_nothing_read_is_noise_alone():
 )
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("private", [False, True])
-def test_a_seed_has_the_same_bits_alone_and_in_company(training, splits, private):
+@pytest.mark.parametrize("width", [8, 32])
+def test_a_seed_has_the_same_bits_alone_and_in_company(training, splits, private, width):
     def trained(seeds):
-        states = states_of(seeds)
+        states = states_of(seeds, width)
         privatizer = None
         if private:
             noise = [torch_generator("noise", seed) for seed in seeds]
@@ -154,7 +155,7 @@ def stopped_run(seeds, patience=3, steps=400):
     losses = []
     for done in range(1, steps + 1):
         step()
-        losses.append([float(states.network.loss(row, validation)) for row in states.network.theta.data])
+        losses.append(states.network.losses(list(states.network.theta.data), validation).tolist())
         if done % 50 == 0:
             step.check(done)
     return states, np.array(losses)[1::2]  # at the end of each epoch of two steps

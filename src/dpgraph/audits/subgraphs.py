@@ -15,7 +15,7 @@ from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
 from dpgraph.methods.base import Job
 from dpgraph.methods.dp_subgraph import cut_parts, fresh_subgraphs
 from dpgraph.methods.kipf_gcn import SplitRun, masked_parts
-from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.privacy.auditing import joint_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.for_cell import calibrate
@@ -112,9 +112,9 @@ def _opposed_gradients() -> tuple[Tensor, Tensor]:
     network, blocks = _network(1), GraphBlocks(graph, CPU)
     rows = []
     for nodes in (np.arange(5), np.arange(6)):
-        row = torch.zeros_like(network.theta.data[0])
-        network.gradient(0, blocks.induced(nodes), None, row)
-        rows.append(row)
+        found = torch.zeros_like(network.theta.data)
+        network.gradients({0: Read(blocks.induced(nodes))}, found)
+        rows.append(found[0])
     return rows[0], rows[1]
 
 

