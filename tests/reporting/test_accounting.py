@@ -37,7 +37,7 @@ def test_table3_of_the_paper_comes_out(calibrated, tmp_path):
     assert table["difference"].abs().max() < 0.005
     write_table(calibrated, "igamberdiev/table3", None, None, tmp_path / "table3")
     text = (tmp_path / "table3.md").read_text()
-    assert "| GCN, SGD-DP, paper's mechanism | 4 | 4 | 2,000 | 136.51 | 137 | +0.003 | 345 |" in text
+    assert "| GCN, SGD-DP, paper's mechanism | 4 | 2,000 | 136.51 | 137 | +0.003 | 345 |" in text
     assert "Cora (δ = 10⁻⁵)" in text
 
 

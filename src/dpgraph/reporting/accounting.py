@@ -102,14 +102,16 @@ def _nothing(reason: str) -> dict[str, Any]:
 def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table:
     """From `accounting_table`: a block per task; `parameter` heads the values of a sweep, if there is one."""
     notes = Footnotes()
-    swept = bool((table["value"] != "").any())
-    targets = bool(table["epsilon_target"].notna().any())
-    columns = ["Method", *([parameter] if swept else []), *(["Target ε"] if targets else [])]
-    columns += ["Noise std / clip norm", "Steps", "ε printed", "ε published", "Difference", "ε rigorous"]
+    names = (parameter, "Target ε", "Noise std / clip norm")
+    shown = [
+        bool((table["value"] != "").any()),
+        bool(table["epsilon_target"].notna().any()),
+        not _sweeps_noise(table),
+    ]
     blocks = [
         Block(
             with_delta(str(part["task_label"].iloc[0]), part),
-            [_cells(row, swept, targets, notes) for row in part.to_dict("records")],
+            [_cells(row, shown, notes) for row in part.to_dict("records")],
         )
         for _, part in table.groupby("task", sort=False)
     ]
@@ -119,23 +121,34 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         EPSILON_REMARK,
         *adjacency_remarks(table),
     ]
-    return Table(title, columns, blocks, notes.texts, remarks, text_columns=1)
+    lead = (name for name, holds in zip(names, shown, strict=True) if holds)
+    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous"]
+    return Table(title, columns, blocks, notes.texts, remarks)
 
 
-def _cells(row: dict[str, Any], swept: bool, targets: bool, notes: Footnotes) -> list[Text]:
-    target = row["epsilon_target"]
-    head = [Text(row["label"])]
-    head += [Text(row["value"])] if swept else []
-    head += [Text(DASH if math.isnan(target) else formats.significant(target))] if targets else []
-    printed = row["published_text"] or NOT_IN_PAPER
+def _sweeps_noise(table: pd.DataFrame) -> bool:
+    """Whether the sweep's values are the noise, which then has a column already."""
+    known = table[table["noise_std_over_clip"].notna()]
+    values = pd.to_numeric(known["value"], errors="coerce")
+    return bool(len(known)) and bool((values == known["noise_std_over_clip"]).all())
+
+
+def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Text]:
+    """`shown`: whether the value, the target and the noise have columns."""
+    target, noise = row["epsilon_target"], row["noise_std_over_clip"]
+    lead = [
+        Text(row["value"]),
+        Text(DASH if math.isnan(target) else formats.significant(target)),
+        Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
+    ]
+    head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
+    printed = Text(row["published_text"] or NOT_IN_PAPER)
     if row["status"] != "ok":
-        return [*head, failure(row, notes), Text(DASH), Text(printed), *[Text(DASH)] * 3]
-    noise = row["noise_std_over_clip"]
+        return [*head, failure(row, notes), printed, *[Text(DASH)] * 3]
     return [
         *head,
-        Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
         Text(formats.count(row["steps"])),
-        Text(printed),
+        printed,
         epsilon_cell(row, "published", notes),
         Text(formats.difference(row["difference"], 3)),
         epsilon_cell(row, "rigorous", notes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from types import MappingProxyType
 
 import pandas as pd
@@ -237,6 +238,7 @@ def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:
         return ()
 
 
+WHY = 120  # characters of a reason beside the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
 HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
 
@@ -255,7 +257,7 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         "Welch’s t on the seeds’ values, one-sided at 5 %. Reproduced: every comparison holds. Contradicted: one is "
         "refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from both "
         "sides. The weakest comparison stands first. Where a best or an extreme value is picked, the picking is paid "
-        "for."
+        "for. A control learns nothing (pure noise): under the verdict stands where a private method is not better."
     )
     return page(
         plan.suite,
@@ -268,7 +270,8 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
 
 def _html_row(row: dict) -> str:
     word, _, why = row["verdict"].partition(" (")
-    shown = row["verdict"] if why else word
+    whole = not why or not row["evidence"]
+    shown = (row["verdict"] if why else word) if whole else shorten(row["verdict"], WHY, placeholder=" …)")
     scope = "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in ("control", "scope") if row[name])
     kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]

@@ -62,7 +62,9 @@ COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", 
 
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    body = "".join(_html_row(row) for row in table.to_dict("records"))
+    rows = table.to_dict("records")
+    following = [*(row["reason"] for row in rows[1:]), ""]
+    body = "".join(_html_row(row, row["reason"] != after) for row, after in zip(rows, following))
     counts = table["status"].value_counts()
     total = table["seconds"].sum()
     lead = (
@@ -91,7 +93,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _html_row(row: dict) -> str:
+def _html_row(row: dict, says_why: bool) -> str:
+    """A reason that several cells in a row share stands below the last of them."""
     numbers = [
         row["seeds"],
         *(
@@ -103,4 +106,4 @@ def _html_row(row: dict) -> str:
     cells += [f'<td class="number">{number}</td>' for number in numbers]
     cells.append(f"<td>{html_text(row['device'] or DASH)}</td>")
     reason = f'<tr><td class="reason" colspan="{len(COLUMNS)}">{html_text(row["reason"])}</td></tr>'
-    return f"<tr>{''.join(cells)}</tr>{reason if row['reason'] else ''}"
+    return f"<tr>{''.join(cells)}</tr>{reason if row['reason'] and says_why else ''}"
