@@ -41,6 +41,8 @@ def test_the_page_works(with_frequencies, tmp_path):
         (tmp_path / folder).mkdir()
     suite = (ROOT / "workflow/suites/demo.yaml").read_text()
     (tmp_path / "suites/demo.yaml").write_text(suite)
+    for path in (ROOT / "workflow/experiments").glob("*.yaml"):
+        (tmp_path / "experiments" / path.name).write_text(path.read_text())
     experiment = yaml.safe_load((ROOT / "workflow/experiments/daigavane.yaml").read_text())
     row, place = (yaml.safe_load(block) for block in blocks("yaml"))
     before = experiment["artefacts"]["table1"]["methods"]

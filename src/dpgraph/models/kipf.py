@@ -20,7 +20,8 @@ from dpgraph.errors import invalid
 from dpgraph.models.sparse import Csr, Features, Matrix, SparseMatrix
 
 PADDED_TO = 64
-MOST_OF_THE_GRAPH = 0.5  # beyond this share of nodes, gathering rows of X costs more than it saves
+# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or room in a cache.
+MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,11 @@ class Block:
     labels: Tensor  # (n,) int64
     num_hidden: int  # k
     places: Tensor  # 0, 1, ..., n - 1
+    nbytes: int  # of its own: features of the whole graph belong to all blocks
 
     @property
     def num_nodes(self) -> int:
         return len(self.labels)
-
-    @property
-    def nbytes(self) -> int:
-        return self.features.nbytes + self.inner.nbytes + self.outer.nbytes + self.labels.nbytes
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,8 @@ class GraphBlocks:
         hidden = np.unique(outer.columns)
         inner = self._normalized.take(hidden)
         read = np.unique(inner.columns)
-        if len(read) > MOST_OF_THE_GRAPH * self.num_nodes:
+        share = len(read) / self.num_nodes
+        if share > MOST_OF_THE_GRAPH or share * self.features.all.nbytes > MOST_BYTES:
             features = self.features.all
         else:
             inner, features = inner.renamed(read), self.features.of(read)
@@ -98,7 +97,10 @@ class GraphBlocks:
 
     def _block(self, features: Matrix, inner: Matrix, outer: Matrix, nodes: np.ndarray, hidden: int) -> Block:
         labels = torch.from_numpy(self._labels[nodes]).to(self.device, non_blocking=True)
-        return Block(features, inner, outer, labels, hidden, torch.arange(len(nodes), device=self.device))
+        places = torch.arange(len(nodes), device=self.device)
+        own = 0 if features is self.features.all else features.nbytes
+        size = own + inner.nbytes + outer.nbytes + labels.nbytes + places.nbytes
+        return Block(features, inner, outer, labels, hidden, places, size)
 
 
 def normalized(closed: Csr) -> Csr:
@@ -176,11 +178,12 @@ class KipfStack(nn.Module):
     def gradients(self, reads: Mapping[int, Read], into: Tensor) -> None:
         """Writes each seed's gradient of the mean cross-entropy over its block's n nodes into its row of `into`.
 
-        Seeds that read the same features share the products with them.
+        Seeds that read the same dense features share the products with them; else one seed is finished after the other.
         """
         shared: dict[int, list[int]] = {}
         for seed, read in reads.items():
-            shared.setdefault(id(read.block.features), []).append(seed)
+            features = read.block.features
+            shared.setdefault(id(features) if features.together else seed, []).append(seed)
         for seeds in shared.values():
             features = reads[seeds[0]].block.features
             products = features.times_each([self.layers(self.theta.data[seed])[0] for seed in seeds])

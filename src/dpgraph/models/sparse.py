@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,8 +62,10 @@ class Matrix(Protocol):
     def transposed_times(self, dense: Tensor) -> Tensor:
         """(n, k) -> M^T dense, (m, k)."""
 
+    together: ClassVar[bool]  # whether several products at once are faster than one by one
+
     def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        """`times` of each: with the same bits, but at once where that is faster."""
+        """`times` of each, with the same bits."""
 
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
@@ -105,6 +107,7 @@ class Bags:
 class SparseMatrix:
     rows: Bags
     columns: Bags  # rows of the transposed matrix
+    together: ClassVar[bool] = False  # what several products touch leaves the cache
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
@@ -118,7 +121,7 @@ class SparseMatrix:
         return self.columns.sums(dense)
 
     def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.times(dense) for dense in denses]  # side by side they leave the cache and gain nothing
+        return [self.times(dense) for dense in denses]
 
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
         return [self.transposed_times(dense) for dense in denses]
@@ -134,6 +137,7 @@ class DenseMatrix:
 
     rows: Tensor
     chosen: Tensor | None = None
+    together: ClassVar[bool] = True
 
     def times(self, dense: Tensor) -> Tensor:
         return self._gathered.to(dense.dtype) @ dense
