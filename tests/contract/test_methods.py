@@ -16,7 +16,7 @@ from dpgraph.methods.registry import method, methods
 from dpgraph.methods.stages import blind
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.guarantee import PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, UnclippedSubgraphs, mechanism_from
+from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, UnclippedLots, UnclippedSubgraphs, mechanism_from
 
 CPU = torch.device("cpu")
 
@@ -26,7 +26,7 @@ TREE_VARIANTS = ("rigorous", "rigorous-fixed-size", "published")
 VARIANTS = {
     "dp-subgraph": ("rigorous", "cut", "published", "released"),
     "dp-pure-noise": ("published",),
-    "dp-lots": ("rigorous", "published"),
+    "dp-lots": ("rigorous", "published", "released"),
     "dp-residual": ("rigorous",),
 }
 
@@ -134,7 +134,7 @@ def test_statement_says_what_ran(toy, name):
         guarantee = statement.published if variant in ("published", "released") else statement.rigorous
         assert guarantee.epsilon is not None
         assert 5.5 < guarantee.epsilon <= 6.0
-        if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs):
+        if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs | UnclippedLots):
             assert statement.rigorous.epsilon is None
             assert statement.rigorous.reason
         if isinstance(calibration.mechanism, PureNoise):

@@ -137,6 +137,20 @@ def test_a_gradient_that_is_not_finite_contributes_nothing():
         assert [part.tolist() for part in parts] == [[0.0, 0.0], [[0.0]]]
     assert clipped([torch.tensor([3.0]), torch.tensor([4.0])], 1.0)[1].item() == pytest.approx(0.8)
     assert clipped([torch.zeros(2)], 1.0)[0].tolist() == [0.0, 0.0]
+    assert clipped([torch.tensor([3e5]), torch.tensor([-4.0])], math.inf)[0].item() == 3e5
+    assert clipped([torch.zeros(2)], math.inf)[0].tolist() == [0.0, 0.0]
+
+
+def test_released_lots_are_not_clipped():
+    """With the same seeds, noise and lots as the clipped ones, a small clip norm makes the difference."""
+    graph = toy_graph()
+    one, other = (
+        method("dp-lots").run(job(cell(v, clip_norm=1e-3), graph), lambda step, logits: {})
+        for v in ("published", "released")
+    )
+    assert not np.array_equal(one.logits, other.logits)
+    assert other.statement.rigorous.epsilon is None
+    assert other.statement.published == one.statement.published
 
 
 class Killed(Exception):

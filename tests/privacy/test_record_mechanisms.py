@@ -135,7 +135,12 @@ def test_mechanism_of_a_cell():
     assert mechanism_for(cell("rigorous"), RECORDS) == poisson()
     assert mechanism_for(cell("rigorous", batch_size=None, sampling_rate=0.01), RECORDS) == poisson()
     assert calibrate(cell("published"), RECORDS).statement.published.text == "1.26"
-    with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected rigorous or published for dp-lots"):
+    released = mechanism_for(cell("released"), RECORDS)
+    assert released.published().epsilon == shuffled().published().epsilon
+    assert released.rigorous().epsilon is None
+    assert "nothing is clipped" in released.rigorous().reason
+    assert math.isinf(paid_epsilon(released, "geometric", 2, DELTA))
+    with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected rigorous, published or released"):
         mechanism_for(cell("rigorous-fixed-size"), RECORDS)
     with pytest.raises(UserError, match="hops=1: expected 0 for dp-lots"):
         mechanism_for(cell("rigorous", hops=1), RECORDS)

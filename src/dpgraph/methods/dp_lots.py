@@ -14,7 +14,7 @@ from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Privacy
 from dpgraph.methods.assembly import Bench, noise_over_clip, private_step, run_loop, set_up, stable_trees
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.privacy.mechanisms import PoissonLots, ShuffledLots
+from dpgraph.privacy.mechanisms import PoissonLots, ShuffledLots, UnclippedLots
 from dpgraph.randomness import Name, numpy_generator
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.ego import EgoTrees
@@ -28,7 +28,8 @@ class DpLots:
 
     `rigorous`: Poisson lots, the gradient of each record clipped to C, sums divided by q N (Abadi et al., Algorithm 1).
     `published`: what the paper's released code is meant to do: disjoint lots of a shuffle, the mean gradient of a lot
-    clipped to C as one vector, noise of std C noise_multiplier on that mean, not divided by the lot size.
+    clipped to C as one vector, noise of std C noise_multiplier on that mean, not divided by the lot size. `released`:
+    the same without clipping, which is what that code does.
     """
 
     private = True
@@ -39,9 +40,9 @@ class DpLots:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
         if isinstance(job.mechanism, PoissonLots):
             return self._rigorous(job, observe, job.mechanism, privacy)
-        if isinstance(job.mechanism, ShuffledLots):
+        if isinstance(job.mechanism, ShuffledLots | UnclippedLots):
             return self._published(job, observe, job.mechanism, privacy)
-        raise invalid("mechanism", job.mechanism.kind, "poisson-lots or shuffled-lots")
+        raise invalid("mechanism", job.mechanism.kind, "poisson-lots, shuffled-lots or unclipped-lots")
 
     def _rigorous(self, job: Job, observe: Observe, mechanism: PoissonLots, privacy: Privacy) -> Outcome:
         bench = set_up(job)
@@ -52,11 +53,14 @@ class DpLots:
         step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
         return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norm=privacy.clip_norm)
 
-    def _published(self, job: Job, observe: Observe, mechanism: ShuffledLots, privacy: Privacy) -> Outcome:
+    def _published(
+        self, job: Job, observe: Observe, mechanism: ShuffledLots | UnclippedLots, privacy: Privacy
+    ) -> Outcome:
         bench = set_up(job)
         records, ran = stable_trees(job, 0, None, None)
         lots = LotSchedule(len(job.graph.train_nodes), mechanism.batch_size, job.names("lots"))
-        step = LotStep(bench, records, lots, privacy.clip_norm, noise_over_clip(mechanism) * privacy.clip_norm)
+        clip_norm = math.inf if isinstance(mechanism, UnclippedLots) else privacy.clip_norm
+        step = LotStep(bench, records, lots, clip_norm, noise_over_clip(mechanism) * privacy.clip_norm)
         return run_loop(job, bench, step, observe, lots, edge_lists=ran, clip_norm=privacy.clip_norm)
 
 

@@ -24,6 +24,7 @@ from dpgraph.privacy.mechanisms import (
     PureNoise,
     ResidualTrees,
     ShuffledLots,
+    UnclippedLots,
     UnclippedSubgraphs,
 )
 from dpgraph.privacy.solving import MAX_STEPS
@@ -77,11 +78,13 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         "noise_multiplier": privacy.noise_multiplier,
     }
     if cell.method == LOTS:
-        if privacy.variant not in ("rigorous", "published"):
-            raise invalid("variant", privacy.variant, f"rigorous or published for {LOTS}")
+        if privacy.variant == "rigorous":
+            return PoissonLots(**common, sampling_rate=poisson_rate)
         if privacy.variant == "published":
             return ShuffledLots(**common, batch_size=batch_size)
-        return PoissonLots(**common, sampling_rate=poisson_rate)
+        if privacy.variant == "released":
+            return UnclippedLots(**common, batch_size=batch_size)
+        raise invalid("variant", privacy.variant, f"rigorous, published or released for {LOTS}")
     common |= {"hops": hops, "max_degree": privacy.max_degree if hops else None}
     if privacy.variant == "published":  # groups: encoder, (aggregation,) decoder
         return FixedBatchTrees(**common, batch_size=batch_size, groups=3 if hops else 2)
@@ -133,8 +136,9 @@ def _check_settings(cell: Cell) -> None:
     if (cell.method in SPLITTING) != (cell.model.architecture == "kipf") and cell.method not in BASELINES:
         expected = "kipf" if cell.method in SPLITTING else "one other than kipf"
         raise invalid("architecture", cell.model.architecture, f"{expected} for {cell.method}")
-    if cell.privacy is not None and cell.privacy.variant in ("cut", "released") and cell.method != SUBGRAPH:
-        raise invalid("variant", cell.privacy.variant, f"another one: only {SUBGRAPH} has it")
+    for variant, having in (("cut", (SUBGRAPH,)), ("released", (SUBGRAPH, LOTS))):
+        if cell.privacy is not None and cell.privacy.variant == variant and cell.method not in having:
+            raise invalid("variant", variant, f"another one: only {', '.join(having)} has it")
 
 
 def _check_residual(cell: Cell, privacy: Privacy) -> None:

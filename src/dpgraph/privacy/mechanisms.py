@@ -15,7 +15,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.published_trees import FixedBatchTrees
-from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots
+from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots, UnclippedLots
 from dpgraph.privacy.subgraph_mechanisms import (
     CutSubgraphs,
     MaskedSubgraphs,
@@ -40,6 +40,7 @@ __all__ = [
     "PureNoise",
     "ResidualTrees",
     "ShuffledLots",
+    "UnclippedLots",
     "UnclippedSubgraphs",
     "mechanism_from",
 ]
@@ -107,6 +108,7 @@ NoisyMechanism = (
     | UnclippedSubgraphs
     | PoissonLots
     | ShuffledLots
+    | UnclippedLots
 )
 Mechanism = Annotated[NoisyMechanism | NonPrivate | NoRecord, Field(discriminator="kind")]
 _MECHANISM: TypeAdapter[Any] = TypeAdapter(Mechanism)

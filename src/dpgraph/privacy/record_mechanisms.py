@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -114,21 +114,13 @@ class PoissonLots(Lots):
         return self._statement("none", "poisson", "joint, public clip norm")
 
 
-class ShuffledLots(Lots):
-    """As published: each epoch cuts a fresh permutation into lots of fixed size and clips the mean gradient of a lot.
+class FixedLots(Lots):
+    """Each epoch cuts a fresh permutation of the records into disjoint lots of fixed size."""
 
-    One clipped vector per lot: one record may turn it around, so it moves by up to 2 C, whatever the other records. The
-    permutation does not depend on the records: couple it on both sides. Then one record is in one lot of each epoch, no
-    other step changes, and an epoch is one Gaussian mechanism of sensitivity 2 C; E adaptive epochs are mu-GDP with mu
-    = 2 sqrt(E) / noise_multiplier. A mixture over permutations is no worse than its worst member (hockey-stick
-    divergences are jointly convex). Nothing is claimed for the order in which a lot comes.
-    """
-
-    kind: Literal["shuffled-lots"] = "shuffled-lots"
     batch_size: int = Field(description="L; the last lot of an epoch may be smaller")
 
     @model_validator(mode="after")
-    def _valid(self) -> ShuffledLots:
+    def _valid(self) -> Self:
         self._check()
         if not 1 <= self.batch_size <= self.num_roots:
             raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
@@ -141,6 +133,23 @@ class ShuffledLots(Lots):
     @property
     def lots_per_epoch(self) -> int:
         return math.ceil(self.num_roots / self.batch_size)
+
+    @property
+    def _sampling(self) -> str:
+        return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
+
+
+class ShuffledLots(FixedLots):
+    """As published: each epoch cuts a fresh permutation into lots of fixed size and clips the mean gradient of a lot.
+
+    One clipped vector per lot: one record may turn it around, so it moves by up to 2 C, whatever the other records. The
+    permutation does not depend on the records: couple it on both sides. Then one record is in one lot of each epoch, no
+    other step changes, and an epoch is one Gaussian mechanism of sensitivity 2 C; E adaptive epochs are mu-GDP with mu
+    = 2 sqrt(E) / noise_multiplier. A mixture over permutations is no worse than its worst member (hockey-stick
+    divergences are jointly convex). Nothing is claimed for the order in which a lot comes.
+    """
+
+    kind: Literal["shuffled-lots"] = "shuffled-lots"
 
     @property
     def epochs(self) -> int:
@@ -160,7 +169,7 @@ class ShuffledLots(Lots):
             mode="rigorous",
             accountant=f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
             adjacency=RECORD,
-            sampling=f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified",
+            sampling=self._sampling,
             assumptions=("one clipped vector a lot, which one record moves by up to 2 C", PUBLIC_SETTINGS),
             epsilon=gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
             delta=self.delta,
@@ -168,3 +177,29 @@ class ShuffledLots(Lots):
 
     def statement(self) -> PrivacyStatement:
         return self._statement("none", "shuffled lots of fixed size", "joint over the lot's mean gradient")
+
+
+class UnclippedLots(FixedLots):
+    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+
+    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds.
+    """
+
+    kind: Literal["unclipped-lots"] = "unclipped-lots"
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.full(len(orders), np.inf)
+
+    def rigorous(self) -> Guarantee:
+        return Guarantee(
+            mode="rigorous",
+            accountant="none",
+            adjacency=RECORD,
+            sampling=self._sampling,
+            epsilon=None,
+            reason="nothing is clipped, so one record may move a gradient without bound",
+            delta=self.delta,
+        )
+
+    def statement(self) -> PrivacyStatement:
+        return self._statement("none", "shuffled lots of fixed size", "none")
