@@ -58,7 +58,7 @@ def test_a_cell_alone(tmp_path, capsys):
     [
         (["train", "--cell", "nope.json", "--out", "x"], "cell=nope.json: no such file"),
         (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: task.dataset: missing"),
-        (["list", "cells", "--suite", "nope"], "suite=nope: expected one of ablations, arxiv-text, cpu, demo, paper"),
+        (["list", "cells", "--suite", "nope"], "suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper"),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),
         (["list", "cells", "--config", "nope.yaml"], "nope.yaml: no such file"),

@@ -143,7 +143,7 @@ def test_bad_config_is_one_line_and_status_2(workflow, arguments, message):
 def test_bad_suites_are_one_line_and_status_2(workflow):
     run = workflow.snakemake(suite="nope")
     assert run.returncode == 2
-    assert "error: suite=nope: expected one of ablations, arxiv-text, cpu, demo, paper, tiny" in run.stderr
+    assert "error: suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper, tiny" in run.stderr
     path = workflow.folder / "workflow/suites/tiny.yaml"
     text = path.read_text()
     for old, new, message in (
