@@ -282,7 +282,8 @@ def solve_for(
         return function({**values, open_: value}, delta)
 
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
-        found: float = solved(unknown, watched, epsilon)
+        guess = relational.NOISE_GUESS if name.startswith("relational") else None
+        found: float = solved(unknown, watched, epsilon, guess=guess)
     if cache is not None:
         cache.put(question, found)
     return {**values, open_: found}

@@ -19,6 +19,7 @@ ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float
 QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
 # Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords.
 MOST_EVALUATED = 192  # chances of being drawn as a negative; beyond, moments, which are smooth in it, are interpolated
+NOISE_GUESS = 1.0  # noise multipliers of relations are near it: rates are small and few tuples change
 NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 

@@ -13,11 +13,12 @@ from dpgraph.progress import progress
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier or rate
-CLOSE = 10.0**-DIGITS / 2
+ASIDE = 1e-9  # relative: beside a point of so many digits, and far less than the way to the next one
+NEAR = 1.002  # a secant step that leaves the bracket by no more is clamped to its last point, not halved
 NOISE_RANGE = (1e-3, 1e7)
 LOWEST_RATE = 1e-8
 STALLED = 0.8  # an accountant has stalled where doubling the noise leaves more than this share of epsilon
-EVALUATIONS: dict[Unknown, int] = {"noise": 10, "steps": 30, "rate": 12}  # about; for the progress bar
+EVALUATIONS: dict[Unknown, int] = {"noise": 8, "steps": 30, "rate": 12}  # about; for the progress bar
 
 EpsilonAt = Callable[[Any], float]
 
@@ -30,7 +31,7 @@ def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> fl
     """
     low, high = NOISE_RANGE
     evaluated: dict[float, float] = {}
-    found = _crossing(epsilon_at, target, low, high, guess, evaluated)
+    found = _crossing(epsilon_at, target, low, high, guess, evaluated, _noise)
     if found is None or (not _moves(evaluated, found) and _stalled(epsilon_at, max(found * (1 - 1e-2), low))):
         least = _least_shown(epsilon_at)
         raise invalid(
@@ -38,10 +39,7 @@ def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> fl
             target,
             f"a target >= {least:.4g}: below, doubling the noise lowers this accountant's epsilon by less than a fifth",
         )
-    answer = _rounded(found, math.ceil)
-    while epsilon_at(answer) > target:  # the accountant is exact to a few 1e-4 only, so it may wobble
-        answer = _rounded(answer * (1 + 10.0 ** (1 - DIGITS) / 2), math.ceil)
-    return answer
+    return found
 
 
 def most_steps(epsilon_at: EpsilonAt, target: float, max_steps: int = MAX_STEPS) -> int:
@@ -68,11 +66,8 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
         return 1.0
     if (least := epsilon_at(LOWEST_RATE)) > target:
         raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {LOWEST_RATE:g}")
-    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {})
-    answer = _rounded(1 / (found or 1 / LOWEST_RATE), math.floor)
-    while epsilon_at(answer) > target:
-        answer = _rounded(answer * (1 - 10.0 ** (1 - DIGITS) / 2), math.floor)
-    return answer
+    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
+    return _rounded(1 / found, math.floor) if found else LOWEST_RATE
 
 
 def solved(
@@ -112,42 +107,64 @@ def _rounded(value: float, whole: Callable[[float], int]) -> float:
     return float(f"{whole(value / 10.0**exponent + slack)}e{exponent}")
 
 
-def _crossing(
-    epsilon_at: EpsilonAt, target: float, low: float, high: float, start: float, evaluated: dict[float, float]
-) -> float | None:
-    """A point at which a decreasing function is at most `target`, within 5e-5 of where it crosses; None: nowhere.
+def _noise(value: float, up: bool) -> float:
+    return _rounded(value, math.ceil if up else math.floor)
 
-    Secant steps in log-log scale, where it is almost a line of slope -1, kept inside the bracket (low, high]; factors
-    of four where it is 0 or infinite. Fills `evaluated` with what it has tried.
+
+def _inverse_rate(value: float, up: bool) -> float:
+    """1 / rate, of which the rate has the digits."""
+    return 1 / _rounded(1 / value, math.floor if up else math.ceil)
+
+
+def _crossing(
+    epsilon_at: EpsilonAt,
+    target: float,
+    low: float,
+    high: float,
+    start: float,
+    evaluated: dict[float, float],
+    rounded: Callable[[float, bool], float],
+) -> float | None:
+    """The least rounded point in (low, high] at which a decreasing function is at most `target`; None: nowhere.
+
+    `rounded` gives the next point of four digits above or below, and only such points are tried. Secant steps in
+    log-log scale, where the function is almost a line of slope -1, kept inside the bracket; factors of four where it is
+    0 or infinite. Fills `evaluated` with what it has tried.
     """
-    x, top = start, high
+    x, top = rounded(start, True), high
     gaps: dict[float, float] = {}
+    clamped = False
     for _ in range(80):
         value = evaluated[x] = epsilon_at(x)
         if value <= target:
             high = min(high, x)
         else:
             low = max(low, x)
-        if high / low <= 1 + CLOSE or low >= top:
+        first, last = rounded(low * (1 + ASIDE), True), rounded(high * (1 - ASIDE), False)  # strictly between both
+        if first > last:
             break
         if 0 < value < math.inf:
             gaps[math.log(x)] = math.log(value / target)
-        following = _secant(gaps)
-        if following is None:
-            proposal = x / 4 if value == 0 else 4 * x
-        else:  # Aim a little to the private side, so that the bracket closes from both sides.
-            proposal = math.exp(min(following, 700)) * (1 + 2e-5 if high > x else 1 - 2e-5)
-        x = proposal if low < proposal < high else math.sqrt(low * high)
+        zero = _secant(gaps)
+        proposal = math.exp(min(zero, 700)) if zero is not None else x / 4 if value == 0 else 4 * x
+        beyond = not first <= rounded(proposal, True) <= last
+        if beyond and (clamped or not low / NEAR < proposal < high * NEAR):
+            proposal, beyond = math.sqrt(low * high), False
+        clamped = beyond  # once, or useless secants would creep along
+        x = min(max(rounded(proposal, True), first), last)
     return None if high == top and epsilon_at(high) > target else high
 
 
 def _secant(gaps: dict[float, float]) -> float | None:
-    """Zero of the line through the two points nearest to zero; slope -1 through a single one."""
+    """Zero of the line through the two points nearest to zero; through a single one a line of the usual slope.
+
+    Epsilon falls as 1 / noise where noise is large, and several times faster around one clip norm.
+    """
     nearest = sorted(gaps.items(), key=lambda item: abs(item[1]))[:2]
     if not nearest:
         return None
     (x0, y0), (x1, y1) = nearest[0], nearest[-1]
-    slope = (y1 - y0) / (x1 - x0) if x1 != x0 and y1 != y0 else -1.0
+    slope = (y1 - y0) / (x1 - x0) if x1 != x0 and y1 != y0 else (-1.0 if x0 > math.log(3) else -4.0)
     return x0 - y0 / min(slope, -0.1)
 
 
