@@ -12,6 +12,8 @@ from dpgraph.reporting.formats import difference
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.verdicts import Place
 
+NAMED = 4  # runs that are named; the others are counted
+
 
 def against_control(plan: Plan, control: str, places: Iterable[Place], results: Results) -> str:
     """Where the runs are not better than the control on the same artefact, task, value and target epsilon.
@@ -42,7 +44,8 @@ def against_control(plan: Plan, control: str, places: Iterable[Place], results: 
             same.append(f"{name} ({difference(gain.estimate)} points{shown})")
     parts = []
     if same:
-        parts.append(f"not better than the control {control}: {'; '.join(same)}")
+        more = f"; and {len(same) - NAMED} more" if len(same) > NAMED else ""
+        parts.append(f"not better than the control {control}: {'; '.join(same[:NAMED])}{more}")
     if better:
         parts.append(f"better than the control {control} in {better} of {better + len(same)} runs")
     if missing:

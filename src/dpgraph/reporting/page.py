@@ -33,6 +33,7 @@ summary { cursor: pointer; }
 .not-run { font-weight: 400; color: #555; white-space: normal; }
 .not-run::before { content: "\\2013\\00A0"; }
 .elsewhere, .elsewhere::before { font-weight: 400; color: #555; }
+td.evidence { min-width: 19rem; }
 .evidence div { margin-bottom: .2rem; }
 .control { display: block; color: #7a3b00; font-size: .85rem; }
 .scope { display: block; color: #555; font-size: .85rem; }
