@@ -60,11 +60,15 @@ def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
 
 
-def test_methods_differ_in_print_without_colour(plan, paper_plan):
-    entries = {entry.method_id: entry for entry in (*plan.entries, *paper_plan.entries)}
-    looks = {name: look(entry.cell) for name, entry in entries.items()}
-    shapes = {(style.marker, str(style.line)) for style in looks.values()}
-    assert len(shapes) == len(looks) > 8
+def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, splits_plan):
+    most = 0
+    for one in (plan, paper_plan, splits_plan):
+        for name, artefact in one.artefacts.items():
+            if artefact.kind == "figure":
+                looks = {entry.method_id: look(entry.cell) for entry in one.entries_of(name)}
+                assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks), name
+                most = max(most, len(looks))
+    assert most > 6
 
 
 def test_every_method_of_the_package_differs_in_print_without_colour():

@@ -89,7 +89,8 @@ MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
 def look(cell: Cell) -> Look:
     """The paper's own mechanism (variant published) is dashed and has its own marker; SGD has its own marker, too."""
     if cell.method in NEUTRAL:
-        return NEUTRAL[cell.method]
+        style = NEUTRAL[cell.method]
+        return replace(style, marker="p") if style.marker and cell.training.optimizer == "sgd" else style
     of_variant = KIPF.get((cell.method, cell.privacy.variant if cell.privacy else "none", cell.training.optimizer))
     if of_variant is not None:
         return of_variant
