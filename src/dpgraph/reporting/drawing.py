@@ -139,8 +139,11 @@ def sample(style: Look, marks: bool = True) -> Line2D:
 
 
 def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, marks: int = 100) -> None:
-    """Means of ours with their interval (columns mean, ci_low, ci_high); about `marks` points are marked, or none."""
-    low, high = rows["ci_low"].to_numpy(float), rows["ci_high"].to_numpy(float)
+    """Means of ours with their interval (columns mean, ci_low, ci_high); about `marks` points are marked, or none.
+
+    Percentages: Student's interval of few seeds may leave 0 to 100, its drawing does not.
+    """
+    low, high = (rows[name].to_numpy(float).clip(0, 100) for name in ("ci_low", "ci_high"))
     axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0)
     shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
     every = math.ceil(len(rows) / marks) if marks else 1
@@ -152,7 +155,7 @@ def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, marks: int = 100)
 def horizontal(axes: Axes, row: pd.Series, style: Look) -> None:
     """A mean of ours that does not depend on x, with its interval."""
     if not math.isnan(row["ci_low"]):
-        axes.axhspan(row["ci_low"], row["ci_high"], color=style.colour, alpha=BAND, linewidth=0)
+        axes.axhspan(max(row["ci_low"], 0), min(row["ci_high"], 100), color=style.colour, alpha=BAND, linewidth=0)
     axes.axhline(row["mean"], color=style.colour, linestyle=style.line, linewidth=1.2)
 
 
