@@ -188,6 +188,8 @@ def _train_seeds(
     from dpgraph.methods import registry
     from dpgraph.training.loop import Diverged
 
+    # weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time
+    torch.set_flush_denormal(True)
     graph = load_graph(graph_folder)
     chosen = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
