@@ -31,8 +31,10 @@ def in_the_repository(monkeypatch):
 )
 def test_listings(capsys, what, key, some):
     assert main(["list", what, "--suite", "paper", "--json"]) == 0
+    everything = json.loads(capsys.readouterr().out)
+    assert main(["list", what, "--suite", "paper", "--paper", "daigavane", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert some <= {row[key] for row in rows}
+    assert some <= {row[key] for row in rows} <= {row[key] for row in everything}
     assert main(["list", what, "--suite", "paper", "--paper", "daigavane"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split()[0] == key
@@ -58,7 +60,10 @@ def test_a_cell_alone(tmp_path, capsys):
     [
         (["train", "--cell", "nope.json", "--out", "x"], "cell=nope.json: no such file"),
         (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: task.dataset: missing"),
-        (["list", "cells", "--suite", "nope"], "suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper"),
+        (
+            ["list", "cells", "--suite", "nope"],
+            "suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper",
+        ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),
         (["list", "cells", "--config", "nope.yaml"], "nope.yaml: no such file"),

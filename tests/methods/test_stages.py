@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.errors import UserError
@@ -12,7 +13,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
 from dpgraph.files import write_json
 from dpgraph.methods import registry
-from dpgraph.methods.stages import calibrate_cell, train_cell
+from dpgraph.methods.stages import _denormals_flushed, calibrate_cell, train_cell
 from dpgraph.training.loop import Diverged
 from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import cell as toy_cell
@@ -156,3 +157,9 @@ def test_calibration_of_another_mechanism_is_refused(folder, tmp_path, monkeypat
     with pytest.raises(UserError, match="device=cuda"):
         train_cell(CELL, tmp_path / "out", folder, device="cuda")
     assert load_graph(folder).num_nodes == 60
+
+
+def test_training_leaves_denormal_numbers_to_others(tmp_path):
+    with _denormals_flushed():
+        assert float(torch.tensor(1e-40) * 1) == 0
+    assert float(torch.tensor(1e-40) * 1) > 0

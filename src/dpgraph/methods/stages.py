@@ -8,7 +8,9 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -179,6 +181,19 @@ def _stacked(cell: Cell) -> bool:
     return isinstance(registry.method(cell.method), StackedMethod)
 
 
+@contextmanager
+def _denormals_flushed() -> Iterator[None]:
+    """Weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@_denormals_flushed()
 def _train_seeds(
     cell: Cell, seeds: list[int], graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
 ) -> None:
@@ -188,8 +203,6 @@ def _train_seeds(
     from dpgraph.methods import registry
     from dpgraph.training.loop import Diverged
 
-    # weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time
-    torch.set_flush_denormal(True)
     graph = load_graph(graph_folder)
     chosen = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
