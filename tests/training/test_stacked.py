@@ -212,3 +212,11 @@ def test_blocks_are_built_once_within_the_limit():
     assert cache.of(second) is not cache.of(second)
     assert built == [5, 9, 9]
     assert cache.held == size
+
+
+@pytest.mark.parametrize("broken", [math.inf, -math.inf, math.nan])
+def test_a_gradient_that_is_not_finite_stays_within_the_clip_norm(broken):
+    gradients = torch.tensor([[3.0, 4.0, 0.0], [1.0, broken, 2.0]])
+    Privatizer(0.5, 0.0, 3, [torch.Generator(), torch.Generator()], torch.zeros_like(gradients)).apply(gradients)
+    assert torch.allclose(gradients[0], torch.tensor([0.3, 0.4, 0.0]))
+    assert (gradients[1] == 0).all()

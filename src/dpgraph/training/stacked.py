@@ -6,6 +6,7 @@ when it is trained alone (on one device and number of threads).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -119,9 +120,11 @@ class Privatizer:
     noise: Tensor  # (S, row length) zeros, where each step draws its noise: large new tensors cost page faults
 
     def apply(self, gradients: Tensor) -> None:
-        """(S, row length), in place."""
+        """(S, row length), in place. A gradient that is not finite is zero: it must stay within the clip norm, too."""
         norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])
         gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
+        if math.isfinite(self.clip_norm):
+            gradients.nan_to_num_(nan=0.0)
         for row, generator in zip(self.noise, self.generators, strict=True):
             row[: self.size].normal_(generator=generator)
         gradients.add_(self.noise, alpha=self.noise_std)
