@@ -154,6 +154,52 @@ class Training(Frozen):
         return {math.ceil(steps * (point + 1) / self.evaluations) for point in range(self.evaluations)}
 
 
+class Pagerank(Frozen):
+    """Rows of approximate personalised PageRank, which weigh the records that a root's loss reads (Zhang, chapter 5).
+
+    The methods `appr` and `dp-appr` read it. Symbols are the thesis'.
+    """
+
+    release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"] = Field(
+        description="Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), "
+        "random (K public random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values "
+        "(Algorithm 8, options 1 and 2)"
+    )
+    num_rows: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="M, roots: nodes with a row and a loss; null: all training nodes that are kept"
+    )
+    node_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="q', share of the training nodes that are kept, with the edges among them"
+    )
+    top_k: Annotated[int, Field(ge=1, description="K, entries of a row that are kept")] = 4
+    clip: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
+    )
+    epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Part of epsilon that the release of the rows may cost; the rest is for training"
+    )
+    column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
+    column_cap: Annotated[int, Field(ge=1, description="Entries that a column keeps (variant rigorous)")] = 1
+    own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Weight of a root's own record; its row gets the rest, with L1 norm 1 (not the thesis')"
+    )
+    teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
+    sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
+    tolerance: Annotated[float, Field(gt=0, lt=1, description="gamma, of Algorithm 6")] = 1e-4
+    inference_steps: Annotated[int, Field(ge=0, description="P, power iterations of inference (Eq. 5.19)")] = 2
+
+    @property
+    def released(self) -> bool:
+        """Whether the rows are the output of a private mechanism."""
+        return self.release in ("gaussian", "exponential", "exponential-values")
+
+    @model_validator(mode="after")
+    def _clip(self) -> Pagerank:
+        if (self.clip is not None) != self.released:
+            raise ValueError(f"release={self.release}, clip={self.clip}: expected a clip exactly for private releases")
+        return self
+
+
 class Privacy(Frozen):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
@@ -164,7 +210,9 @@ class Privacy(Frozen):
         "that do change), published (Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1). "
         "dp-subgraph: rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
         "between them), published (fixed parts of the loss over the whole graph, moments accountant), "
-        "released (the same without clipping, which is what the released code does)",
+        "released (the same without clipping, which is what the released code does). dp-lots: rigorous (Poisson lots), "
+        "published, released. dp-appr: rigorous (columns of the released rows capped, Poisson batches of roots), "
+        "published (Theorems 6 to 8)",
     )
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
     noise_multiplier: (
@@ -210,6 +258,7 @@ class Cell(Frozen):
     model: Model
     training: Training
     privacy: Privacy | None = None
+    pagerank: Pagerank | None = None
     seeds: Annotated[tuple[int, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -236,6 +285,17 @@ class Cell(Frozen):
                     raise ValueError(f"training.{name}={value}: expected {default} with privacy")
         elif self.training.steps == "max":
             raise ValueError("steps=max: expected a number of steps when there is no privacy")
+        return self
+
+    @model_validator(mode="after")
+    def _release(self) -> Cell:
+        if self.pagerank is not None:
+            share, epsilon = self.pagerank.epsilon_share, None if self.privacy is None else self.privacy.epsilon
+            if self.pagerank.released != (share is not None) or (share is not None and epsilon is None):
+                raise ValueError(
+                    f"pagerank.release={self.pagerank.release}, epsilon_share={share}, epsilon={epsilon}: expected a "
+                    "share, and privacy.epsilon, exactly for private releases"
+                )
         return self
 
     @cached_property
@@ -267,9 +327,18 @@ class Cell(Frozen):
                 "privacy": self.privacy.model_copy(
                     update={name: defaults[name].default for name in ("clip_norm", "clip_percentile")}
                 ),
+                "pagerank": self._pagerank_for_calibration,
                 "seeds": (0,),
             }
         )
+
+    @property
+    def _pagerank_for_calibration(self) -> Pagerank | None:
+        if self.pagerank is None:
+            return None
+        unread = ("own_weight", "teleport", "sparsity", "tolerance", "inference_steps")
+        defaults = {name: Pagerank.model_fields[name].default for name in unread}
+        return self.pagerank.model_copy(update=defaults | ({"clip": 1.0} if self.pagerank.released else {}))
 
     @cached_property
     def calibration_key(self) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
+from dpgraph.methods.exposure import Exposure
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import PrivacyStatement
 from dpgraph.privacy.mechanisms import Mechanism
@@ -54,6 +55,7 @@ class Outcome:
     steps_per_second: float
     roots_per_second: float
     peak_memory_bytes: int
+    exposure: Exposure | None = None  # what attacks on the parameters may use; None: the method offers nothing
     notes: dict[str, Any] = field(default_factory=dict)
 
 
