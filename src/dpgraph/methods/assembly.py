@@ -12,7 +12,7 @@ import torch
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job, Observation, Observe, Outcome
-from dpgraph.models.inference import FullGraph
+from dpgraph.models.inference import FullGraph, Inference
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms import Mechanism
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
@@ -118,22 +118,23 @@ def run_loop(
     observe: Observe,
     sampler: Named,
     last: Callable[[FullGraph], FullGraph] | None = None,
+    inference: Inference | None = None,
     **notes: Any,
 ) -> Outcome:
     """T steps with evaluations on the whole graph, whose neighbourhoods inference reads uncut.
 
-    `last` may put another inference in place after the last step.
+    `inference` may be another one than message passing, and `last` put another one in its place after the last step.
     """
     steps = job.mechanism.steps
     if steps is None:
         raise TypeError("the mechanism's steps are open: calibrate it first")
-    whole = FullGraph(job.graph, job.device)
+    usual = inference or FullGraph(job.graph, job.device)
     logits = np.zeros(0)
 
     def seen(done: int, network: Network) -> Observation:
         nonlocal logits
-        inference = last(whole) if last is not None and done == steps else whole
-        logits = inference.logits(network, bench.features).cpu().numpy()
+        chosen = last(usual) if last is not None and isinstance(usual, FullGraph) and done == steps else usual
+        logits = chosen.logits(network, bench.features).cpu().numpy()
         return observe(done, logits)
 
     record = train(

@@ -107,6 +107,24 @@ def exponential_release(
     return _packed(kept, rows.shape)
 
 
+def largest_entries(rows: sp.csr_matrix, top_k: int, value: float | None = None) -> sp.csr_matrix:
+    """The `top_k` = K largest entries of each row, fewer where a row has fewer; `value` in their place if given.
+
+    No release: for rows that are public, or are not released.
+    """
+    _check_top_k(top_k, rows.shape[1])
+    kept = []
+    for piece in _pieces(_checked(rows)):
+        dense = piece.toarray()
+        columns = _largest(dense, top_k)
+        kept.append((columns, np.take_along_axis(dense, columns, axis=1)))
+    found = _packed(kept, rows.shape)
+    found.eliminate_zeros()
+    if value is not None:
+        found.data[:] = value
+    return found
+
+
 def cap_columns(released: sp.csr_matrix, column_cap: int, generator: np.random.Generator) -> sp.csr_matrix:
     """At most `column_cap` = K_col entries of every column stay: those of smallest priority.
 

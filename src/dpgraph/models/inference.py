@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,13 @@ from dpgraph.models.network import Network
 from dpgraph.models.segments import Segments
 
 CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
+
+
+class Inference(Protocol):
+    """Predictions for all nodes of a graph."""
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """(N, F) features -> (N, classes) logits."""
 
 
 class FullGraph:

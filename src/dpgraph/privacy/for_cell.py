@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Privacy
+from dpgraph.experiments.cell import Cell, Pagerank, Privacy
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms import (
     CutSubgraphs,
+    FixedBatchPagerank,
     FixedBatchTrees,
     FixedSizeStableTrees,
     MaskedSubgraphs,
@@ -19,6 +20,7 @@ from dpgraph.privacy.mechanisms import (
     NonPrivate,
     NoRecord,
     PoissonLots,
+    PoissonPagerank,
     PoissonSubgraphs,
     PoissonTrees,
     PureNoise,
@@ -27,10 +29,12 @@ from dpgraph.privacy.mechanisms import (
     UnclippedLots,
     UnclippedSubgraphs,
 )
+from dpgraph.privacy.pagerank import release_noise
 from dpgraph.privacy.solving import MAX_STEPS
 from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
 
 RESIDUAL, LOTS = "dp-residual", "dp-lots"
+PAGERANK = ("appr", "dp-appr")  # methods over rows of PageRank
 PRIVATE_PREFIX = "dp-"  # of the names of methods with a budget
 SUBGRAPH, PURE_NOISE, RANDOM = "dp-subgraph", "dp-pure-noise", "random"
 SPLITTING = ("kipf-gcn", SUBGRAPH, PURE_NOISE)  # methods over parts of the training nodes
@@ -62,6 +66,8 @@ def mechanism_for(cell: Cell, num_train: int) -> Mechanism:
         if steps is None:
             raise invalid("steps", "max", "an integer without privacy")
         return NoRecord(steps=steps) if cell.method == RANDOM else NonPrivate(steps=steps)
+    if cell.pagerank is not None:
+        return _pagerank_mechanism(cell, privacy, cell.pagerank, num_train, steps)
     if cell.method in SPLITTING:
         return _split_mechanism(cell, privacy, num_train, steps)
     if cell.method in ("dp-mlp", LOTS) and cell.model.hops != 0:
@@ -125,12 +131,67 @@ def _split_mechanism(cell: Cell, privacy: Privacy, num_train: int, steps: int | 
     )
 
 
+def kept_and_roots(pagerank: Pagerank, num_train: int) -> tuple[int, int]:
+    """N, training nodes that are kept (a share q' of them), and M, the roots among them; both public."""
+    kept = max(1, round(pagerank.node_share * num_train))
+    rows = kept if pagerank.num_rows is None else pagerank.num_rows
+    if rows > kept:
+        raise invalid("num_rows", rows, f"at most the number of training nodes that are kept, {kept}")
+    return kept, rows
+
+
+def _pagerank_mechanism(
+    cell: Cell, privacy: Privacy, pagerank: Pagerank, num_train: int, steps: int | None
+) -> Mechanism:
+    published = privacy.variant == "published"
+    if privacy.variant not in ("rigorous", "published"):
+        raise invalid("variant", privacy.variant, f"rigorous or published for {cell.method}")
+    kept, rows = kept_and_roots(pagerank, num_train)
+    delta = privacy.delta if privacy.delta is not None else 1 / (10 * num_train)
+    noise: float | None = None
+    values: float | None = None
+    if pagerank.epsilon_share is not None and privacy.epsilon is not None:
+        part = pagerank.epsilon_share * privacy.epsilon
+        noise, values = release_noise(pagerank.release, part, rows, pagerank.top_k, delta / 2, published)
+    common: dict[str, Any] = {
+        "num_roots": rows,
+        "steps": steps,
+        "delta": delta,
+        "noise_multiplier": privacy.noise_multiplier,
+        "release": pagerank.release,
+        "top_k": pagerank.top_k,
+        "release_noise": noise,
+        "values_epsilon": values,
+    }
+    training = cell.training
+    if published:
+        size = training.batch_size or max(1, round((training.sampling_rate or 0) * rows))
+        return FixedBatchPagerank(
+            **common,
+            batch_size=size,
+            sampled_nodes=kept,
+            node_share=pagerank.node_share,
+            column_norm=pagerank.column_norm,
+        )
+    rate = training.sampling_rate if training.batch_size is None else training.batch_size / rows
+    if rate is None or rate > 1:
+        raise invalid("batch_size", training.batch_size, f"at most the number of roots, {rows}")
+    return PoissonPagerank(**common, sampling_rate=rate, column_cap=pagerank.column_cap)
+
+
 def _check_settings(cell: Cell) -> None:
     """Settings that the method would ignore are refused, and those that it needs demanded."""
     for name, (readers, default) in READ_BY.items():
         value = getattr(cell.model if name == "dropout" else cell.training, name)
         if value != default and cell.method not in (*readers, *(BASELINES if name == "num_splits" else ())):
             raise invalid(name, value, f"{default}: only {', '.join(readers)} read it")
+    if (cell.method in PAGERANK) != (cell.pagerank is not None):
+        raise invalid("pagerank", "null" if cell.pagerank is None else "given", "it exactly for appr and dp-appr")
+    if cell.pagerank is not None:
+        if cell.model.architecture != "mlp":
+            raise invalid("architecture", cell.model.architecture, f"mlp for {cell.method}")
+        if cell.privacy is None and cell.pagerank.released:
+            raise invalid("release", cell.pagerank.release, "exact, identity or random without privacy")
     if cell.method in SPLITTING and cell.training.num_splits is None:
         raise invalid("num_splits", None, f"an integer >= 1 for {cell.method}")
     if (cell.method in SPLITTING) != (cell.model.architecture == "kipf") and cell.method not in BASELINES:

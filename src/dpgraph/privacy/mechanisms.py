@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.pagerank_mechanisms import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.published_trees import FixedBatchTrees
 from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots, UnclippedLots
 from dpgraph.privacy.subgraph_mechanisms import (
@@ -27,6 +28,7 @@ from dpgraph.privacy.tree_mechanisms import FixedSizeStableTrees, PoissonTrees, 
 
 __all__ = [
     "CutSubgraphs",
+    "FixedBatchPagerank",
     "FixedBatchTrees",
     "FixedSizeStableTrees",
     "MaskedSubgraphs",
@@ -35,6 +37,7 @@ __all__ = [
     "NoisyMechanism",
     "NonPrivate",
     "PoissonLots",
+    "PoissonPagerank",
     "PoissonSubgraphs",
     "PoissonTrees",
     "PureNoise",
@@ -109,6 +112,8 @@ NoisyMechanism = (
     | PoissonLots
     | ShuffledLots
     | UnclippedLots
+    | PoissonPagerank
+    | FixedBatchPagerank
 )
 Mechanism = Annotated[NoisyMechanism | NonPrivate | NoRecord, Field(discriminator="kind")]
 _MECHANISM: TypeAdapter[Any] = TypeAdapter(Mechanism)

@@ -18,6 +18,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.composition import pair_rdp
 from dpgraph.privacy.double_mixture import affected_roots_pair
 from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate, ResidualTrees
+from dpgraph.privacy.pagerank_mechanisms import PagerankSteps
 from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.record_mechanisms import Lots
 from dpgraph.privacy.renyi import Orders, theorem1_rdp
@@ -90,7 +91,7 @@ def _rdp(mechanism: Mechanism, orders: Orders) -> np.ndarray:
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if isinstance(mechanism, FixedBatchTrees):
         raise UserError(f"mechanism={mechanism.kind}: nothing is guaranteed: {mechanism.rigorous().reason}")
-    if isinstance(mechanism, GraphSplits | Lots):
+    if isinstance(mechanism, GraphSplits | Lots | PagerankSteps):
         return mechanism.rdp(orders)
     steps, _ = mechanism.closed()
     if isinstance(mechanism, FixedSizeStableTrees):

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from dpgraph.models.network import Network
 from dpgraph.models.segments import Segments
 from dpgraph.sampling.batches import Sampler
-from dpgraph.sampling.ego import EgoTrees, Hop
+from dpgraph.sampling.ego import EgoBatch, EgoTrees, Hop
 from dpgraph.training.clipping import ClipNorms, RootLosses, clipped_gradient_sum, root_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient
+
+Forward = Callable[[Network, EgoBatch, Tensor], Tensor]  # (B, classes) logits of the roots of a batch
 
 
 class Step(Protocol):
@@ -44,13 +46,14 @@ class PlainStep:
     labels: Tensor
     sampler: Sampler
     batches: np.random.Generator
+    forward: Forward = Network.__call__
 
     def __call__(self) -> int:
         return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
 
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         for batch in self.trees.chunks(positions):
-            logits = self.network(batch, self.features)
+            logits = self.forward(self.network, batch, self.features)
             yield nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
 
 
