@@ -92,6 +92,8 @@ View = Literal[
     "accounting",
     "hard-cases",
     "confusion",
+    "embedding",
+    "membership",
 ]
 SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
 
@@ -106,7 +108,9 @@ class Artefact(Frozen):
         "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search), "
         "accounting (noise and both epsilons, without training), hard-cases (of the test nodes that a reference "
         "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
-        "(heat maps of true and predicted classes, or a table of the largest confusions)"
+        "(heat maps of true and predicted classes, or a table of the largest confusions), embedding (t-SNE of the "
+        "training nodes' embeddings), membership (attacks on who was in the training data, beside what the rigorous "
+        "epsilon allows)"
     )
     title: str
     caption: str = ""
@@ -145,6 +149,8 @@ class Artefact(Frozen):
             raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
+        if self.view == "embedding" and self.kind != "figure":
+            raise ValueError(f"view=embedding, kind={self.kind}: expected kind=figure")
         return self
 
     @model_validator(mode="after")

@@ -49,6 +49,10 @@ class Paths:
         """(N,) int16: the predicted class of every node after the last step, -1 for none."""
         return self.cell(cell) / f"seed={seed}.predictions.npy"
 
+    def exposure(self, cell: Cell, seed: int) -> Path:
+        """What an attacker computes (methods/exposure.py); not there where the method offers nothing."""
+        return self.cell(cell) / f"seed={seed}.exposure.npz"
+
     @property
     def results(self) -> Path:
         return self.suite / "results.parquet"
@@ -78,7 +82,8 @@ def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
 def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
     """Results for what is computed from cells, graphs for what describes data sets, both for class frequencies.
 
-    Confusions read predictions, which are complete when a cell's result.json is there; accounting reads calibrations.
+    Confusions read predictions, embeddings and membership read exposures, all complete when a cell's result.json is
+    there; accounting reads calibrations.
     """
     paths = Paths(plan.config)
     graphs = [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
@@ -88,8 +93,10 @@ def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
             return graphs
         case "class-wise":
             return [paths.results, *graphs]
-        case "confusion":
+        case "confusion" | "embedding":
             return [paths.results, *graphs, *map(paths.result, cells)]
+        case "membership":
+            return [paths.results, *map(paths.result, cells)]
         case "accounting":
             return [path for path in dict.fromkeys(map(paths.calibration, cells)) if path is not None]
         case _:

@@ -1,10 +1,22 @@
-"""What an attacker with the released parameters and the records computes: embeddings and losses of training nodes."""
+"""What an attacker with the released parameters and the records computes, and the attack on degrees (Zhang, 5.4.2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_matrix
+
+from dpgraph.data.graph import Graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.record import Metric
+from dpgraph.files import atomic_path
+
+FOLDS = 5
+FEWEST = 2 * FOLDS  # roots below which nothing is predicted
+ALPHAS = np.logspace(-3, 6, 19)  # of the ridge, on standardised embeddings
 
 
 @dataclass(frozen=True)
@@ -15,3 +27,80 @@ class Exposure:
     embeddings: np.ndarray  # (M, width) float32 hidden states of the roots
     candidates: np.ndarray  # (n,) int64 node ids of all training nodes, members among them
     losses: np.ndarray  # (n,) float32 cross-entropy of the candidates' labels
+
+    def save(self, path: Path) -> None:
+        with atomic_path(path) as temporary:
+            np.savez(temporary, **{field.name: getattr(self, field.name) for field in fields(self)})
+
+    @classmethod
+    def load(cls, path: Path) -> Exposure:
+        """Raises UserError where the file is no exposure."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                found = cls(**{field.name: arrays[field.name] for field in fields(cls)})
+        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
+            raise UserError(f"{path}: damaged; train the cell again") from None
+        if len(found.roots) != len(found.embeddings) or len(found.candidates) != len(found.losses):
+            raise UserError(f"{path}: found arrays of different lengths; train the cell again")
+        return found
+
+
+def degrees(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """(len(nodes),) number of distinct neighbours, whichever of the two lists an edge stands in."""
+    shape = (graph.num_nodes, graph.num_nodes)
+    lists = [
+        csr_matrix((np.ones(graph.num_edges, np.int8), indices, pointers), shape=shape)[nodes]
+        for indices, pointers in ((graph.out_idx, graph.out_ptr), (graph.in_idx, graph.in_ptr))
+    ]
+    return np.asarray((lists[0] + lists[1]).getnnz(axis=1))
+
+
+def degree_attack(
+    embeddings: np.ndarray, degree: np.ndarray, generator: np.random.Generator
+) -> tuple[float, float]:  # fmt: skip
+    """Root-mean-square errors of degrees predicted from embeddings, and from nothing but the mean, by 5 random folds.
+
+    The thesis names no regression; here a ridge on standardised embeddings, its penalty chosen within the training
+    folds (leave-one-out), predictions kept within the degrees of these. Both errors are over all held-out nodes. The
+    lower the first one is below the second, the more of the degree the attack finds: "lower RMSE [...] harder to
+    predict" (section 5.4.2) is printed the wrong way round. An embedding that is not finite counts as unknown: zeros.
+    """
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from threadpoolctl import threadpool_limits
+
+    target = np.asarray(degree, dtype=float)
+    known = np.isfinite(embeddings).all(axis=1)
+    values = np.where(known[:, None], embeddings, 0.0).astype(float)
+    folds = generator.permutation(len(target)) % FOLDS
+    predicted, constant = np.empty_like(target), np.empty_like(target)
+    with threadpool_limits(1):  # the last bits would depend on the number of threads
+        for fold in range(FOLDS):
+            held, rest = folds == fold, folds != fold
+            model = make_pipeline(StandardScaler(), RidgeCV(ALPHAS)).fit(values[rest], target[rest])
+            predicted[held] = model.predict(values[held]).clip(target[rest].min(), target[rest].max())
+            constant[held] = target[rest].mean()
+    return _rmse(predicted - target), _rmse(constant - target)
+
+
+def _rmse(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+def degree_metrics(
+    graph: Graph, exposure: Exposure, step: int, generator: np.random.Generator
+) -> tuple[tuple[Metric, ...], dict[str, str]]:
+    """`degree_rmse/train` with its reference `degree_rmse_constant/train`, in edges, and what a record notes of them.
+
+    Degrees are those of the graph in its setting. With fewer than 10 roots there are no metrics and a note says so.
+    """
+    count = len(exposure.roots)
+    if count < FEWEST:
+        return (), {"degree_attack": f"not run: {count} roots, fewer than {FEWEST}"}
+    unknown = int((~np.isfinite(exposure.embeddings).all(axis=1)).sum())
+    notes = {"degree_attack": f"{unknown} of {count} embeddings are not finite"} if unknown else {}
+    found = degree_attack(exposure.embeddings, degrees(graph, exposure.roots), generator)
+    names = ("degree_rmse/train", "degree_rmse_constant/train")
+    metrics = tuple(Metric(step=step, final=True, metric=name, value=value) for name, value in zip(names, found))
+    return metrics, notes

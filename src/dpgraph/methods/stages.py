@@ -29,9 +29,11 @@ from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
+from dpgraph.methods.exposure import degree_metrics
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.randomness import numpy_generator
 
 log = logging.getLogger("dpgraph")
 
@@ -152,11 +154,20 @@ def _forget_finished(cell: Cell, out: Path, fingerprint: str) -> None:
     marker.unlink()
     if finished.get("fingerprint") == fingerprint and set(cell.seeds) <= set(finished.get("seeds", ())):
         for seed in cell.seeds:
-            _seed_path(out, seed).unlink(missing_ok=True)
+            for path in (_seed_path(out, seed), _predictions_path(out, seed), _exposure_path(out, seed)):
+                path.unlink(missing_ok=True)
 
 
 def _seed_path(out: Path, seed: int) -> Path:
     return out / f"seed={seed}.json"
+
+
+def _predictions_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.predictions.npy"
+
+
+def _exposure_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.exposure.npz"
 
 
 def _seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
@@ -228,28 +239,43 @@ def _train_seeds(
         outcomes = [error] * len(jobs)
     share = (time.monotonic() - start) / len(jobs)
     for seed, outcome in zip(seeds, outcomes, strict=True):
-        _write_seed(out, seed, outcome, share, str(chosen), fingerprint)
+        _write_seed(out, cell, seed, graph, outcome, share, str(chosen), fingerprint)
     checkpoint.unlink(missing_ok=True)
 
 
 def _write_seed(
-    out: Path, seed: int, outcome: Outcome | BaseException, seconds: float, device: str, fingerprint: str
+    out: Path,
+    cell: Cell,
+    seed: int,
+    graph: Graph,
+    outcome: Outcome | BaseException,
+    seconds: float,
+    device: str,
+    fingerprint: str,
 ) -> None:
+    """`graph` is the whole one: attacks know the truth, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
     if isinstance(outcome, BaseException):
         kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
         record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
     else:
+        attacked: tuple[Metric, ...] = ()
+        notes = outcome.notes
+        if outcome.exposure is not None:
+            folds = numpy_generator("dpgraph", cell.task.folder, "degree folds", seed)
+            attacked, remarks = degree_metrics(graph, outcome.exposure, outcome.statement.steps, folds)
+            notes = notes | remarks
+            outcome.exposure.save(_exposure_path(out, seed))
         record = SeedRecord(
             status="ok",
-            metrics=tuple(Metric(**metric) for row in outcome.observations for metric in row["metrics"]),
+            metrics=(*(Metric(**metric) for row in outcome.observations for metric in row["metrics"]), *attacked),
             steps_per_second=outcome.steps_per_second,
             roots_per_second=outcome.roots_per_second,
             peak_memory_bytes=outcome.peak_memory_bytes,
-            notes=outcome.notes,
+            notes=notes,
             **common,
         )
-        with atomic_path(out / f"seed={seed}.predictions.npy") as temporary:
+        with atomic_path(_predictions_path(out, seed)) as temporary:
             np.save(temporary, predictions(outcome.logits).astype(np.int16))
     write_json(_seed_path(out, seed), {"fingerprint": fingerprint, "record": json.loads(record.model_dump_json())})
 
