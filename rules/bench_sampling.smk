@@ -18,3 +18,25 @@ rule bench_sampling:
         "Benchmark of the samplers"
     shell:
         "python -m dpgraph bench-sampling --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# the same of approximate personalised PageRank, for all training nodes of one graph
+rule bench_pagerank:
+    input:
+        sources("train"),
+        graph=PATHS.data / "graphs/{dataset}/{task}/graph.json",
+    output:
+        SUITE / "bench/pagerank/{dataset}/{task}.json",
+    log:
+        f"logs/{CONFIG.suite}/bench_pagerank/{{dataset}}.{{task}}.log",
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    message:
+        "Benchmark of PageRank rows on {wildcards.dataset}, {wildcards.task}"
+    shell:
+        "python -m dpgraph bench-pagerank $(dirname {input.graph}) --out {output}"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -228,6 +228,12 @@ def bench_sampling(options: argparse.Namespace) -> None:
     bench_samplers(options.out, options.nodes)
 
 
+def bench_pagerank(options: argparse.Namespace) -> None:
+    from dpgraph.sampling.bench import bench_pagerank as bench_rows
+
+    bench_rows(options.graph, options.out)
+
+
 def schemas(options: argparse.Namespace) -> None:
     from dpgraph.experiments.schemas import write_schemas
 
@@ -303,6 +309,10 @@ def _parser() -> argparse.ArgumentParser:
     bench_sampling_ = stage("bench-sampling", bench_sampling, "Edge lists and ego trees at the size of ogbn-products")
     bench_sampling_.add_argument("--out", type=Path, required=True)
     bench_sampling_.add_argument("--nodes", type=int, default=None, help="default: as ogbn-products, 2.4 million")
+
+    bench_pagerank_ = stage("bench-pagerank", bench_pagerank, "PageRank rows of all training nodes of a graph")
+    bench_pagerank_.add_argument("graph", type=Path, help="folder of the graph")
+    bench_pagerank_.add_argument("--out", type=Path, required=True)
 
     list__ = stage("list", list_, "What there is", plan=True)
     list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.files import read_json
-from dpgraph.sampling.bench import bench, random_edges
+from dpgraph.sampling.bench import bench, bench_pagerank, random_edges
+from dpgraph.sampling.pagerank import approximate_pagerank
 
 
 def test_every_stage_is_measured(tmp_path):
@@ -37,3 +39,17 @@ def test_degrees_follow_a_power_law():
 def test_too_few_nodes(tmp_path):
     with pytest.raises(UserError, match=r"^nodes=3: expected an integer >= 100$"):
         bench(tmp_path / "b.json", nodes=3)
+
+
+def test_rows_of_the_training_nodes_are_measured(tmp_path, graph_of):
+    graph = graph_of(9, {0: [1, 2, 3], 1: [0], 2: [0], 3: [0, 4], 4: [3]}, roots=[0, 3, 7])
+    save_graph(graph, tmp_path / "graph")
+    record = bench_pagerank(tmp_path / "graph", tmp_path / "out/pagerank.json")
+    assert record == read_json(tmp_path / "out/pagerank.json")
+    rows = approximate_pagerank(graph, np.array([0, 3, 7]))
+    assert (record["rows"], record["entries"], record["largest_row"]) == (3, rows.nnz, 5)
+    assert record["seconds"] > 0
+    assert record["cpu_seconds"] > 0
+    assert 0.01 < record["peak_gib"] < 100
+    with pytest.raises(UserError, match=r"graph\.json: no such file"):
+        bench_pagerank(tmp_path / "nothing", tmp_path / "out/pagerank.json")

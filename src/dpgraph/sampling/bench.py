@@ -1,7 +1,7 @@
-"""Sampling at the size of ogbn-products: seconds and peak memory of lists, samplers and packed ego trees.
+"""Seconds and peak memory of sampling at the size of ogbn-products, and of PageRank rows on a stored graph.
 
-The graph is synthetic: stubs with power-law counts are joined at random (configuration model), so that only degrees
-resemble the real one. A run takes minutes and gigabytes; only its miniature is tested.
+The large graph is synthetic: stubs with power-law counts are joined at random (configuration model), so that only
+degrees resemble the real one. A run takes minutes and gigabytes; only its miniature is tested.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from dpgraph.data.adjacency import Csr, symmetric_csr
 from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.store import load_graph
 from dpgraph.errors import invalid
 from dpgraph.files import write_json
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
+from dpgraph.sampling.pagerank import approximate_pagerank
 
 NODES, MEAN_DEGREE, MAX_DEGREE, TRAIN_SHARE = 2_449_029, 50.5, 17_481, 0.0803  # ogbn-products
 EXPONENT = 2.3  # of the power law of degrees
@@ -60,6 +63,19 @@ def bench(out: Path, nodes: int | None = None, mean_degree: float = MEAN_DEGREE)
     return record
 
 
+def bench_pagerank(folder: Path, out: Path) -> dict[str, Any]:
+    """Times `approximate_pagerank` once, for all training nodes of the graph in `folder`; written as JSON.
+
+    `seconds` are those on the wall; `cpu_seconds` leave out the time that other processes had the core.
+    """
+    graph = load_graph(folder)
+    stages: dict[str, dict[str, Any]] = {}
+    _timed(stages, "rows", partial(approximate_pagerank, graph, graph.train_nodes), _row_size)
+    record = {"task": graph.meta.get("task"), "nodes": graph.num_nodes, "edges": graph.num_edges, **stages["rows"]}
+    write_json(out, record)
+    return record
+
+
 def random_edges(nodes: int, mean_degree: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends of about nodes * mean_degree / 2 edges; few are self-loops or repeated."""
     generator = numpy_generator("bench", "edges", nodes)
@@ -84,9 +100,10 @@ def _timed(
     stages: dict[str, dict[str, Any]], name: str, work: Callable[[], T], size: Callable[[T], dict[str, int]]
 ) -> T:
     _reset_peak()
-    start = time.monotonic()
+    start, busy = time.monotonic(), time.process_time()
     result = work()
-    stages[name] = {"seconds": time.monotonic() - start, "peak_gib": _peak() / GIB, **size(result)}
+    spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - busy}
+    stages[name] = {**spent, "peak_gib": _peak() / GIB, **size(result)}
     return result
 
 
@@ -100,6 +117,10 @@ def _list_size(lists: EdgeLists) -> dict[str, int]:
 
 def _tree_size(trees: EgoTrees) -> dict[str, int]:
     return {"rows": int(trees.row_ptr[-1][-1])}
+
+
+def _row_size(rows: sp.csr_matrix) -> dict[str, int]:
+    return {"rows": rows.shape[0], "entries": rows.nnz, "largest_row": int(np.diff(rows.indptr).max(initial=0))}
 
 
 def _reset_peak() -> None:
