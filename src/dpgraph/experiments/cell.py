@@ -176,12 +176,15 @@ class Pagerank(Frozen):
         default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
     )
     epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Part of epsilon that the release of the rows may cost; the rest is for training"
+        default=None, description="epsilon_pr / epsilon: what the release of the rows may cost; training gets the rest"
+    )
+    training_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"
     )
     column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
     column_cap: Annotated[int, Field(ge=1, description="Entries that a column keeps (variant rigorous)")] = 1
     own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Weight of a root's own record; its row gets the rest, with L1 norm 1 (not the thesis')"
+        default=0.0, description="Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"
     )
     teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
     sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
@@ -289,14 +292,29 @@ class Cell(Frozen):
 
     @model_validator(mode="after")
     def _release(self) -> Cell:
-        if self.pagerank is not None:
-            share, epsilon = self.pagerank.epsilon_share, None if self.privacy is None else self.privacy.epsilon
-            if self.pagerank.released != (share is not None) or (share is not None and epsilon is None):
-                raise ValueError(
-                    f"pagerank.release={self.pagerank.release}, epsilon_share={share}, epsilon={epsilon}: expected a "
-                    "share, and privacy.epsilon, exactly for private releases"
-                )
+        if self.pagerank is None:
+            return self
+        rows, epsilon = self.pagerank, None if self.privacy is None else self.privacy.epsilon
+        given = (rows.epsilon_share is not None) + (rows.training_epsilon is not None)
+        if given != rows.released or (given and epsilon is None):
+            raise ValueError(
+                f"pagerank.release={rows.release}, epsilon_share={rows.epsilon_share}, training_epsilon="
+                f"{rows.training_epsilon}, epsilon={epsilon}: expected one of the two, and epsilon, exactly for "
+                "private releases"
+            )
+        if epsilon is not None and rows.training_epsilon is not None and rows.training_epsilon >= epsilon:
+            raise ValueError(f"training_epsilon={rows.training_epsilon}: expected a number < epsilon = {epsilon:g}")
         return self
+
+    @property
+    def release_epsilon(self) -> float | None:
+        """epsilon_pr, what the release of the rows alone may cost; None: nothing is released."""
+        if self.pagerank is None or self.privacy is None or self.privacy.epsilon is None:
+            return None
+        if self.pagerank.training_epsilon is not None:
+            return self.privacy.epsilon - self.pagerank.training_epsilon
+        share = self.pagerank.epsilon_share
+        return None if share is None else share * self.privacy.epsilon
 
     @cached_property
     def identity(self) -> str:

@@ -150,9 +150,10 @@ def _pagerank_mechanism(
     delta = privacy.delta if privacy.delta is not None else 1 / (10 * num_train)
     noise: float | None = None
     values: float | None = None
-    if pagerank.epsilon_share is not None and privacy.epsilon is not None:
-        part = pagerank.epsilon_share * privacy.epsilon
-        noise, values = release_noise(pagerank.release, part, rows, pagerank.top_k, delta / 2, published)
+    if cell.release_epsilon is not None:
+        noise, values = release_noise(
+            pagerank.release, cell.release_epsilon, rows, pagerank.top_k, delta / 2, published
+        )
     common: dict[str, Any] = {
         "num_roots": rows,
         "steps": steps,
