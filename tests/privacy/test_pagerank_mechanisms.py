@@ -1,0 +1,202 @@
+"""DP-APPR: the thesis' formulas, what is proved, their composition and calibration, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.privacy.for_cell import calibrate, kept_and_roots, mechanism_for
+from dpgraph.privacy.gaussian import gaussian_epsilon
+from dpgraph.privacy.mechanisms import FixedBatchPagerank, PoissonPagerank, PoissonTrees, mechanism_from
+from dpgraph.privacy.pagerank import (
+    exponential_epsilon,
+    gaussian_then_training_epsilon,
+    release_noise,
+    theorem6_epsilon,
+    theorem7_epsilon,
+)
+from dpgraph.privacy.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon
+from dpgraph.privacy.tuning import paid_epsilon
+
+CORA = {"num_roots": 70, "steps": 400, "delta": 2e-3, "top_k": 4}
+
+
+def poisson(release="gaussian", noise=7.42, **changes):
+    values = {**CORA, "release": release, "noise_multiplier": noise, "sampling_rate": 0.25, "column_cap": 1}
+    if release == "gaussian":
+        values["release_noise"] = math.sqrt(140) / 0.5
+    if release.startswith("exponential"):
+        values["release_noise"] = 0.05
+    if release == "exponential-values":
+        values["values_epsilon"] = 0.1
+    return PoissonPagerank(**{**values, **changes})
+
+
+def fixed(release="gaussian", noise=5.917, **changes):
+    values = {**CORA, "release": release, "noise_multiplier": noise, "batch_size": 60, "sampled_nodes": 216}
+    values["node_share"] = 0.09
+    if release == "gaussian":
+        values["release_noise"] = 59.2
+    if release.startswith("exponential"):
+        values["release_noise"] = 0.0104
+    if release == "exponential-values":
+        values["values_epsilon"] = 0.04
+    return FixedBatchPagerank(**{**values, **changes})
+
+
+def cell(release="gaussian", variant="rigorous", epsilon=8.0, **pagerank):
+    private = release in ("gaussian", "exponential", "exponential-values")
+    rows = {"release": release, "num_rows": 70, **({"clip": 0.01, "epsilon_share": 0.5} if private else {}), **pagerank}
+    value = {
+        "task": {"dataset": "cora-ml", "setting": "disjoint", "split": "random-80-0-20"},
+        "method": "dp-appr",
+        "model": {"architecture": "mlp", "hops": 0},
+        "training": {"learning_rate": 0.005, "batch_size": 60, "steps": 400},
+        "privacy": {"variant": variant, "epsilon": epsilon, "delta": 2e-3},
+        "pagerank": rows,
+        "seeds": [0],
+    }
+    return parse(Cell, value, "cell")
+
+
+@pytest.mark.parametrize(("cap", "noise"), [(1, 7.42), (4, 22.2)])
+def test_rigorous_example(cap, noise):
+    """M = 70, mu_pr = .5, q = .25, T = 400, delta = 1e-3: epsilon 8 in all."""
+    found = poisson(noise=noise, column_cap=cap, delta=1e-3)
+    assert found.rigorous().epsilon == pytest.approx(8, rel=3e-3)
+    expected = gaussian_then_training_epsilon(70, math.sqrt(140) / 0.5, cap, 0.25, noise, 400, 1e-3)
+    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_published_parts_add_up():
+    """Theorem 6 at 2 M delta_row = delta / 2, and the moments accountant at q = B / N, delta / 2."""
+    found = fixed()
+    rows = theorem6_epsilon(70, 59.2, 1e-3 / 140)
+    training = moments_epsilon(60 / 216, 5.917, 400, 1e-3)
+    assert found.published().epsilon == pytest.approx(rows + training, rel=1e-12)
+    assert (rows, training) == (pytest.approx(4, rel=1e-3), pytest.approx(4, rel=1e-3))
+    assert "times q' = 0.09 the thesis claims 0.72; sampling once would give 5.59" in " ".join(
+        found.published().assumptions
+    )
+
+
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("release", ["gaussian", "exponential", "exponential-values"])
+@pytest.mark.parametrize("epsilon", [0.25, 4.0, 60.0])
+def test_release_noise_is_the_inverse_of_the_theorems(release, epsilon, published):
+    noise, values = release_noise(release, epsilon, 70, 4, 1e-3, published)
+    row_delta = 1e-3 / 140
+    if release == "gaussian":
+        cost = theorem6_epsilon(70, noise, row_delta) if published else gaussian_epsilon(math.sqrt(140) / noise, 1e-3)
+        assert values is None
+    else:
+        assert (values is None) == (release == "exponential")
+        cost = (
+            theorem7_epsilon(70, 4, noise, row_delta, values)
+            if published
+            else exponential_epsilon(70, 4, noise, 1e-3, values)
+        )
+    assert epsilon * (1 - 1e-6) < cost <= epsilon
+
+
+def test_all_roots_may_change_under_the_published_mechanism():
+    """Batches of B, all of whose gradients move by 2 C: a Gaussian of mu = 2 B sqrt(T) / sigma, and the rows' mu."""
+    found = fixed()
+    mu = math.hypot(2 * 60 * math.sqrt(400) / 5.917, math.sqrt(140) / 59.2)
+    expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
+    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+    assert found.rigorous().epsilon > 1e4
+
+
+def test_dpsgd_pays_for_the_whole_batch():
+    """Eq. 5.5: std = sigma B C, every gradient of the batch moves by 2 C, so mu = 2 sqrt(T) / sigma."""
+    found = fixed("exact", 3.181)
+    assert found.noise_std_over_clip == pytest.approx(3.181 * 60)
+    assert found.published().epsilon == moments_epsilon(60 / 216, 3.181, 400, 2e-3)
+    mu = 2 * math.sqrt(400) / 3.181
+    expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
+    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+    assert found.rigorous().epsilon >= gaussian_epsilon(mu, 2e-3)
+
+
+def test_own_records_cost_what_dp_mlp_costs():
+    delta = 1e-3
+    mlp = PoissonTrees(num_roots=70, steps=400, delta=delta, noise_multiplier=5.0, hops=0, sampling_rate=0.25)
+    found = poisson("identity", 5.0, delta=delta)
+    assert found.rigorous().epsilon == mlp.rigorous().epsilon
+    assert found.published().epsilon == mlp.published().epsilon
+
+
+def test_draws_compose_by_the_better_of_two_bounds():
+    found = poisson("exponential", 30.0)
+    rows = epsilon_from_rdp(REAL_ORDERS, found.release_rdp(REAL_ORDERS), 1e-3)
+    alone = poisson("random", 30.0, delta=1e-3).rigorous().epsilon
+    epsilon = found.rigorous().epsilon
+    assert max(alone, rows) < epsilon <= (rows + alone) * 1.01
+    both = epsilon_from_rdp(REAL_ORDERS, found.rdp(REAL_ORDERS), 2e-3)
+    assert epsilon <= both
+    assert found.release_rdp((2.0,))[0] == pytest.approx(2 * 70 * 4 * 0.05**2 / 2)
+    assert poisson("exponential-values").release_rdp((2.0,))[0] == pytest.approx(70 * (4 * 0.05**2 + 0.1**2))
+
+
+@pytest.mark.parametrize("change", [{"column_cap": 3}, {"sampling_rate": 0.5}, {"steps": 800}, {"release_noise": 10.0}])
+def test_more_of_anything_costs_more(change):
+    assert poisson(**change).rigorous().epsilon > poisson().rigorous().epsilon
+
+
+def test_calibration_hits_the_target():
+    for release in ("gaussian", "exponential", "exponential-values", "random", "identity"):
+        found = calibrate(cell(release), 2396)
+        assert isinstance(found.mechanism, PoissonPagerank)
+        assert 7.9 < found.statement.rigorous.epsilon <= 8
+        found = calibrate(cell(release, "published", node_share=0.09), 2396)
+        assert 7.9 < found.statement.published.epsilon <= 8
+        assert found.mechanism.sampled_nodes == 216
+        assert mechanism_from(found.mechanism.model_dump()) == found.mechanism
+    alone = gaussian_epsilon(calibrate(cell(), 2396).mechanism.release_mu, 1e-3)
+    assert alone == pytest.approx(4, rel=1e-6)
+
+
+def test_training_epsilon_leaves_the_rest_to_the_release():
+    found = mechanism_for(cell("gaussian", "published", epsilon_share=None, training_epsilon=3.0), 2396)
+    assert theorem6_epsilon(70, found.release_noise, 1e-3 / 140) == pytest.approx(5, rel=1e-6)
+
+
+def test_kept_nodes_and_roots():
+    assert kept_and_roots(cell(node_share=0.09).pagerank, 2396) == (216, 70)
+    assert kept_and_roots(cell("identity", num_rows=None).pagerank, 2396) == (2396, 2396)
+    with pytest.raises(UserError, match="num_rows=70: expected at most the number of training nodes that are kept, 24"):
+        kept_and_roots(cell(node_share=0.01).pagerank, 2396)
+
+
+def test_a_search_pays_for_the_release_of_each_run():
+    assert paid_epsilon(poisson(), "geometric", 3, 1e-3) > paid_epsilon(poisson("random"), "geometric", 3, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: poisson("exact"), "release=exact: expected another one: rows that are not released"),
+        (lambda: poisson(column_cap=0), "column_cap=0: expected an integer >= 1"),
+        (lambda: poisson(sampling_rate=1.5), r"sampling_rate=1.5: expected a number in \(0, 1\]"),
+        (lambda: poisson(release_noise=None), "release_noise=None: expected a finite number > 0 for release=gaussian"),
+        (lambda: poisson("random", release_noise=2.0), "release_noise=2.0: expected None for release=random"),
+        (lambda: fixed(batch_size=71), "batch_size=71: expected an integer from 1 to num_roots = 70"),
+        (lambda: fixed(sampled_nodes=60), "sampled_nodes=60: expected an integer >= num_roots = 70"),
+        (lambda: fixed(column_norm=0), "column_norm=0.0: expected a finite number > 0"),
+        (lambda: cell(epsilon_share=None), "expected one of the two, and epsilon, exactly for private releases"),
+        (lambda: cell(clip=None), "release=gaussian, clip=None: expected a clip exactly for private releases"),
+        (lambda: cell("random", clip=1.0), "release=random, clip=1.0: expected a clip exactly"),
+        (lambda: cell(epsilon_share=None, training_epsilon=9.0), "expected a number < epsilon = 8"),
+        (lambda: mechanism_for(cell(variant="cut"), 2396), "variant=cut"),
+        (lambda: mechanism_for(cell().model_copy(update={"pagerank": None}), 2396), "pagerank=null: expected it"),
+        (lambda: mechanism_for(cell().model_copy(update={"method": "dp-mlp"}), 2396), "pagerank=given: expected it"),
+        (lambda: mechanism_for(cell(num_rows=50), 2396), "batch_size=60: expected at most the number of roots, 50"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(UserError, match=message):
+        make()
