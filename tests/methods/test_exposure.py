@@ -12,7 +12,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.methods import registry
-from dpgraph.methods.exposure import Exposure, degree_attack, degree_metrics, degrees
+from dpgraph.methods.exposure import Exposure, degree_attack, degrees, exposure_metrics, silhouette
 from dpgraph.methods.stages import train_cell
 from dpgraph.randomness import numpy_generator
 from tests.contract.conftest import toy_graph
@@ -86,11 +86,23 @@ def test_folds_come_from_the_generator_alone():
 def test_embeddings_that_are_not_finite_or_do_not_vary_tell_nothing():
     graph = toy_graph()
     exposure = exposure_of(graph)
-    for value, note in ((np.nan, "20 of 20 embeddings are not finite"), (0.5, None)):
+    for value, note, separation in ((np.nan, "20 of 20 are not finite", None), (0.5, None, 0.0)):
         broken = dataclasses.replace(exposure, embeddings=np.full((20, 4), value, np.float32))
-        metrics, notes = degree_metrics(graph, broken, 7, numpy_generator("folds"))
-        assert metrics[0].value == pytest.approx(metrics[1].value)
-        assert notes.get("degree_attack") == note
+        metrics, notes = exposure_metrics(graph, broken, 7, "test")
+        found = {metric.metric: metric.value for metric in metrics}
+        assert found["degree_rmse/train"] == pytest.approx(found["degree_rmse_constant/train"])
+        assert found.get("silhouette/train") == separation
+        assert notes.get("embeddings") == note
+
+
+def test_silhouette_by_hand():
+    """Two pairs at distance 1, 10 apart: (10.5 - 1) / 10.5 for the outer nodes, (9.5 - 1) / 9.5 for the inner ones."""
+    places, random = np.array([[0.0], [1.0], [10.0], [11.0]]), numpy_generator("silhouette")
+    expected = ((10.5 - 1) / 10.5 + (9.5 - 1) / 9.5) / 2
+    assert silhouette(places, np.array([0, 0, 1, 1]), random) == pytest.approx(expected)
+    assert silhouette(places, np.array([0, 1, 0, 1]), random) < 0
+    assert silhouette(places, np.zeros(4), random) is None
+    assert silhouette(places, np.arange(4), random) is None
 
 
 @pytest.mark.filterwarnings("error")
@@ -106,8 +118,8 @@ def test_one_wild_embedding_does_not_lead_predictions_out_of_the_range_of_degree
 def test_too_few_roots_are_a_note():
     graph = toy_graph()
     few = dataclasses.replace(exposure_of(graph), roots=np.arange(9), embeddings=np.zeros((9, 4), np.float32))
-    metrics, notes = degree_metrics(graph, few, 1, numpy_generator("folds"))
-    assert (metrics, notes) == ((), {"degree_attack": "not run: 9 roots, fewer than 10"})
+    metrics, notes = exposure_metrics(graph, few, 1, "test")
+    assert (metrics, notes) == ((), {"embeddings": "9 roots, fewer than 10: no attack"})
 
 
 def test_files_are_read_back_and_damaged_ones_named(tmp_path):
@@ -152,9 +164,9 @@ def test_the_stage_stores_exposures_and_records_their_metrics(exposing, tmp_path
     stored = Exposure.load(out / "seed=0.exposure.npz")
     assert np.array_equal(stored.embeddings, exposure_of(graph).embeddings)
     metrics = {metric.metric: metric for metric in record.seeds[0].metrics if metric.final}
-    assert {"accuracy/test", "degree_rmse/train", "degree_rmse_constant/train"} <= set(metrics)
+    assert {"accuracy/test", "degree_rmse/train", "degree_rmse_constant/train", "silhouette/train"} <= set(metrics)
     assert metrics["degree_rmse/train"].step == metrics["accuracy/test"].step
-    folds = numpy_generator("dpgraph", CELL.task.folder, "degree folds", 0)
+    folds = numpy_generator("dpgraph", CELL.task.folder, 0, "degree folds")
     expected = degree_attack(stored.embeddings, degrees(graph, stored.roots), folds)
     assert metrics["degree_rmse/train"].value == expected[0]
     before = (out / "seed=0.exposure.npz").read_bytes()

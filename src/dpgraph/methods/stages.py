@@ -29,11 +29,10 @@ from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
-from dpgraph.methods.exposure import degree_metrics
+from dpgraph.methods.exposure import exposure_metrics
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
-from dpgraph.randomness import numpy_generator
 
 log = logging.getLogger("dpgraph")
 
@@ -262,8 +261,8 @@ def _write_seed(
         attacked: tuple[Metric, ...] = ()
         notes = outcome.notes
         if outcome.exposure is not None:
-            folds = numpy_generator("dpgraph", cell.task.folder, "degree folds", seed)
-            attacked, remarks = degree_metrics(graph, outcome.exposure, outcome.statement.steps, folds)
+            names = ("dpgraph", cell.task.folder, seed)
+            attacked, remarks = exposure_metrics(graph, outcome.exposure, outcome.statement.steps, *names)
             notes = notes | remarks
             outcome.exposure.save(_exposure_path(out, seed))
         record = SeedRecord(

@@ -15,7 +15,7 @@ from dpgraph.reporting.results import MISSING, Results
 def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per entry, in the artefact's order of methods, then epsilon, then task.
 
-    Accuracies are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
+    Shares are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
     `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon: what they would
     need (steps, delta, thresholds) is not printed. Without results every row says not run.
     """
@@ -65,4 +65,4 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results | None) -> dict[str
         "status": outcome.status,
         "reason": outcome.reason,
         "cell": entry.cell.slug,
-    }
+    } | ({} if results is None else results.reference(entry, artefact.metric))

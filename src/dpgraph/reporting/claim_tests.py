@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -146,4 +147,4 @@ def _one_method(
     name = f"{where}, {order}rank correlation of frequency with {what}, {private.accuracy.shape[1]} classes"
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    comparisons.found.append(compared(name, contrast([(sign, entry.cell.slug, correlations)]), 0.0, unit=""))
+    comparisons.found.append(compared(name, replace(contrast([(sign, entry.cell.slug, correlations)]), unit=""), 0.0))

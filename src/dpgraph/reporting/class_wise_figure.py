@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator
 
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
-from dpgraph.reporting.formats import significant
+from dpgraph.reporting.formats import quantity, significant
 from dpgraph.reporting.palette import Look, look
 
 MARKED = 16  # classes; with more, marks would hide the lines
@@ -65,7 +65,14 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, Look]) -> None:
     classes = rows[rows["class_id"] >= 0]
     for method, part in classes.groupby("method", sort=False):
         style = looks[str(method)]
-        drawing.curve(axes, part["rank"].to_numpy(float), part, style, marks=len(part) if len(part) <= MARKED else 0)
+        drawing.curve(
+            axes,
+            part["rank"].to_numpy(float),
+            part,
+            style,
+            quantity("class_accuracy/test"),
+            len(part) if len(part) <= MARKED else 0,
+        )
     for row in rows[(rows["class_id"] < 0) & rows["mean"].notna()].itertuples():
         axes.axhline(row.mean, color=looks[str(row.method)].colour, linestyle=":", linewidth=0.8)
     _x_axis(axes, classes.drop_duplicates("rank").set_index("rank")["train_nodes"])

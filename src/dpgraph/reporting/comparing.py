@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dpgraph.reporting.contrasts import Contrast, contrast
 from dpgraph.reporting.verdicts import Comparisons, Place, compared
@@ -39,6 +40,6 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
-    return contrast(
-        (weight, entry.cell.slug, 100 * outcome.values.to_numpy(float)) for weight, (entry, outcome) in terms
-    )
+    terms = list(terms)
+    value = contrast((weight, entry.cell.slug, outcome.shown) for weight, (entry, outcome) in terms)
+    return replace(value, unit=terms[0][1][1].quantity.difference)

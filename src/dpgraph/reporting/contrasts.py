@@ -19,6 +19,7 @@ class Contrast:
     error: float
     degrees: float
     n: int  # seeds of the smallest sample
+    unit: str = "points"
 
     def p_above(self, margin: float) -> float:
         """p-value against "the true value is at most `margin`"; nan where a sample has one seed only."""

@@ -18,8 +18,8 @@ NAMED = 4  # runs that are named; the others are counted
 def against_control(plan: Plan, control: str, places: Iterable[Place], results: Results) -> str:
     """Where the runs are not better than the control on the same artefact, task, value and target epsilon.
 
-    Better: Welch's one-sided t at 5 %, without correction. A share of hard cases has no better or worse: there a run
-    is told from the control by the two-sided test.
+    Better: Welch's one-sided t at 5 %, without correction. A share of hard cases has no better or worse, nor has an
+    error of an attack: there a run is told from the control by the two-sided test.
     """
     same, missing, better = [], [], 0
     for entry, outcome in places:
@@ -35,13 +35,13 @@ def against_control(plan: Plan, control: str, places: Iterable[Place], results: 
             continue
         gain = contrast_of([(1.0, (entry, outcome)), (-1.0, (beside, other))])
         p = gain.p_above(0.0)
-        if metric.startswith(HARD_CASES):
+        if metric.startswith(HARD_CASES) or not outcome.quantity.more_is_better:
             p = 2 * min(p, gain.p_below(0.0))
         if p < LEVEL:
             better += 1
         else:
             shown = "" if gain.n < 2 else f", p = {min(p, 1.0):.2f}"
-            same.append(f"{name} ({difference(gain.estimate)} points{shown})")
+            same.append(f"{name} ({difference(gain.estimate)} {gain.unit}{shown})")
     parts = []
     if same:
         more = f"; and {len(same) - NAMED} more" if len(same) > NAMED else ""

@@ -137,14 +137,16 @@ def _peak_inside(where: str, points: Points) -> Comparison:
     inside, ends = labels[1:-1], (labels[0], labels[-1])
     if not inside:
         value = _minus(points, labels[0], labels[1])
-        return Comparison(f"{where}: no value between {ends[0]} and {ends[1]}", 0.0, 0.0, 0.0, value.n, 1.0, 1.0)
+        return Comparison(
+            f"{where}: no value between {ends[0]} and {ends[1]}", 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit
+        )
     means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
     top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
     value = _minus(points, top, end)
     above = len(inside) * max(_minus(points, top, other).p_above(0.0) for other in ends)
     below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
     name = f"{where}, best inside {top} minus the better end {end}"
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, min(1.0, above), min(1.0, below))
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, min(1.0, above), min(1.0, below), value.unit)
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -176,7 +178,7 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     value = contrast_of(terms)
     name = f"{where}, range {top} to {bottom} minus range {own_top} to {own_bottom}"
     above, below = _range_p(large, small), _range_p(small, large)
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below)
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit)
 
 
 def _range_p(wide: Points, narrow: Points) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from dpgraph.reporting import formats
-from dpgraph.reporting.formats import DASH
+from dpgraph.reporting.formats import DASH, Quantity
 
 NOT_IN_PAPER = "not in the paper"
 
@@ -74,20 +74,35 @@ def adjacency_remarks(table: pd.DataFrame) -> list[str]:
     return [f"Adjacency: {text}" for text in found if text]
 
 
-def accuracy_display(title: str, table: pd.DataFrame, metric: str) -> Table:
-    """From `accuracy_table`: a block per task; `metric` heads the values."""
+def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
+    """What knows nothing, by task (column reference of `accuracy_table`)."""
+    if "reference" not in table or table["reference"].isna().all():
+        return []
+    levels = table.groupby("task_label", sort=False)["reference"].mean().dropna()
+    found = "; ".join(f"{label} {level:.2f} {shown.unit}" for label, level in levels.items())
+    return [f"To be read against {shown.reference_label}: {found}. A lower value is a better attack."]
+
+
+def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
+    """From `accuracy_table`: a block per task; the quantity heads the values."""
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
         rows = [_accuracy_cells(row, notes) for row in part.to_dict("records")]
         blocks.append(Block(with_delta(str(part["task_label"].iloc[0]), part), rows))
     remarks = [
-        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s, in points.",
+        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
+        f"{shown.difference and f', in {shown.difference}'}.",
+        *reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         f"{EPSILON_REMARK} Paper’s ε: as printed, with what is proved of that run.",
         *adjacency_remarks(table),
     ]
-    columns = [name or metric.capitalize() for name in ACCURACY_COLUMNS]
+    heads = {
+        "": shown.label[0].upper() + shown.label[1:],
+        "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
+    }
+    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS]
     return Table(title, columns, blocks, notes.texts, remarks)
 
 

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.style import context
 
 from dpgraph.files import atomic_path
-from dpgraph.reporting.formats import epsilon
+from dpgraph.reporting.formats import Quantity, epsilon
 from dpgraph.reporting.palette import Look
 
 STYLE = Path(__file__).with_name("style.mplstyle")
@@ -36,6 +36,7 @@ NOTE_WIDTH = 52  # characters of a column
 LABEL_WIDTH = 48
 GREY = "#555555"
 BAND = 0.13  # opacity of an interval
+REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 
 
 @contextmanager
@@ -138,12 +139,12 @@ def sample(style: Look, marks: bool = True) -> Line2D:
     return Line2D([], [], color=style.colour, marker=style.marker if marks else "", **shape)
 
 
-def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, marks: int = 100) -> None:
+def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, shown: Quantity, marks: int = 100) -> None:
     """Means of ours with their interval (columns mean, ci_low, ci_high); about `marks` points are marked, or none.
 
-    Percentages: Student's interval of few seeds may leave 0 to 100, its drawing does not.
+    Student's interval of few seeds may leave the quantity's range (0 to 100 %), its drawing does not.
     """
-    low, high = (rows[name].to_numpy(float).clip(0, 100) for name in ("ci_low", "ci_high"))
+    low, high = (rows[name].to_numpy(float).clip(shown.low, shown.high) for name in ("ci_low", "ci_high"))
     axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0)
     shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
     every = math.ceil(len(rows) / marks) if marks else 1
@@ -152,11 +153,26 @@ def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, marks: int = 100)
     axes.plot(x, y, color=style.colour, linestyle=style.line, zorder=3, **(shape if marks else {}))
 
 
-def horizontal(axes: Axes, row: pd.Series, style: Look) -> None:
+def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None:
     """A mean of ours that does not depend on x, with its interval."""
     if not math.isnan(row["ci_low"]):
-        axes.axhspan(max(row["ci_low"], 0), min(row["ci_high"], 100), color=style.colour, alpha=BAND, linewidth=0)
+        low, high = max(row["ci_low"], shown.low), min(row["ci_high"], shown.high)
+        axes.axhspan(low, high, color=style.colour, alpha=BAND, linewidth=0)
     axes.axhline(row["mean"], color=style.colour, linestyle=style.line, linewidth=1.2)
+
+
+def reference_line(axes: Axes, rows: pd.DataFrame) -> None:
+    """What knows nothing (column reference), where the quantity has such a thing."""
+    if has_reference(rows):
+        axes.axhline(float(rows["reference"].mean()), **REFERENCE, zorder=1)
+
+
+def reference_handle(points: pd.DataFrame, shown: Quantity) -> dict[str, Line2D]:
+    return {shown.reference_label: Line2D([], [], **REFERENCE)} if has_reference(points) else {}
+
+
+def has_reference(points: pd.DataFrame) -> bool:
+    return "reference" in points and bool(points["reference"].notna().any())
 
 
 def hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) -> None:

@@ -14,6 +14,10 @@ from dpgraph.reporting.class_wise import class_counts, class_wise_points
 from dpgraph.reporting.class_wise_figure import class_wise_figure
 from dpgraph.reporting.confusion import confusion_points, confusions
 from dpgraph.reporting.confusion_figure import confusion_figure
+from dpgraph.reporting.embedding import embedded, embedding_points
+from dpgraph.reporting.embedding_figure import embedding_figure
+from dpgraph.reporting.membership import attacks, membership_points
+from dpgraph.reporting.membership_figure import membership_figure
 from dpgraph.reporting.privacy_figure import privacy_utility_figure
 from dpgraph.reporting.privacy_utility import privacy_utility_points
 from dpgraph.reporting.results import write_csv
@@ -61,6 +65,16 @@ def _confusion(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem:
     return [*confusion_figure(plan, artefact_id, found, stem), _points(confusion_points(found), stem)]
 
 
+def _embedding(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
+    found = embedded(plan, artefact_id, results)
+    return [*embedding_figure(plan, artefact_id, found, stem), _points(embedding_points(found), stem)]
+
+
+def _membership(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> list[Path]:
+    made = attacks(plan, artefact_id, results)
+    return [*membership_figure(plan, artefact_id, made, stem), _points(membership_points(made), stem)]
+
+
 def _points(points: pd.DataFrame, stem: Path) -> Path:
     path = stem.with_name(f"{stem.name}.csv")
     write_csv(points, path)
@@ -73,4 +87,6 @@ VIEWS: dict[str, Writer] = {
     "class-wise": _class_wise,
     "hard-cases": _hard_cases,
     "confusion": _confusion,
+    "embedding": _embedding,
+    "membership": _membership,
 }

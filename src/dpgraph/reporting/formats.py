@@ -6,6 +6,7 @@ import html
 import math
 import re
 import unicodedata
+from dataclasses import dataclass, replace
 
 from dpgraph.experiments.experiment import HARD_CASES
 
@@ -158,12 +159,50 @@ def printed_place(table: str) -> str:
     return re.sub(r"^(App|sec)\.", r"\1. ", text)
 
 
-def metric(name: str) -> str:
+@dataclass(frozen=True)
+class Quantity:
+    """How values of a metric are shown; without more they are shares, stored as fractions and shown in percent."""
+
+    label: str  # of an axis, with the unit
+    unit: str = "%"  # empty: a number without unit
+    difference: str = "points"  # unit of a difference
+    scale: float = 100.0  # shown / stored
+    low: float = 0.0  # range of what is shown
+    high: float = 100.0
+    reference: str = ""  # metric of what knows nothing, beside which values are read
+    reference_label: str = ""
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.unit == "%"
+
+
+OTHERS = {
+    "degree_rmse": Quantity(
+        "RMSE of the degree (edges)", "edges", "edges", 1.0, 0.0, math.inf,
+        "degree_rmse_constant", "predicting the mean degree",
+    ),
+    "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
+    "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
+}  # fmt: skip
+
+
+def quantity(metric: str) -> Quantity:
     """
-    >>> metric("accuracy/val"), metric("macro_f1/test"), metric("hard_cases/fig5")
+    >>> quantity("accuracy/val").label, quantity("macro_f1/test").label, quantity("hard_cases/fig5").label
     ('validation accuracy (%)', 'test macro F1 (%)', 'hard cases misclassified (%)')
+    >>> quantity("degree_rmse/train").reference
+    'degree_rmse_constant/train'
     """
-    if name.startswith(f"{HARD_CASES}/"):
-        return "hard cases misclassified (%)"
-    quantity, _, part = name.partition("/")
-    return f"{'validation' if part == 'val' else part} {quantity.replace('_', ' ').replace('f1', 'F1')} (%)"
+    if metric.startswith(f"{HARD_CASES}/"):
+        return Quantity("hard cases misclassified (%)")
+    name, _, part = metric.partition("/")
+    if name in OTHERS:
+        found = OTHERS[name]
+        return replace(found, reference=f"{found.reference}/{part}") if found.reference else found
+    return Quantity(f"{'validation' if part == 'val' else part} {name.replace('_', ' ').replace('f1', 'F1')} (%)")
+
+
+def metric(name: str) -> str:
+    """Label of an axis or a column: `quantity(name).label`."""
+    return quantity(name).label

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.cell import Cell, Pagerank
 
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, BLACK = (
     "#0072B2",
@@ -71,6 +71,18 @@ KIPF = {
     ("dp-lots", "published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
     ("dp-lots", "rigorous", "sgd"): Look(WINE, "h", "-"),
 }
+# rows of PageRank: by release; without privacy dotted, private solid, the thesis' mechanism dashed with its own marker
+PAGERANK = {
+    "exact": Look(VERMILION, "v", "-"),
+    "gaussian": Look(BLUE, "o", "-"),
+    "exponential": Look(GREEN, "s", "-"),
+    "exponential-values": Look(PURPLE, "^", "-"),
+    "identity": Look(ORANGE, "D", "-"),
+    "random": Look(GREY, "X", "-"),
+}
+PAGERANK_PUBLISHED = {"v": "<", "o": "8", "s": "H", "^": "*", "D": "d", "X": "P"}
+OWN_RECORDS = Look(TEAL, "h", (0, (12, 1)))  # rows with a share of the root's own record
+ALL_ROOTS = {"identity": Look(BROWN, "p", (0, (9, 1, 3, 1)))}  # all training nodes are roots
 # what reads no record, or nothing but labels: in grey, behind all others
 NEUTRAL = {
     "dp-pure-noise": Look("#8A8A8A", "d", (0, (3, 2)), neutral=True),
@@ -91,6 +103,8 @@ def look(cell: Cell) -> Look:
     if cell.method in NEUTRAL:
         style = NEUTRAL[cell.method]
         return replace(style, marker="p") if style.marker and cell.training.optimizer == "sgd" else style
+    if cell.pagerank is not None:
+        return _look_of_rows(cell, cell.pagerank)
     of_variant = KIPF.get((cell.method, cell.privacy.variant if cell.privacy else "none", cell.training.optimizer))
     if of_variant is not None:
         return of_variant
@@ -105,6 +119,17 @@ def look(cell: Cell) -> Look:
     if cell.training.optimizer == "sgd":
         marker = MARKERS_SGD.get(marker, marker)
     return Look(base.colour, marker, line)
+
+
+def _look_of_rows(cell: Cell, pagerank: Pagerank) -> Look:
+    style = PAGERANK[pagerank.release]
+    if cell.privacy is None:
+        return replace(style, line=(0, (1, 1.5)))
+    if cell.privacy.variant == "published":
+        return replace(style, marker=PAGERANK_PUBLISHED[style.marker], line=(0, (4, 2)))
+    if pagerank.own_weight:
+        return OWN_RECORDS
+    return ALL_ROOTS.get(pagerank.release, style) if pagerank.num_rows is None else style
 
 
 def looks_of_values(values: Sequence[str]) -> dict[str, Look]:

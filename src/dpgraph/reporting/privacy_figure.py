@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.drawing import PANEL
-from dpgraph.reporting.formats import metric, power_of_ten, significant
+from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import BLACK, Look, look, looks_of_values, with_line_of
 
@@ -65,11 +65,12 @@ class Style:
             found[text] = drawing.sample(Look(BLACK, "", lines[method]))
         return found
 
-    def legend(self, points: pd.DataFrame, remark: str, wide: int) -> drawing.Legend:
+    def legend(self, points: pd.DataFrame, remark: str, wide: int, shown: Quantity) -> drawing.Legend:
         lines = [*drawing.uncertainty(points), *drawing.notes(remark, wide), *drawing.missing_lines(points, wide)]
         if self.values:
             lines.append(f"Colour and mark: {self.label}. Line: method.")
-        return drawing.Legend(self.handles(), lines, (2 if self.values else 1) * wide)
+        handles = self.handles() | drawing.reference_handle(points, shown)
+        return drawing.Legend(handles, lines, (2 if self.values else 1) * wide)
 
 
 def method_labels(points: pd.DataFrame, width: int = drawing.LABEL_WIDTH) -> dict[str, str]:
@@ -96,20 +97,20 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
     tasks = plan.tasks_of(artefact_id)
     private = points[(points["variant"] != "none") & points["mean"].notna()]
     modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()] or [MODES[0]]
-    style = Style.of(plan, artefact_id, points)
+    style, shown = Style.of(plan, artefact_id, points), quantity(plan.artefacts[artefact_id].metric)
     with drawing.house_style(artefact_id):
-        legend = style.legend(points, hard_case_remark(plan, artefact_id), drawing.across(len(tasks)))
+        legend = style.legend(points, hard_case_remark(plan, artefact_id), drawing.across(len(tasks)), shown)
         figure, places = drawing.panels(len(tasks), legend, len(modes))
         for place, (task_id, (task, _)) in zip(places, tasks.items()):
             rows = points[points["task"] == task_id]
             for axes, mode in zip(place, modes):
-                _panel(axes, rows, mode, style, last=mode == modes[-1], width=PANEL[0] / len(modes))
+                _panel(axes, rows, mode, style, shown, last=mode == modes[-1], width=PANEL[0] / len(modes))
                 axes.set_xlabel(_x_label(mode, rows))
                 if rows["mean"].isna().all():
                     drawing.no_results(axes)
             _share_y(place)
             drawing.panel_title(place[0], task.label, plan.suite.demonstration)
-            place[0].set_ylabel(metric(plan.artefacts[artefact_id].metric))
+            place[0].set_ylabel(shown.label)
         return drawing.save_all(figure, stem)
 
 
@@ -127,23 +128,26 @@ def _share_y(place: list[Axes]) -> None:
         axes.tick_params(labelleft=False)
 
 
-def _panel(axes: Axes, points: pd.DataFrame, mode: str, looks: Style, last: bool, width: float) -> None:
+def _panel(
+    axes: Axes, points: pd.DataFrame, mode: str, looks: Style, shown: Quantity, last: bool, width: float
+) -> None:
     axes.set_xscale("log")
     axes.margins(y=0.09)
+    drawing.reference_line(axes, points)
     column = f"eps_{mode}"
     drawn = points[points["mean"].notna() & ((points["variant"] == "none") | np.isfinite(points[column]))]
     ours = drawn[drawn["source"] == "ours"]
     for (method, value), rows in ours.groupby(["method", "value"], sort=False):
         style = looks.looks[str(method), str(value)]
         if rows["variant"].iloc[0] == "none" or (rows[column] == 0).all():  # epsilon 0: within every budget
-            drawing.horizontal(axes, rows.iloc[-1], style)
+            drawing.horizontal(axes, rows.iloc[-1], style, shown)
             continue
         # along training every target is a run of its own; else a curve joins the targets
         along = rows["step"].notna().any()
         runs = rows.groupby("epsilon_target", dropna=False) if along else [(None, rows)]
         for _, run in runs:
             run = run.sort_values(column)
-            drawing.curve(axes, run[column].to_numpy(float), run, style, marks=MARKED if along else len(run))
+            drawing.curve(axes, run[column].to_numpy(float), run, style, shown, MARKED if along else len(run))
     for (method, value), rows in drawn[drawn["source"] != "ours"].groupby(["method", "value"], sort=False):
         style = looks.looks[str(method), str(value)]
         std = rows["std"].fillna(0.0).to_numpy(float)

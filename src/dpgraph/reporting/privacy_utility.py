@@ -44,7 +44,7 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
 
     An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
     is missing where there is one row per entry. Both epsilons are inf without privacy and missing where nothing is
-    guaranteed. Accuracies are in percent. A number that the paper prints several times stands once, at the first
+    guaranteed. Shares are in percent. A number that the paper prints several times stands once, at the first
     method of the artefact that it belongs to.
     """
     found = None if results is None else Results(results)
@@ -52,7 +52,8 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
     for entry in plan.entries_of(artefact_id):
         rows += _own_points(plan, entry, found)
         rows += _paper_points(plan, entry)
-    points = pd.DataFrame(rows, columns=POINT_COLUMNS)
+    more = [name for name in ("reference",) if any(name in row for row in rows)]
+    points = pd.DataFrame(rows, columns=[*POINT_COLUMNS, *more])
     repeated = points[points["source"] != "ours"].duplicated(["task", "value", "eps_published", "mean", "std"])
     return points.drop(index=repeated[repeated].index).reset_index(drop=True)
 
@@ -75,11 +76,12 @@ def _own_points(plan: Plan, entry: Entry, results: Results | None) -> list[dict[
     artefact = plan.artefacts[entry.artefact]
     if results is None:
         return [_own_point(entry, math.nan, MISSING)]
+    reference = results.reference(entry, artefact.metric)
     if artefact.along_training and entry.cell.privacy is not None:
         reached = results.along_training(entry, artefact.metric)
         if reached:
-            return [_own_point(entry, step, outcome) for step, outcome in reached]
-    return [_own_point(entry, math.nan, results.outcome(entry, artefact.metric))]
+            return [_own_point(entry, step, outcome) | reference for step, outcome in reached]
+    return [_own_point(entry, math.nan, results.outcome(entry, artefact.metric)) | reference]
 
 
 def _own_point(entry: Entry, step: float, outcome: Outcome) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.plan import Entry
 from dpgraph.files import atomic_path
 from dpgraph.reporting.aggregate import COLUMNS
+from dpgraph.reporting.formats import Quantity, quantity
 
 CONFIDENCE = 0.95
 
@@ -52,13 +53,14 @@ class Outcome:
 
     status: str  # ok, failed or not run
     reason: str
-    values: pd.Series  # fraction by seed
+    values: pd.Series  # as stored, by seed: a share is a fraction
     eps_published: float = np.nan
     eps_published_reason: str = ""
     eps_rigorous: float = np.nan
     eps_rigorous_reason: str = ""
     delta: float = np.nan
     adjacency: str = ""
+    metric: str = "accuracy/test"
 
     @property
     def ok(self) -> bool:
@@ -69,8 +71,17 @@ class Outcome:
         """E.g. `failed: out of memory`; empty when ok."""
         return "" if self.ok else f"{self.status}: {self.reason}" if self.reason else self.status
 
-    def summary(self, scale: float = 100.0) -> Summary:
-        return summarise(self.values.to_numpy(), scale)
+    @property
+    def quantity(self) -> Quantity:
+        return quantity(self.metric)
+
+    @property
+    def shown(self) -> np.ndarray:
+        """Values in the unit in which they are shown: shares in percent."""
+        return self.quantity.scale * self.values.to_numpy(float)
+
+    def summary(self) -> Summary:
+        return summarise(self.values.to_numpy(), self.quantity.scale)
 
 
 MISSING = Outcome("not run", "no result in results.parquet", pd.Series(dtype=float))
@@ -139,6 +150,11 @@ class Results:
         steps = self.good(entry, metric).groupby("step", sort=True)
         return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
 
+    def reference(self, entry: Entry, metric: str) -> dict[str, float]:
+        """Column `reference`: mean of what knows nothing; no column where the metric has no such thing."""
+        name = quantity(metric).reference
+        return {"reference": self.outcome(entry, name).summary().mean} if name else {}
+
     def by_class(self, entry: Entry, metric: str = "class_accuracy/test") -> pd.DataFrame:
         """Fractions at the last step, a row per seed and a column per class that occurs there."""
         good = self.good(entry, metric)
@@ -156,7 +172,7 @@ class Results:
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
-        return Outcome("ok", _text(bad["reason"]), values, **_privacy(good))
+        return Outcome("ok", _text(bad["reason"]), values, **_privacy(good), metric=metric)
 
 
 NOWHERE = np.array([], dtype=int)

@@ -17,11 +17,13 @@ from dpgraph.reporting.display import (
     adjacency_remarks,
     epsilon_cell,
     failure,
+    reference_remarks,
     with_delta,
 )
+from dpgraph.reporting.formats import Quantity
 
 
-def sweep_display(title: str, table: pd.DataFrame, metric: str, parameter: str) -> Table:
+def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: str) -> Table:
     """From `sweep_table`: columns are methods, `parameter` heads the values."""
     notes = Footnotes()
     methods = dict(zip(table["method"], table["label"]))
@@ -31,13 +33,14 @@ def sweep_display(title: str, table: pd.DataFrame, metric: str, parameter: str) 
         for target in (sorted(part["epsilon_target"].dropna().unique()) or [math.nan])
     ]
     gap = (
-        " Gap: accuracy without privacy minus private, at the same value, ± its standard error."
+        " Gap: without privacy minus private, at the same value, ± its standard error."
         if table["gap"].notna().any()
         else ""
     )
     remarks = [
-        f"Ours: {metric}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours minus the "
-        "paper’s, in points.",
+        f"Ours: {shown.label}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours "
+        f"minus the paper’s{shown.difference and f', in {shown.difference}'}.",
+        *reference_remarks(table, shown),
         EPSILON_REMARK,
         *adjacency_remarks(table),
     ]

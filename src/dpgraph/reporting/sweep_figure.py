@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
-from dpgraph.reporting.formats import metric, power_of_ten, significant
+from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import Look, look, shades
 
@@ -33,22 +33,23 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
     """
     artefact = plan.artefacts[artefact_id]
     points = points.assign(target=points["epsilon_target"].fillna(-1.0))
-    looks = _looks(plan, artefact_id)
+    looks, shown = _looks(plan, artefact_id), quantity(artefact.metric)
     tasks = plan.tasks_of(artefact_id)
     wide = drawing.across(len(tasks))
     with drawing.house_style(artefact_id):
         remark = drawing.notes(hard_case_remark(plan, artefact_id), wide)
         lines = [*drawing.uncertainty(points), *remark, *drawing.missing_lines(points, wide)]
-        figure, grid = drawing.panels(len(tasks), drawing.Legend(_handles(points, looks), lines, wide))
+        handles = _handles(points, looks) | drawing.reference_handle(points, shown)
+        figure, grid = drawing.panels(len(tasks), drawing.Legend(handles, lines, wide))
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
             rows = points[points["task"] == task_id]
             drawing.panel_title(axes, task.label, plan.suite.demonstration)
             axes.set_xlabel(artefact.sweep.label if artefact.sweep else "")
-            axes.set_ylabel(metric(artefact.metric))
+            axes.set_ylabel(shown.label)
             if rows["mean"].isna().all():
                 drawing.no_results(axes)
             else:
-                _panel(axes, rows, looks)
+                _panel(axes, rows, looks, shown)
         return drawing.save_all(figure, stem)
 
 
@@ -89,9 +90,10 @@ def _handles(points: pd.DataFrame, looks: dict[Line, Look]) -> dict[str, Line2D]
     return handles
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look]) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], shown: Quantity) -> None:
     place = positions(list(dict.fromkeys(rows["value"])))
     axes.margins(y=0.09)
+    drawing.reference_line(axes, rows)
     drawn = rows[rows["mean"].notna()]
     for (method, target, source), part in drawn.groupby(["method", "target", "source"], sort=False):
         style = looks[str(method), float(target)]
@@ -99,7 +101,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look]) -> None:
         order = np.argsort(x, kind="stable")
         x, part = x[order], part.iloc[order]
         if source == "ours":
-            drawing.curve(axes, x, part, style)
+            drawing.curve(axes, x, part, style, shown)
         else:
             std = part["std"].fillna(0.0).to_numpy(float)
             drawing.hollow(axes, x, part["mean"].to_numpy(float), std, style)

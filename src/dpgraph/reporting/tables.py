@@ -17,8 +17,10 @@ from dpgraph.reporting.class_wise import class_counts
 from dpgraph.reporting.confusion import confusion_display, confusion_points, confusions
 from dpgraph.reporting.display import Table, accuracy_display, as_html, as_latex, as_markdown, statistics_display
 from dpgraph.reporting.fairness import fairness_display, fairness_table
-from dpgraph.reporting.formats import metric
+from dpgraph.reporting.formats import quantity
 from dpgraph.reporting.hard_cases import hard_case_remark
+from dpgraph.reporting.membership import attacks, membership_table
+from dpgraph.reporting.membership_display import membership_display
 from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.search import search_view
@@ -59,7 +61,7 @@ Made = tuple[pd.DataFrame, Table]
 
 def _accuracy(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
     frame = accuracy_table(plan, artefact_id, results)
-    return frame, accuracy_display(heading(plan, artefact_id), frame, metric(plan.artefacts[artefact_id].metric))
+    return frame, accuracy_display(heading(plan, artefact_id), frame, quantity(plan.artefacts[artefact_id].metric))
 
 
 def _statistics(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
@@ -70,7 +72,7 @@ def _statistics(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stat
 def _sweep(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
     frame, artefact = sweep_table(plan, artefact_id, results), plan.artefacts[artefact_id]
     parameter = artefact.sweep.label if artefact.sweep is not None else ""
-    return frame, sweep_display(heading(plan, artefact_id), frame, metric(artefact.metric), parameter)
+    return frame, sweep_display(heading(plan, artefact_id), frame, quantity(artefact.metric), parameter)
 
 
 def _class_wise(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
@@ -92,6 +94,11 @@ def _confusion(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stati
     return frame, confusion_display(plan, artefact_id, heading(plan, artefact_id), found, frame)
 
 
+def _membership(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
+    frame = membership_table(attacks(plan, artefact_id, results))
+    return frame, membership_display(heading(plan, artefact_id), frame)
+
+
 def _accounting(plan: Plan, artefact_id: str, results: pd.DataFrame | None, statistics: Statistics | None) -> Made:
     frame, artefact = accounting_table(plan, artefact_id), plan.artefacts[artefact_id]
     return frame, accounting_display(heading(plan, artefact_id), frame, artefact.sweep.label if artefact.sweep else "")
@@ -107,4 +114,5 @@ VIEWS: dict[str, Callable[[Plan, str, pd.DataFrame | None, Statistics | None], M
     "accounting": _accounting,
     "hard-cases": _hard_cases,
     "confusion": _confusion,
+    "membership": _membership,
 }

@@ -38,11 +38,11 @@ class Comparison:
     n: int  # seeds of the smallest sample
     p_above: float
     p_below: float
-    unit: str = " points"
+    unit: str = "points"
 
     @property
     def sentence(self) -> str:
-        value = f"{self.where}: {difference(self.estimate)}{self.unit}"
+        value = f"{self.where}: {difference(self.estimate)} {self.unit}".rstrip()
         if self.n < 2:
             return value
         side, p = ("above", self.p_above) if self.estimate >= self.margin else ("below", self.p_below)
@@ -51,9 +51,9 @@ class Comparison:
         return f"{value}, standard error {self.error:.2f}; {side} {margin}: {shown}"
 
 
-def compared(where: str, value: Contrast, margin: float, unit: str = " points") -> Comparison:
+def compared(where: str, value: Contrast, margin: float) -> Comparison:
     above, below = value.p_above(margin), value.p_below(margin)
-    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, unit)
+    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, value.unit)
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:

@@ -1,0 +1,98 @@
+"""t-SNE of the embeddings of training roots (Zhang, Figures 5.6 and 5.7): one seed, the first one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from dpgraph.data.store import load_graph
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.randomness import entropy
+from dpgraph.reporting.class_wise import described
+from dpgraph.reporting.exposures import exposed
+from dpgraph.reporting.results import MISSING, Outcome, Results
+
+PERPLEXITY = 30.0  # of many roots; a third of them at most
+FEWEST = 10  # roots
+NO_CLASSES = "classes are not known: the graph is not there"
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Of one entry. `places` (M, 2) and `classes` (M,), without node ids, are empty where `outcome` is not ok."""
+
+    entry: Entry
+    outcome: Outcome
+    seed: int
+    places: np.ndarray
+    classes: np.ndarray
+
+
+EMPTY = -1, np.zeros((0, 2)), np.zeros(0, dtype=np.int64)
+
+
+def embedded(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Embedded]:
+    """One per entry of the artefact, in its order."""
+    found = None if results is None else Results(results)
+    labels: dict[str, np.ndarray | None] = {}
+    for task_id, (_, task) in plan.tasks_of(artefact_id).items():
+        try:
+            labels[task_id] = np.asarray(load_graph(Paths(plan.config).graph(task)).labels)
+        except (DataUnavailable, UserError):
+            labels[task_id] = None
+    return [_embedded(plan, entry, found, labels[entry.task_id]) for entry in plan.entries_of(artefact_id)]
+
+
+def _embedded(plan: Plan, entry: Entry, results: Results | None, labels: np.ndarray | None) -> Embedded:
+    outcome, exposures = exposed(plan, entry, results, first=True)
+    if not exposures:
+        return Embedded(entry, outcome, *EMPTY)
+    if labels is None:
+        return Embedded(entry, Outcome("not run", NO_CLASSES, MISSING.values), *EMPTY)
+    seed, exposure = int(outcome.values.index[0]), exposures[0]
+    places, reason = tsne(exposure.embeddings, entry.cell.slug, seed)
+    if reason:
+        return Embedded(entry, Outcome("not run", reason, MISSING.values), *EMPTY)
+    classes = labels[exposure.roots]
+    order = np.lexsort((places[:, 1], places[:, 0], classes))  # not that of node ids
+    return Embedded(entry, outcome, seed, places[order], classes[order])
+
+
+def tsne(embeddings: np.ndarray, *names: str | int) -> tuple[np.ndarray, str]:
+    """((M, 2) places, "") or (empty, why not); started at the principal components, random numbers keyed by `names`."""
+    count = len(embeddings)
+    if count < FEWEST:
+        return EMPTY[1], f"{count} roots, fewer than {FEWEST}"
+    if not np.isfinite(embeddings).all():
+        return EMPTY[1], "embeddings are not finite"
+    scale = np.abs(embeddings - embeddings.mean(axis=0, dtype=float)).max()
+    if not scale > 0:
+        return EMPTY[1], "all embeddings are equal"
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    model = TSNE(
+        perplexity=min(PERPLEXITY, (count - 1) / 3),
+        init="pca",
+        learning_rate="auto",
+        random_state=entropy("dpgraph", "t-SNE", *names) % 2**32,
+    )
+    with threadpool_limits(1):  # sums in another order would end in another picture
+        return model.fit_transform((embeddings - embeddings.mean(axis=0, dtype=float)) / scale), ""
+
+
+def embedding_points(found: list[Embedded]) -> pd.DataFrame:
+    """A row per root with its place and class; one without where there are none."""
+    parts = []
+    for one in found:
+        rows = pd.DataFrame({"x": one.places[:, 0], "y": one.places[:, 1], "class_id": one.classes})
+        if rows.empty:
+            rows = pd.DataFrame({"x": [math.nan], "y": math.nan, "class_id": -1})
+        head = pd.DataFrame([described(one.entry, one.outcome) | {"seed": one.seed}] * len(rows))
+        parts.append(pd.concat([head, rows], axis=1))
+    return pd.concat(parts, ignore_index=True)
