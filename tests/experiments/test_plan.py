@@ -7,7 +7,7 @@ import yaml
 
 from dpgraph.errors import UserError
 from dpgraph.experiments import published
-from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.config import Config, load, read_yaml, parse
 from dpgraph.experiments.experiment import Suite
 from dpgraph.experiments.plan import load_plan, merged
 from dpgraph.experiments.schemas import MODELS, schema_text
@@ -114,6 +114,17 @@ def test_yaml_errors_are_one_line(tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="no such file"):
         load(Suite, tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", ["seeds: 3\nseeds: 5\n", "papers:\n  a: {}\n  b: {}\n  a: {}\n"])
+def test_a_key_that_stands_twice_is_refused(tmp_path, text):
+    """YAML would keep the last one: a whole part of a suite could vanish without a word."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(text)
+    with pytest.raises(UserError, match="key (seeds|a) stands twice"):
+        load(Suite, bad)
+    bad.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\n")
+    assert read_yaml(bad)["b"] == {"x": 1, "y": 2}
 
 
 def test_merged_does_not_touch_its_layers():
