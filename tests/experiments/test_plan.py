@@ -7,7 +7,7 @@ import yaml
 
 from dpgraph.errors import UserError
 from dpgraph.experiments import published
-from dpgraph.experiments.config import Config, load, read_yaml, parse
+from dpgraph.experiments.config import Config, load, parse, read_yaml
 from dpgraph.experiments.experiment import Suite
 from dpgraph.experiments.plan import load_plan, merged
 from dpgraph.experiments.schemas import MODELS, schema_text
@@ -121,7 +121,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path, text):
     """YAML would keep the last one: a whole part of a suite could vanish without a word."""
     bad = tmp_path / "bad.yaml"
     bad.write_text(text)
-    with pytest.raises(UserError, match="key (seeds|a) stands twice"):
+    with pytest.raises(UserError, match=r"key (seeds|a) stands twice"):
         load(Suite, bad)
     bad.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\n")
     assert read_yaml(bad)["b"] == {"x": 1, "y": 2}
