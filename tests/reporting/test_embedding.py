@@ -16,14 +16,12 @@ from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.embedding import embedded, embedding_points, tsne
 from dpgraph.reporting.embedding_figure import _shape
 from dpgraph.reporting.figures import write_figure
-from tests.reporting import conftest
 from tests.reporting.exposed import ROOTS, expose, exposure, plan_in
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, rows_of, as_frame):
     folder = tmp_path_factory.mktemp("embedding")
-    conftest.BASE.update({"appr": 0.8, "dp-appr": 0.7})
     plan = plan_in(folder, seeds=2)
     expose(plan, 1.0, "zhang/clusters")
     return plan, as_frame([row for entry in plan.entries_of("zhang/clusters") for row in rows_of(entry)])

@@ -47,19 +47,13 @@ def run(tmp_path, rows_of, as_frame):
     expose(plan, 2.0, "zhang/features")
     rows = []
     for entry in {entry.cell.slug: entry for entry in plan.entries}.values():
-        own = rows_of(dataclasses.replace(entry), mean=0.7, delta=1e-3 if entry.cell.privacy else math.nan)
+        own = rows_of(entry, mean=0.7, delta=1e-3 if entry.cell.privacy else math.nan)
         rows += own
         for row in [row for row in own if row["final"] and row["metric"] == "accuracy/test"]:
             error = 3.0 + (entry.epsilon is not None) - 0.1 * (entry.epsilon or 0) + 0.01 * row["seed"]
             rows.append(row | {"metric": "degree_rmse/train", "value": error})
             rows.append(row | {"metric": "degree_rmse_constant/train", "value": 4.0})
     return plan, as_frame(rows)
-
-
-@pytest.fixture(autouse=True)
-def base(monkeypatch):
-    monkeypatch.setitem(__import__("tests.reporting.conftest", fromlist=["BASE"]).BASE, "appr", 0.8)
-    monkeypatch.setitem(__import__("tests.reporting.conftest", fromlist=["BASE"]).BASE, "dp-appr", 0.7)
 
 
 scores_and_members = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=10).filter(

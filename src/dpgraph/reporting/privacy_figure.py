@@ -170,14 +170,27 @@ def _x_axis(axes: Axes, private: pd.DataFrame, column: str, width: float) -> Non
     if high / low < 2:  # a single budget
         low, high = low / 1.5, high * 1.5
     axes.set_xlim(low, high)
-    ratio = (high / low) ** (TICK_WIDTH / (width - 0.5))
     targets = private["epsilon_target"].fillna(private["eps_published"])
     on_target = targets[(private[column] / targets - 1).abs() < 0.03]
+    longest = max(len(tick(value)) for value in (*on_target, *round_numbers(low, high)))
+    ratio = (high / low) ** (TICK_WIDTH * max(1.0, longest / 3) / (width - 0.5))
     ticks = apart(on_target, ratio)
     if private["step"].notna().any() or len(ticks) < 2 or ticks[0] > 1.6 * low or ticks[-1] < high / 1.6:
         ticks = apart(round_numbers(low, high), ratio)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+
+
+def tick(value: float) -> str:
+    """Three digits at most, thousands short: proved epsilons of a false claim may be that large.
+
+    >>> tick(0.5), tick(136.51), tick(5000.0), tick(200000.0), tick(2e6)
+    ('0.5', '137', '5k', '200k', '2M')
+    """
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{significant(value / unit)}{name}"
+    return significant(value)
 
 
 def round_numbers(low: float, high: float) -> list[float]:
