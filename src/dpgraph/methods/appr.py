@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor, nn
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Pagerank
-from dpgraph.methods.assembly import Bench, fixed_size_sampler, noise_over_clip, private_step, run_loop, set_up
+from dpgraph.methods.assembly import fixed_size_sampler, noise_over_clip
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.methods.exposure import Exposure
+from dpgraph.methods.kipf_gcn import only
 from dpgraph.methods.pagerank_release import cap_columns, exponential_release, gaussian_release, largest_entries
-from dpgraph.models.network import Network
-from dpgraph.models.power_iteration import PowerIteration
-from dpgraph.models.weighted_rows import WeightedRows
+from dpgraph.methods.row_training import NoisySum, Reading, train_rows
 from dpgraph.privacy.for_cell import kept_and_roots
 from dpgraph.privacy.mechanisms import FixedBatchPagerank, PoissonPagerank
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
-from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
-from dpgraph.training.ghost import Recorder
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
+from dpgraph.training.loop import Diverged
 
 
 class Appr:
@@ -34,21 +28,14 @@ class Appr:
     private = False
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        bench, pagerank = set_up(job), settings(job)
-        rows, roots = rows_of(job, pagerank)
-        weighted = WeightedRows(rows, roots, job.device)
-        sampler = fixed_size_sampler(job.cell, len(roots))
-        step = PlainStep(
-            bench.network,
-            bench.optimizer,
-            weighted.trees,
-            bench.features,
-            bench.labels,
-            sampler,
-            bench.batches,
-            weighted.logits,
-        )
-        return finish(job, bench, observe, roots, step, sampler)
+        return only(self.run_all([job], [observe]))
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        return train_rows(jobs, observes, settings(jobs[0]), self.reading, None)
+
+    def reading(self, job: Job) -> Reading:
+        rows, roots = rows_of(job, settings(job))
+        return Reading(rows, roots, longest(job), fixed_size_sampler(job.cell, len(roots)))
 
 
 class DpAppr:
@@ -63,37 +50,53 @@ class DpAppr:
     private = True
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        privacy, mechanism, pagerank = job.cell.privacy, job.mechanism, settings(job)
+        return only(self.run_all([job], [observe]))
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        return train_rows(jobs, observes, settings(jobs[0]), self.reading, self.noisy_sum(jobs[0]))
+
+    def noisy_sum(self, job: Job) -> NoisySum:
+        """The divisor is the batch size, or its expectation at the number of roots that was made public."""
+        privacy, mechanism = job.cell.privacy, _mechanism(job)
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
-        if not isinstance(mechanism, PoissonPagerank | FixedBatchPagerank):
-            raise invalid("mechanism", mechanism.kind, "poisson-pagerank or fixed-batch-pagerank")
-        bench = set_up(job)
+        if isinstance(mechanism, PoissonPagerank):
+            divisor = mechanism.sampling_rate * mechanism.num_roots
+        else:
+            divisor = float(mechanism.batch_size)
+        return NoisySum(privacy.clip_norm, noise_over_clip(mechanism) * privacy.clip_norm, divisor)
+
+    def reading(self, job: Job) -> Reading:
+        pagerank, mechanism = settings(job), _mechanism(job)
         rows, roots = rows_of(job, pagerank)
         sampler: Sampler
         if isinstance(mechanism, PoissonPagerank):
             rows = cap_columns(rows, mechanism.column_cap, numpy_generator(*job.names("column priorities")))
             sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
-            divisor = mechanism.sampling_rate * mechanism.num_roots  # M as it was made public
         else:
             rows = clip_columns(rows, mechanism.column_norm)
             sampler = FixedSizeSampler(len(roots), mechanism.batch_size)
-            divisor = float(mechanism.batch_size)
-        weighted = WeightedRows(with_own(rows, roots, pagerank.own_weight), roots, job.device)
+        return Reading(with_own(rows, roots, pagerank.own_weight), roots, longest(job), sampler)
 
-        def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-            logits = weighted.logits(network, batch, features, recorder.on(batch))
-            return nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
 
-        term = ClippedTerm(weighted.trees, sampler, privacy.clip_norm, losses)
-        step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
-        return finish(job, bench, observe, roots, step, sampler)
+def _mechanism(job: Job) -> PoissonPagerank | FixedBatchPagerank:
+    if not isinstance(job.mechanism, PoissonPagerank | FixedBatchPagerank):
+        raise invalid("mechanism", job.mechanism.kind, "poisson-pagerank or fixed-batch-pagerank")
+    return job.mechanism
 
 
 def settings(job: Job) -> Pagerank:
     if job.cell.pagerank is None:
         raise invalid("pagerank", "null", f"rows of PageRank for the method {job.cell.method}")
     return job.cell.pagerank
+
+
+def longest(job: Job) -> int:
+    """Most nodes that a row can name, its root included."""
+    pagerank = settings(job)
+    if pagerank.release == "identity":
+        return 1
+    return 1 + min(pagerank.top_k, kept_and_roots(pagerank, len(job.graph.train_nodes))[0])
 
 
 def rows_of(job: Job, pagerank: Pagerank) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -166,26 +169,6 @@ def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.cs
     own = np.where(norms > 0, own_weight, 1.0)
     eye = sp.csr_matrix((own, (np.arange(len(roots)), roots)), rows.shape)
     return sp.csr_matrix(sp.diags(scale) @ rows + eye)
-
-
-def finish(
-    job: Job, bench: Bench, observe: Observe, roots: np.ndarray, step: PlainStep | PrivateStep, sampler: Sampler
-) -> Outcome:
-    """The loop with power iteration as inference, and what the parameters expose."""
-    pagerank = settings(job)
-    inference = PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
-    outcome = run_loop(job, bench, step, observe, sampler, inference=inference, edge_lists=pagerank.release)
-    return replace(outcome, exposure=exposure(bench, job.graph.train_nodes, roots))
-
-
-@torch.no_grad()
-def exposure(bench: Bench, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
-    """Hidden states of the roots and losses of all training nodes, from each node's own record."""
-    network = bench.network.eval()
-    hidden = network.encoder(bench.features[torch.from_numpy(roots)])
-    logits = network.decoder(network.encoder(bench.features[torch.from_numpy(candidates)]))
-    losses = nn.functional.cross_entropy(logits, bench.labels[torch.from_numpy(candidates)], reduction="none")
-    return Exposure(roots, hidden.float().cpu().numpy(), candidates, losses.float().cpu().numpy())
 
 
 METHODS: dict[str, Method] = {"appr": Appr(), "dp-appr": DpAppr()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -40,6 +42,35 @@ class WeightedRows:
         place = torch.searchsorted(self._keys, keys)
         weight = torch.where(self._keys[place] == keys, self._weights[place], 0.0).to(rows.dtype)
         return rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owner, weight.unsqueeze(1) * rows)
+
+
+@dataclass(frozen=True)
+class PaddedRows:
+    """The same rows as arrays of L places: first the root, with weight 0 where its row does not name it, then others.
+
+    Places that are left over name the root again, with weight 0, so that nobody is added to whom a node matters.
+    """
+
+    roots: np.ndarray  # (M,) int64 node ids
+    nodes: np.ndarray  # (M, L) int64 node ids
+    weights: np.ndarray  # (M, L) float64
+
+    @classmethod
+    def of(cls, weights: sp.csr_matrix, roots: np.ndarray, length: int) -> PaddedRows:
+        """`weights` (M, n) of the `roots`, `length` = L. Raises ValueError for a row that names more than L - 1 others."""
+        roots = np.asarray(roots, dtype=np.int64)
+        entries = weights.tocoo()
+        nodes, found = np.repeat(roots[:, None], length, axis=1), np.zeros((len(roots), length))
+        own = entries.col == roots[entries.row]
+        found[entries.row[own], 0] = entries.data[own]
+        order = np.lexsort((entries.col[~own], entries.row[~own]))
+        owner = entries.row[~own][order]
+        counts = np.bincount(owner, minlength=len(roots))
+        if counts.max(initial=0) >= length:
+            raise ValueError(f"a row names {counts.max()} other nodes: expected at most {length - 1}")
+        place = 1 + np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        nodes[owner, place], found[owner, place] = entries.col[~own][order], entries.data[~own][order]
+        return cls(roots, nodes, found)
 
 
 def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists:
