@@ -63,13 +63,10 @@ def train_rows(
     outcomes: list[Outcome | Diverged] = []
     for job, observe, found in zip(jobs, observes, readings, strict=True):
         path = job.checkpoint
-        own = (
-            job
-            if path is None or len(jobs) == 1
-            else replace(job, checkpoint=path.with_name(f"{job.seed}.{path.name}"))
-        )
+        if path is not None and len(jobs) > 1:
+            job = replace(job, checkpoint=path.with_name(f"{job.seed}.{path.name}"))
         try:
-            outcomes.append(train_alone(own, observe, pagerank, found, noisy_sum))
+            outcomes.append(train_alone(job, observe, pagerank, found, noisy_sum))
         except Diverged as error:
             outcomes.append(error)
     return outcomes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -66,10 +67,10 @@ class RowStack(nn.Module):
         """Seeds that have not diverged; waits for the device."""
         return [seed for seed, at in enumerate(self.diverged_at.tolist()) if at == 0]
 
-    def layers(self, row: Tensor) -> tuple[Tensor, Tensor]:
-        """A row -> views E (F + 1, H) and D (C, H + 1)."""
-        encoder, decoder = row[: self.size].split(self.sizes)
-        return encoder.view(self.shapes[0]), decoder.view(self.shapes[1])
+    def layers(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows (..., row length) -> views E (..., F + 1, H) and D (..., C, H + 1)."""
+        encoder, decoder = rows[..., : self.size].split(self.sizes, dim=-1)
+        return encoder.unflatten(-1, self.shapes[0]), decoder.unflatten(-1, self.shapes[1])
 
     def parts(self, row: Tensor) -> list[Tensor]:
         """A row -> views in the order and the shapes of a network's parameters: W1 (H, F), b1, W2 (C, H), b2."""
@@ -86,24 +87,64 @@ class RowStack(nn.Module):
 
 @dataclass(frozen=True)
 class RowBatch:
-    """What b roots of one seed read: n records with a constant 1, and how the roots' L places name them."""
+    """What R roots of each of G consecutive seeds read: records with a constant 1, and how L places a root name them.
 
-    records: Matrix  # (n, F + 1)
-    places: Tensor  # (b L,) int32 rows of `records`, root by root
-    ptr: Tensor  # (b + 1,) int32: 0, L, 2 L, ...
-    readers: Tensor  # (b L,) int32: places by ascending record
-    readers_ptr: Tensor  # (n + 1,) int32
-    weights: Tensor  # (b, L)
-    gram: Tensor  # (b, L, L) inner products of the records of each root's places
-    labels: Tensor  # (b,) int64
-    count: Tensor  # 0, 1, ..., b - 1
+    Roots and records of one seed follow those of another.
+    """
+
+    records: tuple[Matrix, ...]  # of each seed, (n, F + 1)
+    counts: tuple[int, ...]  # n of each seed
+    places: Tensor  # (G R L,) int32 records, root by root
+    readers: Tensor  # (G R L,) int32: places by ascending record
+    readers_ptr: Tensor  # (sum n + 1,) int32
+    weights: Tensor  # (G, R, L)
+    gram: Tensor  # (G R, L, L) inner products of the records of each root's places
+    labels: Tensor  # (G R,) int64
+
+    @property
+    def num_roots(self) -> int:
+        """R"""
+        return self.weights.shape[1]
+
+    @cached_property
+    def totals(self) -> Tensor:
+        """(G, R) sum of a root's weights."""
+        return self.weights.sum(2)
+
+    @cached_property
+    def ptr(self) -> Tensor:
+        """(G R + 1,) int32: 0, L, 2 L, ..."""
+        length = self.weights.shape[2]
+        return torch.arange(0, len(self.places) + 1, length, dtype=torch.int32, device=self.places.device)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """(G R,) int64: 0, 1, 2, ..."""
+        return torch.arange(len(self.labels), device=self.labels.device)
+
+    @classmethod
+    def joined(cls, batches: Sequence[RowBatch]) -> RowBatch:
+        """Of several seeds, with the same number of roots and places."""
+        records = np.cumsum([0, *(len(one.readers_ptr) - 1 for one in batches)]).tolist()
+        places = np.cumsum([0, *(len(one.places) for one in batches)]).tolist()
+        ends = [batches[0].readers_ptr[:1], *(one.readers_ptr[1:] + first for one, first in zip(batches, places))]
+        return cls(
+            records=tuple(matrix for one in batches for matrix in one.records),
+            counts=tuple(count for one in batches for count in one.counts),
+            places=torch.cat([one.places + first for one, first in zip(batches, records)]),
+            readers=torch.cat([one.readers + first for one, first in zip(batches, places)]),
+            readers_ptr=torch.cat(ends),
+            weights=torch.cat([one.weights for one in batches]),
+            gram=torch.cat([one.gram for one in batches]),
+            labels=torch.cat([one.labels for one in batches]),
+        )
 
 
 class SeedRows:
     """Rows of one seed on a device: M roots with L places each, and inner products of what they name.
 
-    Records that are not finite are read as zeros, but their inner products stay not finite: no root that names them
-    may contribute. `features` has the constant 1 (see `with_constant`), `raw` (N, F) are the records themselves.
+    Records that are not finite are read as zeros, but their inner products stay not finite: where gradients are
+    clipped, no root that names them contributes. `features` are those of `with_constant`, `raw` (N, F) the records.
     """
 
     def __init__(
@@ -124,13 +165,14 @@ class SeedRows:
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows.roots]).to(device)
 
     @property
-    def num_roots(self) -> int:
-        return len(self.places)
+    def num_places(self) -> int:
+        """M L"""
+        return self.places.size
 
     def batch(self, positions: np.ndarray) -> RowBatch:
-        """The roots at `positions` (b,), in that order; at least one."""
+        """The roots at `positions` (b,), in that order."""
         places, records, count = self.places[positions], self.records, len(self.nodes)
-        if len(positions) < WHOLE_FROM * self.num_roots:
+        if len(positions) < WHOLE_FROM * len(self.places):
             used, found = np.unique(places, return_inverse=True)
             places, count = found.reshape(places.shape).astype(np.int32), len(used)
             records = self.features.of(self.nodes[used])
@@ -139,15 +181,14 @@ class SeedRows:
         np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
         chosen = self._upload(positions)
         return RowBatch(
-            records=records,
+            records=(records,),
+            counts=(count,),
             places=self._upload(flat),
-            ptr=self._upload(np.arange(0, len(flat) + 1, places.shape[1], dtype=np.int32)),
             readers=self._upload(np.argsort(flat, kind="stable").astype(np.int32)),
             readers_ptr=self._upload(ends),
-            weights=self.weights[chosen],
+            weights=self.weights[chosen].unsqueeze(0),
             gram=self.gram[chosen],
             labels=self.labels[chosen],
-            count=torch.arange(len(chosen), device=self.device),
         )
 
     def _upload(self, values: np.ndarray) -> Tensor:

@@ -57,7 +57,7 @@ class PaddedRows:
 
     @classmethod
     def of(cls, weights: sp.csr_matrix, roots: np.ndarray, length: int) -> PaddedRows:
-        """`weights` (M, n) of the `roots`, `length` = L. Raises ValueError for a row that names more than L - 1 others."""
+        """`weights` (M, n) of the `roots`, `length` = L. Raises ValueError for a row of more than L - 1 others."""
         roots = np.asarray(roots, dtype=np.int64)
         entries = weights.tocoo()
         nodes, found = np.repeat(roots[:, None], length, axis=1), np.zeros((len(roots), length))

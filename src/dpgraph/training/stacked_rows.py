@@ -1,15 +1,15 @@
 """Training of all seeds of DP-APPR in one process: perceptrons over rows of weights, clipped root by root.
 
 The guarantees are those of `training.clipping`: a root's gradient depends on the records that its row names, its label
-and the parameters; a contribution never exceeds the clip norm, as norms are enlarged by more than their rounding error;
+and the parameters; a contribution never exceeds the clip norm, as norms are enlarged by more than their rounding;
 a root whose gradient is not finite contributes exactly 0. A seed draws from generators of its own and its products read
-its own parameters only, so it ends with the same bits as when it is trained alone (on one device and number of threads).
+its own parameters only, so it ends with the bits that it has when trained alone (on one device and number of threads).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,53 +23,62 @@ from dpgraph.sampling.batches import Sampler
 from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import Diverged
 
+TOGETHER = 4096  # places of a seed's roots: up to there calls cost more than what they compute
+VECTOR = 16  # the bits of a product depend on where its factors lie in memory: those of all seeds begin at 64 bytes
+
 
 @torch.no_grad()
-def write_gradient(stack: RowStack, seed: int, batch: RowBatch, clip_norm: float | None, into: Tensor) -> None:
-    """The sum over the roots of their clipped gradients, or without `clip_norm` their mean, to a row of gradients.
+def write_gradients(
+    stack: RowStack, seeds: slice, batch: RowBatch, share: Tensor, clip_norm: float | None, into: Tensor
+) -> None:
+    """Writes sum_v share_v c_v grad_v over the roots of each of `seeds` into rows of gradients.
 
-    With m = sum_u pi_u (h_u, 1), g = softmax(D m) - onehot and delta_u = pi_u (D' g) act'(h_u), a root's gradient is
-    g m' for D and sum_u delta_u (x_u, 1)' for E. Their squared norms are |g|^2 |m|^2 and
+    `share` (G, R) is 0 for roots that are not read; c_v is the clip factor, without `clip_norm` 1. With
+    m = sum_u pi_u (h_u, 1), g = softmax(D m) - onehot and delta_u = pi_u (D' g) act'(h_u), a root's gradient is g m'
+    for D and sum_u (x_u, 1) delta_u' for E. Their squared norms are |g|^2 |m|^2 and
     sum_uw (x_u . x_w + 1) (delta_u . delta_w), so that no gradient of a single root is formed.
     """
-    encoder, decoder = stack.layers(stack.theta.data[seed])
-    roots, length = batch.weights.shape
-    hidden = stack.activation(batch.records.times(encoder))
-    mixed = hidden.new_empty(roots, hidden.shape[1] + 1)
-    mixed[:, :-1] = reduce(hidden, batch.places, batch.ptr, weights=batch.weights.flatten())
-    torch.sum(batch.weights, dim=1, out=mixed[:, -1])
-    error = torch.softmax(mixed @ decoder.T, dim=1)
-    error[batch.count, batch.labels] -= 1
-    delta = stack.slope(hidden).index_select(0, batch.places).view(roots, length, -1)
-    delta.mul_((error @ decoder[:, :-1]).unsqueeze(1)).mul_(batch.weights.unsqueeze(2))
-    if clip_norm is None:
-        error /= roots
-        delta /= roots
-    else:
-        factors, finite = _clip_factors(batch.gram, delta, error, mixed, clip_norm)
-        error.mul_(factors.unsqueeze(1))
-        delta.mul_(factors[:, None, None])
-        if finite.is_cuda or not bool(finite.all()):  # 0 times infinity is not 0
-            lost = ~finite
-            error.masked_fill_(lost.unsqueeze(1), 0)
-            mixed.masked_fill_(lost.unsqueeze(1), 0)
-            delta.masked_fill_(lost[:, None, None], 0)
-    to_encoder, to_decoder = stack.layers(into)
-    torch.mm(error.T, mixed, out=to_decoder)
-    to_encoder.copy_(batch.records.transposed_times(reduce(delta.flatten(0, 1), batch.readers, batch.readers_ptr)))
+    (encoders, decoders), (to_encoders, to_decoders) = stack.layers(stack.theta.data[seeds]), stack.layers(into[seeds])
+    products = [records.times(encoder) for records, encoder in zip(batch.records, encoders, strict=True)]
+    hidden = stack.activation(torch.cat(products))
+    groups, roots, length = batch.weights.shape
+    mixed = hidden.new_empty(groups, roots, hidden.shape[1] + 1)
+    read = reduce(hidden, batch.places, batch.ptr, weights=batch.weights.flatten())
+    mixed[..., :-1], mixed[..., -1] = read.view(groups, roots, -1), batch.totals
+    error = torch.softmax(torch.bmm(mixed, decoders.mT), dim=2)
+    error.view(groups * roots, -1)[batch.count, batch.labels] -= 1
+    delta = stack.slope(hidden).index_select(0, batch.places).view(groups, roots, length, -1)
+    delta.mul_(torch.bmm(error, decoders[..., :-1]).unsqueeze(2)).mul_(batch.weights.unsqueeze(3))
+    if clip_norm is not None:
+        factors = _clip_factors(batch.gram, delta, error, mixed, clip_norm)
+        if factors.is_cuda or not bool(factors.all()):  # 0 times infinity is not 0
+            lost = factors == 0
+            for tensor in (error, mixed, delta.flatten(2)):
+                tensor.masked_fill_(lost.unsqueeze(2), 0)
+        share = share * factors
+    error.mul_(share.unsqueeze(2))
+    delta.mul_(share[:, :, None, None])
+    to_decoders.copy_(torch.bmm(error.mT, mixed))
+    received = reduce(delta.flatten(0, 2), batch.readers, batch.readers_ptr).split(batch.counts)
+    for to_encoder, records, one in zip(to_encoders, batch.records, received, strict=True):
+        to_encoder.copy_(records.transposed_times(one.clone()))  # see VECTOR
 
 
-def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, clip_norm: float) -> tuple[Tensor, Tensor]:
-    """(b,) min(1, C / n_v), 0 where n_v is not finite; (b,) whether it is. See `training.clipping` for n_v."""
-    inner = torch.bmm(delta, delta.mT)
+def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, clip_norm: float) -> Tensor:
+    """(G, R) min(1, C / n_v), 0 where n_v is not finite. See `training.clipping` for n_v.
+
+    A factor is 0 for no other reason: n_v is at most the root of the largest number.
+    """
+    rows = delta.flatten(0, 1)
+    inner = torch.bmm(rows, rows.mT)
     scale = (gram.diagonal(dim1=1, dim2=2) * inner.diagonal(dim1=1, dim2=2)).sqrt_().sum(1).square_()
     squared = inner.mul_(gram).flatten(1).sum(1).clamp_min_(0)
-    last = error.square().sum(1).mul_(mixed.square().sum(1))
+    last = (error.square().sum(2) * mixed.square().sum(2)).flatten()
     squared += last
     scale += last
     enlarged = squared.add_(scale, alpha=ROUNDING * torch.finfo(squared.dtype).eps)
-    finite = torch.isfinite(enlarged)
-    return torch.clamp_max(clip_norm / enlarged.sqrt(), 1).masked_fill_(~finite, 0), finite
+    factors = torch.clamp_max(clip_norm / enlarged.sqrt(), 1).masked_fill_(~torch.isfinite(enlarged), 0)
+    return factors.view(mixed.shape[:2])
 
 
 class RowPrivatizer:
@@ -92,15 +101,19 @@ class RowPrivatizer:
         self._noise = [part.new_empty(part.shape) for part in stack.parts(stack.theta.data[0])]
 
     def add_noise(self, seed: int, row: Tensor) -> None:
-        """To the seed's sum, in place, and divides it."""
+        """To the seed's sum, which is already divided, in place."""
+        std, generator = self.noise_std / self.divisor, self.generators[seed]
         for part, noise in zip(self.stack.parts(row), self._noise, strict=True):
-            part.add_(noise.normal_(generator=self.generators[seed]), alpha=self.noise_std)
-        row.div_(self.divisor)
+            part.add_(noise.normal_(generator=generator), alpha=std)
 
 
 @dataclass
 class StackedRowsStep:
-    """One step of every seed that still runs; `privatizer` None: mean cross-entropy of a batch, without privacy."""
+    """One step of every seed that still runs; `privatizer` None: mean cross-entropy of a batch, without privacy.
+
+    Few roots are all computed at once, for all seeds, those outside of the batch for nothing; of many, each seed's
+    batch by itself.
+    """
 
     stack: RowStack
     optimizer: torch.optim.Optimizer
@@ -112,24 +125,47 @@ class StackedRowsStep:
     def __post_init__(self) -> None:
         self.gradients = torch.zeros_like(self.stack.theta.data)
         self._running: list[int] | None = None
+        every = np.arange(self.sampler.num_roots)
+        filled = np.pad(every, (0, -len(every) % VECTOR))  # the first root again, which is then not read
+        together = self.rows[0].num_places <= TOGETHER
+        self._all = RowBatch.joined([rows.batch(filled) for rows in self.rows]) if together else None
 
     def __call__(self) -> int:
         if self._running is None:
             self._running = self.stack.sound
-        clip_norm = None if self.privatizer is None else self.privatizer.clip_norm
-        read = 0
-        for seed in self._running:
-            positions, row = self.sampler.draw(self.batches[seed]), self.gradients[seed]
-            if len(positions):
-                write_gradient(self.stack, seed, self.rows[seed].batch(positions), clip_norm, row)
-            else:
-                row.zero_()
-            if self.privatizer is not None:
-                self.privatizer.add_noise(seed, row)
-            read += len(positions)
+        drawn = {seed: self.sampler.draw(self.batches[seed]) for seed in self._running}
+        if self._all is None:
+            self._one_by_one(drawn)
+        else:
+            self._together(self._all, drawn)
+        if self.privatizer is not None:
+            for seed in self._running:
+                self.privatizer.add_noise(seed, self.gradients[seed])
         self.stack.theta.grad = self.gradients
         self.optimizer.step()
-        return read
+        return sum(len(positions) for positions in drawn.values())
+
+    def _together(self, batch: RowBatch, drawn: Mapping[int, np.ndarray]) -> None:
+        share = np.zeros((self.stack.num_seeds, batch.num_roots))
+        for seed, positions in drawn.items():
+            share[seed, positions] = self._share(len(positions))
+        self._write(slice(None), batch, share)
+
+    def _one_by_one(self, drawn: Mapping[int, np.ndarray]) -> None:
+        for seed, positions in drawn.items():
+            if len(positions):
+                share = np.full((1, len(positions)), self._share(len(positions)))
+                self._write(slice(seed, seed + 1), self.rows[seed].batch(positions), share)
+            else:
+                self.gradients[seed].zero_()
+
+    def _write(self, seeds: slice, batch: RowBatch, share: np.ndarray) -> None:
+        clip_norm = None if self.privatizer is None else self.privatizer.clip_norm
+        shares = torch.from_numpy(share).to(self.gradients.device, self.gradients.dtype, non_blocking=True)
+        write_gradients(self.stack, seeds, batch, shares, clip_norm, self.gradients)
+
+    def _share(self, size: int) -> float:
+        return 1 / (self.privatizer.divisor if self.privatizer is not None else max(1, size))
 
     def check(self, done: int) -> None:
         """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
