@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -111,6 +113,19 @@ def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec
     trees = pack_ego_trees(full_edge_lists(graph, nodes), nodes, hops)
     actual = network(trees.batch(nodes[::-1]), features)
     torch.testing.assert_close(actual, expected.flip(0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_own_logits_get_their_weight(graph, kind):
+    network = network_of(2, kind=kind)
+    features = torch.from_numpy(graph.features).double()
+    nothing = {"out_ptr": np.zeros_like(graph.out_ptr), "out_idx": np.zeros(0, dtype=np.int32)}
+    alone = dense_logits(network, replace(graph, **nothing), features)
+    whole = dense_logits(network, graph, features)
+    assert not torch.allclose(alone, whole)
+    for weight in (0.25, 1.0):
+        mixed = FullGraph(graph, own_weight=weight).logits(network, features)
+        torch.testing.assert_close(mixed, weight * alone + (1 - weight) * whole, rtol=1e-12, atol=1e-12)
 
 
 def test_scores_of_any_size_give_finite_attention(graph):

@@ -98,12 +98,23 @@ class Model(Frozen):
     heads: Annotated[int, Field(ge=1, description="Attention heads (gat only)")] = 10
     dropout: Annotated[float, Field(ge=0, lt=1, description="After the hidden layer, in training (kipf and mlp)")] = 0.0
 
+    inference_own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0,
+        description="alpha of predictions: alpha times a node's logits without neighbours plus 1 - alpha times those "
+        "with them (a step of power iteration with teleport alpha); gcn, gin and gat",
+    )
+
     @model_validator(mode="after")
     def _hops(self) -> Model:
         if (self.hops == 0) != (self.architecture == "mlp"):
             raise ValueError(f"architecture={self.architecture}, hops={self.hops}: expected hops=0 exactly for mlp")
         if self.architecture == "kipf" and self.hops != 2:
             raise ValueError(f"architecture=kipf, hops={self.hops}: expected hops=2")
+        if self.inference_own_weight and self.architecture in ("kipf", "mlp"):
+            raise ValueError(
+                f"architecture={self.architecture}, inference_own_weight={self.inference_own_weight}: expected 0 for "
+                "kipf and mlp"
+            )
         if self.dropout and self.architecture not in ("kipf", "mlp"):
             raise ValueError(
                 f"architecture={self.architecture}, dropout={self.dropout}: expected 0 but for kipf and mlp"

@@ -128,7 +128,7 @@ def run_loop(
     steps = job.mechanism.steps
     if steps is None:
         raise TypeError("the mechanism's steps are open: calibrate it first")
-    usual = inference or FullGraph(job.graph, job.device)
+    usual = inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
     logits = np.zeros(0)
 
     def seen(done: int, network: Network) -> Observation:

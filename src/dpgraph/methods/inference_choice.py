@@ -46,7 +46,7 @@ class InferenceChoice:
         graph, mechanism = self.job.graph, self.mechanism
         key = entropy(*self.job.names("edge lists of the choice")) % 2**63
         lists = stable_edge_lists(graph, self._nodes, mechanism.max_degree or 0, mechanism.list_cap or 0, key)
-        bounded = over_lists(graph, lists, self.job.device)
+        bounded = over_lists(graph, lists, self.job.device, self.job.cell.model.inference_own_weight)
         gain = gained(graph, self._nodes, self.bench.network, self.bench.features, bounded, self._alone)
         sensitivity = min(mechanism.changed_trees, len(self._nodes))
         noise = numpy_generator(*self.job.names("choice of inference"))
@@ -61,9 +61,11 @@ class InferenceChoice:
         return over_lists(self.job.graph, empty_edge_lists(self.job.graph), self.job.device)
 
 
-def over_lists(graph: Graph, lists: EdgeLists, device: str | torch.device = "cpu") -> FullGraph:
+def over_lists(
+    graph: Graph, lists: EdgeLists, device: str | torch.device = "cpu", own_weight: float = 0.0
+) -> FullGraph:
     """Inference in which node v receives from `lists.of(v)` only."""
-    return FullGraph(replace(graph, out_ptr=lists.ptr, out_idx=lists.idx), device)
+    return FullGraph(replace(graph, out_ptr=lists.ptr, out_idx=lists.idx), device, own_weight=own_weight)
 
 
 def gained(
