@@ -22,6 +22,11 @@ CPU = torch.device("cpu")
 
 
 SPLITS = ("kipf-gcn", "dp-subgraph", "dp-pure-noise")  # on parts of a graph, by Kipf's GCN
+RELEASES = ("identity", "random", "gaussian", "exponential", "exponential-values")
+PAGERANK = {  # on rows of PageRank: releases by variant
+    "appr": {None: ("exact", "identity", "random")},
+    "dp-appr": {"rigorous": RELEASES, "published": ("exact", *RELEASES)},
+}
 TREE_VARIANTS = ("rigorous", "rigorous-fixed-size", "published")
 VARIANTS = {
     "dp-subgraph": ("rigorous", "cut", "published", "released"),
@@ -38,6 +43,11 @@ def cells():
             for variant in VARIANTS.get(name, (None,)):
                 for parts in (1, 3):
                     yield f"{name}-{parts}-{variant or 'none'}", split_cell(name, variant, parts)
+            continue
+        if name in PAGERANK:
+            for variant, releases in PAGERANK[name].items():
+                for release in releases:
+                    yield f"{name}-{release}-{variant or 'none'}", pagerank_cell(name, variant, release)
             continue
         hops = (0,) if "mlp" in name or name in ("dp-lots", *BASELINES) else (1, 2)
         variants = VARIANTS.get(name, TREE_VARIANTS) if found.private else (None,)
@@ -69,6 +79,19 @@ def cell(name, hops, variant, architecture="gcn", **training) -> Cell:
     }
     if variant is not None:
         value["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
+    return parse(Cell, value, "cell")
+
+
+def pagerank_cell(name, variant, release, model=(), training=(), **pagerank) -> Cell:
+    value = cell(name, 0, variant).model_dump()
+    value["model"] |= dict(model)
+    if variant == "published":
+        value["training"] |= {"sampling_rate": None, "batch_size": 8}
+        value["pagerank"] = {"node_share": 0.8}
+    value["training"] |= dict(training)
+    private = release in ("gaussian", "exponential", "exponential-values")
+    budget = {"clip": 0.1, "epsilon_share": 0.5} if private else {}
+    value["pagerank"] = {**(value["pagerank"] or {}), "release": release, "num_rows": 20, **budget, **pagerank}
     return parse(Cell, value, "cell")
 
 
@@ -177,7 +200,8 @@ def test_noise_reaches_the_parameters(toy, name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CELLS if "rigorous" in name and "mlp" not in name and "subgraph" not in name]
+    "name",
+    [name for name in CELLS if "rigorous" in name and not any(other in name for other in ("mlp", "subgraph", "appr"))],
 )
 def test_the_divisor_is_public(toy, name, monkeypatch):
     """A node that leaves the training set must not change what the noisy sum is divided by."""
@@ -204,7 +228,9 @@ def test_cpu_and_gpu_agree(toy, name):
 
 
 def test_unknown_method_is_one_line():
-    with pytest.raises(UserError, match=r"method=magic: expected one of dp-gnn, .*, kipf-gcn, majority, mlp, random"):
+    with pytest.raises(
+        UserError, match=r"method=magic: expected one of appr, dp-appr, dp-gnn, .*, kipf-gcn, majority, mlp, random"
+    ):
         method("magic")
     with pytest.raises(UserError, match="privacy=None"):
         calibrate(CELLS["dp-gnn-1-rigorous"].model_copy(update={"privacy": None}), 40)

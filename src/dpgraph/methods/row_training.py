@@ -138,7 +138,8 @@ def _train_stack(
     for job, of_batches, of_noise in zip(jobs, batches, noise, strict=True):
         generators |= {f"batches {job.seed}": of_batches, f"noise {job.seed}": of_noise}
     inference = _inference(first, pagerank)
-    features, labels = torch.from_numpy(records).to(device), torch.from_numpy(truth).to(device)
+    # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
+    features, labels = torch.from_numpy(records).clone().to(device), torch.from_numpy(truth).to(device)
     logits: list[np.ndarray | None] = []
 
     def look(seed: int, observe: Observe, done: int) -> Any:

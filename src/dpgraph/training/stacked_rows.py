@@ -24,7 +24,7 @@ from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import Diverged
 
 TOGETHER = 4096  # places of a seed's roots: up to there calls cost more than what they compute
-VECTOR = 16  # the bits of a product depend on where its factors lie in memory: those of all seeds begin at 64 bytes
+VECTOR = 16  # bits of a product depend on where it and its factors lie in memory: with so many roots at 64 bytes each
 
 
 @torch.no_grad()
@@ -58,10 +58,10 @@ def write_gradients(
         share = share * factors
     error.mul_(share.unsqueeze(2))
     delta.mul_(share[:, :, None, None])
-    to_decoders.copy_(torch.bmm(error.mT, mixed))
     received = reduce(delta.flatten(0, 2), batch.readers, batch.readers_ptr).split(batch.counts)
-    for to_encoder, records, one in zip(to_encoders, batch.records, received, strict=True):
-        to_encoder.copy_(records.transposed_times(one.clone()))  # see VECTOR
+    for seed, records in enumerate(batch.records):  # products that begin where VECTOR does not reach: one by one
+        to_encoders[seed].copy_(records.transposed_times(received[seed].clone()))
+        to_decoders[seed].copy_(error[seed].T @ mixed[seed])
 
 
 def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, clip_norm: float) -> Tensor:

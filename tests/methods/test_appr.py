@@ -1,0 +1,308 @@
+"""DP-APPR through its method: which rows training reads, seeds together, what resumes, what a node may change."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from dpgraph.data.graph import NO_SPLIT, TRAIN
+from dpgraph.data.store import save_graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.methods import row_training
+from dpgraph.methods.appr import clip_columns, longest, rows_of, settings, with_own
+from dpgraph.methods.base import Job, StackedMethod
+from dpgraph.methods.registry import method
+from dpgraph.methods.stages import blind, train_cell
+from dpgraph.models.weighted_rows import PaddedRows
+from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.training import stacked_rows
+from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.loop import Diverged
+from tests.contract.conftest import toy_graph
+from tests.contract.test_methods import PAGERANK, pagerank_cell
+
+CPU = torch.device("cpu")
+GRAPH = toy_graph()
+EVERY = [(name, v, r) for name, found in PAGERANK.items() for v, releases in found.items() for r in releases]
+every_cell = pytest.mark.parametrize(("name", "variant", "release"), EVERY)
+
+
+def given_noise(name, variant, release, **more) -> Cell:
+    """The contract's cell with the noise of its steps given, so that nothing is to be solved but the release."""
+    cell = pagerank_cell(name, variant, release, **more)
+    if cell.privacy is None or cell.pagerank.released:
+        return cell
+    privacy = cell.privacy.model_copy(update={"epsilon": None, "noise_multiplier": 3.0})
+    return cell.model_copy(update={"privacy": privacy})
+
+
+def unsolved(cell, graph=GRAPH, seed=0):
+    """A job whose rows are known and whose steps have noise of multiplier 3."""
+    mechanism = mechanism_for(cell, len(graph.train_nodes))
+    if cell.privacy is not None:
+        mechanism = mechanism.model_copy(update={"noise_multiplier": 3.0})
+    return Job(blind(graph), cell, seed, StubCalibration(mechanism), CPU)
+
+
+class StubCalibration:
+    """Of a mechanism that is not solved: no accountant runs."""
+
+    def __init__(self, mechanism):
+        self.mechanism, self.statement = mechanism, None
+
+
+def jobs_of(cell, seeds, graph=GRAPH, checkpoint=None):
+    return [replace(unsolved(cell, graph, seed), checkpoint=checkpoint) for seed in seeds]
+
+
+def nothing(step, logits):
+    return {"step": step}
+
+
+def together(cell, seeds, graph=GRAPH, checkpoint=None, observe=nothing):
+    return method(cell.method).run_all(jobs_of(cell, seeds, graph, checkpoint), [observe] * len(seeds))
+
+
+@every_cell
+def test_rows_are_of_public_roots_and_kept_nodes(name, variant, release):
+    """Roots and kept nodes depend on the ids of training nodes and the seed: not on edges, records and labels."""
+    cell = pagerank_cell(name, variant, release)
+    other = replace(GRAPH, features=-GRAPH.features, labels=(GRAPH.labels + 1) % 3, out_idx=GRAPH.out_idx[::-1].copy())
+    kept = 32 if variant == "published" else 40
+    named, chosen = [], []
+    for seed in range(4):
+        rows, roots = rows_of(unsolved(cell, seed=seed), settings(unsolved(cell)))
+        _, again = rows_of(unsolved(cell, other, seed), settings(unsolved(cell)))
+        assert np.array_equal(roots, again)
+        assert len(set(roots)) == 20
+        assert rows.shape == (20, 60)
+        assert (GRAPH.split[roots] == TRAIN).all()
+        assert (GRAPH.split[rows.indices] == TRAIN).all()
+        entries = np.diff(rows.indptr)
+        assert (entries <= (1 if release == "identity" else 4)).all()
+        assert release == "exact" or len(set(entries)) == 1
+        named.append(set(roots) | set(rows.indices))
+        chosen.append(set(roots))
+    assert all(len(one) <= kept for one in named)
+    assert len({frozenset(one) for one in chosen}) == 4
+
+
+@pytest.mark.parametrize("release", ["random", "gaussian", "exponential"])
+def test_nothing_outside_of_the_kept_nodes_is_read(release):
+    """Where a training node is not kept, neither its record nor its edges matter."""
+    cell = given_noise("dp-appr", "published", release, node_share=0.5)
+    job = unsolved(cell)
+    order = GRAPH.train_nodes[row_training.numpy_generator(*job.names("kept nodes")).permutation(40)]
+    kept, left = order[:20], order[20:]
+    rows, _ = rows_of(job, settings(job))
+    assert set(rows.indices) <= set(kept)
+    owners = np.repeat(np.arange(60), np.diff(GRAPH.out_ptr))
+    stay = ~np.isin(owners, left) & ~np.isin(GRAPH.out_idx, left)
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(owners[stay], minlength=60))])
+    idx = GRAPH.out_idx[stay]
+    changed, _ = rows_of(
+        unsolved(cell, replace(GRAPH, out_ptr=ptr, out_idx=idx, in_ptr=ptr, in_idx=idx)), settings(job)
+    )
+    assert (rows != changed).nnz == 0
+
+
+@pytest.mark.parametrize("release", ["random", "gaussian", "exponential", "exponential-values"])
+@pytest.mark.parametrize("cap", [1, 2])
+def test_no_column_of_what_training_reads_has_more_entries_than_the_cap(release, cap):
+    """Counted in the arrays that the engine gets: at most cap roots read a node besides itself."""
+    cell = pagerank_cell("dp-appr", "rigorous", release, column_cap=cap, own_weight=0.25)
+    for seed in range(5):
+        job = unsolved(cell, seed=seed)
+        before = np.bincount(rows_of(job, settings(job))[0].indices, minlength=60)
+        found = method("dp-appr").reading(job)
+        padded = PaddedRows.of(found.rows, found.roots, found.length)
+        named = padded.nodes != padded.roots[:, None]
+        others = np.bincount(padded.nodes[named], minlength=60)
+        assert others.max() <= cap < before.max()
+        assert job.mechanism.affected_roots == cap + 1
+
+
+def test_columns_of_the_thesis_have_a_bounded_norm():
+    rows = sp.csr_matrix(np.array([[0.9, -0.1, 0.0], [0.9, 0.1, 0.0], [-1.8, 0.3, 0.0]]))
+    found = clip_columns(rows, 1.2).toarray()
+    assert found == pytest.approx(np.array([[0.3, -0.1, 0], [0.3, 0.1, 0], [-0.6, 0.3, 0]]))
+    job = unsolved(pagerank_cell("dp-appr", "published", "gaussian", column_norm=0.01))
+    norms = abs(method("dp-appr").reading(job).rows).sum(axis=0)
+    assert norms.max() == pytest.approx(0.01)
+
+
+def test_own_weights():
+    rows = sp.csr_matrix(np.array([[0.0, 3.0, -1.0], [0.0, 0.0, 0.0], [0.5, 0.0, 0.5]]))
+    roots = np.array([0, 1, 2])
+    found = with_own(rows, roots, 0.2).toarray()
+    assert found == pytest.approx(np.array([[0.2, 0.6, -0.2], [0, 1, 0], [0.4, 0, 0.6]]))
+    assert (with_own(rows, roots, 0.0) != rows).nnz == 0
+
+
+@every_cell
+def test_rows_fit_their_places(name, variant, release):
+    for top_k in (1, 3, 100):
+        job = unsolved(pagerank_cell(name, variant, release, top_k=top_k, own_weight=0.5))
+        found = method(name).reading(job)
+        assert found.length == longest(job) <= 41
+        PaddedRows.of(found.rows, found.roots, found.length)
+
+
+@pytest.mark.parametrize("size", [4096, 0])
+@every_cell
+def test_a_stack_is_what_the_engine_for_any_network_gives(name, variant, release, size, monkeypatch):
+    """Same rows, batches, parameters and noise: the same logits, exposure, notes, but for rounding."""
+    monkeypatch.setattr(stacked_rows, "TOGETHER", size)
+    model = {"activation": "relu" if size else "tanh"}
+    cell = pagerank_cell(name, variant, release, model)
+    assert isinstance(method(name), StackedMethod)
+    stack = together(cell, [0, 3])
+    monkeypatch.setattr(row_training, "stackable", lambda model: False)
+    alone = together(cell, [0, 3])
+    for one, other in zip(stack, alone, strict=True):
+        assert np.allclose(one.logits, other.logits, atol=2e-4)
+        assert np.array_equal(one.exposure.roots, other.exposure.roots)
+        assert np.array_equal(one.exposure.candidates, GRAPH.train_nodes)
+        assert np.allclose(one.exposure.embeddings, other.exposure.embeddings, atol=2e-4)
+        assert np.allclose(one.exposure.losses, other.exposure.losses, atol=2e-4)
+        assert one.observations == other.observations == [{"step": 2}, {"step": 4}, {"step": 6}]
+        assert other.notes | {"stacked_seeds": 2} == one.notes
+        assert one.steps_per_second > 0
+        assert one.roots_per_second > 0
+    assert not np.allclose(stack[0].logits, stack[1].logits, atol=1e-3)
+
+
+@every_cell
+def test_a_seed_has_the_same_bits_alone_and_in_company(name, variant, release):
+    cell = pagerank_cell(name, variant, release)
+    company = together(cell, [0, 1, 2])
+    for seed in range(3):
+        (alone,) = together(cell, [seed])
+        assert np.array_equal(alone.logits, company[seed].logits)
+        assert np.array_equal(alone.exposure.embeddings, company[seed].exposure.embeddings)
+        assert alone.notes["stacked_seeds"] == 1
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("case", [EVERY[0], ("dp-appr", "rigorous", "gaussian"), ("dp-appr", "published", "exact")])
+def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, case, optimizer, deep):
+    """Killed at its third observation; a checkpoint after each step. Deeper networks go seed by seed."""
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    training = {"steps": 19, "evaluations": 4, "optimizer": optimizer}
+    cell = pagerank_cell(*case, {"encoder_layers": 2} if deep else {}, training)
+    whole = together(cell, [0, 1])
+    seen = []
+
+    def observe(step, logits):
+        seen.append(step)
+        if len(seen) == 5:
+            raise Killed
+        return {"step": step}
+
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Killed):
+        together(cell, [0, 1], checkpoint=path, observe=observe)
+    assert list(tmp_path.iterdir())
+    resumed = together(cell, [0, 1], checkpoint=path)
+    assert [one.notes["resumed_at"] for one in resumed] == ([0, 4] if deep else [14, 14])
+    for one, other in zip(whole, resumed, strict=True):
+        assert np.array_equal(one.logits, other.logits)
+        assert one.observations == other.observations
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_of_other_seeds_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    cell = pagerank_cell(*EVERY[0])
+
+    def observe(step, logits):
+        raise Killed
+
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Killed):
+        together(cell, [0, 1], checkpoint=path, observe=lambda step, logits: observe(step, logits) if step > 2 else {})
+    with pytest.raises(UserError, match="checkpoint of run"):
+        together(cell, [0, 2], checkpoint=path)
+
+
+def test_the_divisor_is_public():
+    """A node that leaves the training set changes neither what sums are divided by nor the number of roots."""
+    split = GRAPH.split.copy()
+    split[GRAPH.train_nodes[0]] = NO_SPLIT
+    for variant, expected in (("rigorous", 6.0), ("published", 8.0)):
+        job = unsolved(pagerank_cell("dp-appr", variant, "random"))
+        fewer = replace(job, graph=replace(job.graph, split=split))
+        for one in (job, fewer):
+            found = method("dp-appr").noisy_sum(one)
+            assert found.divisor == expected
+            assert found.noise_std == 3.0 * found.clip_norm
+            assert len(method("dp-appr").reading(one).roots) == 20
+    exact = method("dp-appr").noisy_sum(unsolved(pagerank_cell("dp-appr", "published", "exact")))
+    assert exact.noise_std == 3.0 * 8  # sigma B C, Eq. 5.5
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_all_that_diverge_say_so(deep):
+    model = {"encoder_layers": 1 + deep, "activation": "relu"}
+    wild = pagerank_cell(*EVERY[0], model, {"learning_rate": 1e38, "optimizer": "sgd"})
+    found = together(wild, [0, 1])
+    assert all(isinstance(one, Diverged) for one in found)
+    with pytest.raises(Diverged):
+        method("appr").run(jobs_of(wild, [0])[0], nothing)
+
+
+def test_one_that_diverges_leaves_the_others_alone(monkeypatch):
+    """The parameters of seed 1 are broken before the first step."""
+    cell = pagerank_cell("dp-appr", "published", "random")
+    expected = together(cell, [0, 2])
+    real = row_training.RowStack
+
+    def broken(networks, activation):
+        stack = real(networks, activation)
+        stack.theta.data[1, 0] = np.inf
+        return stack
+
+    monkeypatch.setattr(row_training, "RowStack", broken)
+    found = together(cell, [0, 1, 2])
+    assert isinstance(found[1], Diverged)
+    assert found[1].step == 2  # found at the first observation
+    for one, other in zip((found[0], found[2]), expected, strict=True):
+        assert np.array_equal(one.logits, other.logits)
+        assert one.observations == other.observations
+
+
+def test_seeds_train_together_through_the_stage(tmp_path):
+    save_graph(GRAPH, tmp_path / "graph")
+    cell = given_noise("dp-appr", "published", "random")
+
+    def trained(name, *seeds):
+        asked = parse(Cell, {**cell.model_dump(), "seeds": seeds}, "cell")
+        return train_cell(asked, tmp_path / name, tmp_path / "graph", device="cpu", workers=2)
+
+    both, alone = trained("both", 0, 1), trained("alone", 1)
+    assert [seed.notes["stacked_seeds"] for seed in both.seeds] == [2, 2]
+    assert both.seeds[1].metrics == alone.seeds[0].metrics
+    assert (tmp_path / "both/seed=1.exposure.npz").is_file()
+    assert not list((tmp_path / "both").glob("*.checkpoint"))
+
+
+def test_rows_of_a_solved_release_are_those_that_are_accounted_for():
+    """Gaussian rows: noise of the mechanism's std on clipped rows, the K largest of them."""
+    cell = pagerank_cell("dp-appr", "published", "gaussian", top_k=32)
+    job = unsolved(cell)
+    calibration = calibrate(cell, 40)
+    assert calibration.mechanism.release_noise == job.mechanism.release_noise
+    rows, roots = rows_of(job, settings(job))
+    std = cell.pagerank.clip * job.mechanism.release_noise
+    assert rows.shape[0] == len(roots)
+    assert rows.nnz == 20 * 32
+    assert rows.data.std() == pytest.approx(std, rel=0.1)
