@@ -13,17 +13,17 @@ from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.experiments.cell import Model
 from dpgraph.methods.pagerank_release import cap_columns, matrix_sensitivity, noisy_rows
 from dpgraph.models.network import Network
+from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
+from dpgraph.models.weighted_rows import PaddedRows
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.gaussian import gaussian_delta
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.edge_lists import EdgeLists
-from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
-from dpgraph.training.clipping import clipped_gradient_sum
-from dpgraph.training.ghost import Recorder
+from dpgraph.training.stacked_rows import write_gradients
 
 ROWS, CLIP_NORM, MU = 3, 0.3, 1.0
 ROOTS, COLUMN_CAP = 12, 3
 DELTA = 1e-3
+CPU = torch.device("cpu")
 APPR = "released PageRank rows"
 SENSITIVITY, COLUMN_NORM = "sensitivity C1 for sqrt 2 C1", "column norm capped, not its support"
 APPR_BUGS = {SENSITIVITY: "Theorem 6 of the thesis", COLUMN_NORM: "Theorem 8 of the thesis"}
@@ -83,28 +83,17 @@ def changed_gradients(cap_support: bool) -> int:
 
 
 def _gradients(matrix: sp.csr_matrix, features: Tensor, labels: Tensor) -> np.ndarray:
-    """(roots, parameters) clipped gradients of the loss of each row's weighted sum of encoded records."""
-    network = Network(
-        Model(architecture="mlp", hops=0, width=3), 4, 3, torch_generator("audits", "appr"), torch.float64
-    )
-    weights = torch.from_numpy(matrix.toarray())
-
-    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-        dense = recorder.on(batch)
-        states = network.encoder(features[batch.nodes], 1, dense)
-        owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[1]))
-        weight = weights[batch.roots[owner], batch.nodes].unsqueeze(1)
-        summed = torch.zeros(batch.num_roots, states.shape[1], dtype=states.dtype).index_add(0, owner, weight * states)
-        logits = network.decoder(summed, 0, dense)
-        return torch.nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
-
-    roots = np.arange(matrix.shape[0])
-    named = sp.csr_matrix(matrix - sp.diags(matrix.diagonal()))  # trees hold their root anyway
-    named.eliminate_zeros()
-    named.sort_indices()
-    trees = pack_ego_trees(EdgeLists(named.indptr.astype(np.int64), named.indices.astype(np.int32)), roots, 1)
-    rows = [
-        clipped_gradient_sum(network, trees, np.array([root]), features, labels, CLIP_NORM, losses).sums
-        for root in roots
-    ]
-    return np.stack([torch.cat([part.flatten() for part in row]).numpy() for row in rows])
+    """(roots, parameters) clipped gradients of every root of `matrix`, from the engine that trains on such rows."""
+    model = Model(architecture="mlp", hops=0, width=3)
+    network = Network(model, features.shape[1], 3, torch_generator("audits", "appr"), torch.float64)
+    stack = RowStack([network], model.activation)
+    roots, records = np.arange(matrix.shape[0]), features.numpy()
+    padded = PaddedRows.of(matrix, roots, matrix.shape[1] + 1)
+    rows = SeedRows(padded, with_constant(records, CPU), records, labels.numpy(), CPU, torch.float64)
+    batch, found = rows.batch(roots), np.zeros((len(roots), stack.size))
+    for root in roots:
+        into, alone = torch.zeros_like(stack.theta.data), torch.zeros(1, len(roots), dtype=torch.float64)
+        alone[0, root] = 1.0
+        write_gradients(stack, slice(None), batch, alone, CLIP_NORM, into)
+        found[root] = into[0, : stack.size].numpy()
+    return found
