@@ -23,7 +23,7 @@ from dpgraph.sampling.batches import Sampler
 from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import Diverged
 
-TOGETHER = 4096  # places of a seed's roots: up to there calls cost more than what they compute
+TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
 VECTOR = 16  # bits of a product depend on where it and its factors lie in memory: with so many roots at 64 bytes each
 
 
