@@ -187,8 +187,8 @@ def test_sizes_of_splits_beside_the_papers(splits_plan, tmp_path):
     assert table["published_train_nodes"].tolist() == ["1208", "16000"]
     write_table(plan, "igamberdiev/table1", None, statistics, tmp_path / "table1")
     text = (tmp_path / "table1.md").read_text()
-    assert "| Cora | ours | 2,708 | 3.9 | 1,433 | 7 | 1,208 / 500 / 1,000 |" in text
-    assert "|  | paper | – | – | – | 7 | 1,208 / – / 1,000 |" in text
+    assert "| Cora | ours | 2,708 | 5,278 | 3.9 | 1,433 | 7 | 1,208 / 500 / 1,000 |" in text
+    assert "|  | paper | – | – | – | – | 7 | 1,208 / – / 1,000 |" in text
 
 
 def with_artefact(plan, name, spec, tasks):

@@ -147,8 +147,8 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
     assert (reddit["status"], reddit["reason"]) == ("not run", "data not available: 404")
     assert reddit["published_split_ratio"] == "0.66/0.10/0.24"
     text = write_table(paper_plan, "daigavane/table7", None, given, tmp_path / "table7")[1].read_text()
-    assert "| ogbn-arxiv | ours | 3,000 | 8.0 | 64 | 8 | 0.50 / 0.20 / 0.30 |" in text
-    assert "|  | paper | 169,343 | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
+    assert "| ogbn-arxiv | ours | 3,000 | 12,000 | 8.0 | 64 | 8 | 0.50 / 0.20 / 0.30 |" in text
+    assert "|  | paper | 169,343 | – | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
     assert "| reddit | ours | not run<sup>1</sup> |" in text
 
 

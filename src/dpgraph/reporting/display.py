@@ -158,6 +158,7 @@ STATISTICS_COLUMNS = [
     "Data set",
     "Source",
     "Nodes",
+    "Edges",
     "Mean degree",
     "Features",
     "Classes",
@@ -174,6 +175,7 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         if row["status"] == "ok":
             ours = [
                 formats.count(row["nodes"]),
+                formats.count(row["entries"] // 2),
                 f"{row['mean_degree']:.1f}",
                 formats.count(row["features"]),
                 formats.count(row["classes"]),
@@ -181,20 +183,24 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
             ]
             rows.append([Text(row["task_label"]), Text("ours"), *map(Text, ours)])
         else:
-            gap = [Text(DASH)] * 4
+            gap = [Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)
             status = Text("not run", (notes.number(row["reason"]),))
             rows.append([Text(row["task_label"]), Text("ours"), status, *gap])
         if any(row[name] for name in row if name.startswith("published_") and name != "published_dataset"):
             split = " / ".join(_counted(row[f"published_{name}_nodes"]) for name in SPLITS)
             printed = [
                 _counted(row["published_nodes"]),
+                _counted(row["published_edges"]),
                 *(row[f"published_{name}"] or DASH for name in ("mean_degree", "features", "classes")),
                 row["published_split_ratio"].replace("/", " / ") or (split if counted else DASH),
             ]
             rows.append([Text(""), Text("paper"), *map(Text, printed)])
         else:
-            rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * 4])
-    remarks = ["Mean degree: directed entries per node; an undirected edge counts twice."]
+            rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)])
+    remarks = [
+        "Edges: pairs of neighbours in this setting (disjoint and clustered: none between splits); a paper may count the "
+        "directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice."
+    ]
     return Table(title, STATISTICS_COLUMNS, [Block("", rows)], notes.texts, remarks, text_columns=2)
 
 

@@ -53,6 +53,7 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "homophily": values.get("homophily"),
                 "published_dataset": suite_task.published or "",
                 "published_nodes": printed.get("n_entities", ""),
+                "published_edges": printed.get("n_edges", ""),
                 "published_mean_degree": printed.get("avg_degree", ""),
                 "published_features": printed.get("n_features", ""),
                 "published_classes": printed.get("n_classes", ""),
