@@ -26,7 +26,7 @@ RISING = {"10": 0.50, "50": 0.52, "90": 0.55, "100": 0.60}
 def verdict(splits_plan, splits_rows_of, as_frame):
     """Row of claims.csv for a test; means by the most specific of method, task, value and epsilon."""
 
-    def run(test, means, std=0.001, control=None, seeds=None):
+    def run(test, means, std=0.001, control=None, seeds=None, without=lambda entry: False):
         def keys(entry):
             method, value, epsilon = entry.method_id, entry.value, entry.epsilon
             of_task = [(method, entry.task_id, epsilon), (method, entry.task_id)]
@@ -45,7 +45,8 @@ def verdict(splits_plan, splits_rows_of, as_frame):
         every = (row for found in rows.values() for row in found if row["final"] and row["metric"] == "accuracy/test")
         made = [row for row in every if seeds is None or row["seed"] in seeds]
         paper = splits_plan.experiments["igamberdiev"].model_copy(update={"claims": {"C": claim}})
-        only = dataclasses.replace(splits_plan, experiments={"igamberdiev": paper})
+        kept = tuple(entry for entry in splits_plan.entries if not without(entry))
+        only = dataclasses.replace(splits_plan, experiments={"igamberdiev": paper}, entries=kept)
         table = claims_table(only, as_frame(made))
         return table.iloc[0].to_dict() | {"page": claims_page(only, table)}
 
@@ -54,6 +55,17 @@ def verdict(splits_plan, splits_rows_of, as_frame):
 
 def over(kind, artefact="fig1", methods=("sgd",), **more):
     return {"kind": kind, "artefact": artefact, "methods": list(methods), "tasks": ["cora"], **more}
+
+
+def test_a_data_set_with_a_smaller_grid_is_left_out_and_said_to_be(verdict):
+    test = {"kind": "monotone", "artefact": "fig1", "methods": ["sgd"], "start": "10", "end": "90"}
+    small = verdict(test, RISING, without=lambda entry: entry.task_id == "pubmed" and entry.value in ("50", "90"))
+    assert small["verdict"] == "reproduced"
+    assert small["scope"].startswith("on the paper's data sets cora; not tested on")
+    assert "pubmed" in small["scope"]
+    assert "pubmed" not in verdict(test, RISING)["scope"].partition("not tested")[2]
+    nowhere = verdict(test, RISING, without=lambda entry: entry.value == "90")
+    assert nowhere["verdict"] == "not run (Cora, sgd: 90 is not in this suite)"
 
 
 def test_rising_and_falling(verdict):

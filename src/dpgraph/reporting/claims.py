@@ -14,6 +14,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.claim import (
     Claim,
     Computed,
+    Curve,
     NotTested,
     RarerClasses,
     SimpleTest,
@@ -29,6 +30,7 @@ from dpgraph.reporting.claim_tests import compare, compare_classes, weighted_sum
 from dpgraph.reporting.class_wise import Counts, class_counts, class_values
 from dpgraph.reporting.comparing import Known
 from dpgraph.reporting.control import against_control
+from dpgraph.reporting.curve_tests import can_be_drawn
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
 from dpgraph.reporting.paper_values import paper_datasets
@@ -141,6 +143,9 @@ def _run(
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
+    if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then says so
+        drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
+        tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
     scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*found.values()])
     by_class = []
     if isinstance(test, RarerClasses):

@@ -27,12 +27,24 @@ def compare_curves(
             for at, points in _over_values(known, method, test.at):
                 _near_best(where + at, points, test, comparisons)
             continue
-        over_values = test.over == "values"
-        curves = _over_values(known, method, test.at) if over_values else _over_epsilon(known, method, test)
-        for at, points in curves:
+        curves = _curves(test, known, method)
+        for at, points in [one for one in curves if _whole(test, one[1])] or curves:
             part = _between(where + at, points, test, comparisons)
             if part is not None and _usable(where + at, part, comparisons):
                 comparisons.found += _on_curve(test, where + at, part)
+
+
+def can_be_drawn(test: Curve, known: Known) -> bool:
+    """Whether the suite gives each method of the test a curve of two points or more, the named ends among them."""
+    return all(any(_whole(test, points) for _, points in _curves(test, known, method)) for method in test.methods)
+
+
+def _curves(test: Curve, known: Known, method: str) -> list[tuple[str, Points]]:
+    return _over_values(known, method, test.at) if test.over == "values" else _over_epsilon(known, method, test)
+
+
+def _whole(test: Curve, points: Points) -> bool:
+    return len(points) > 1 and all(end is None or end in points for end in (test.start, test.end))
 
 
 def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:

@@ -198,8 +198,8 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         else:
             rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)])
     remarks = [
-        "Edges: pairs of neighbours in this setting (disjoint and clustered: none between splits); a paper may count the "
-        "directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice."
+        "Edges: pairs of neighbours in this setting (disjoint and clustered: none between splits); a paper may count "
+        "the directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice."
     ]
     return Table(title, STATISTICS_COLUMNS, [Block("", rows)], notes.texts, remarks, text_columns=2)
 
