@@ -8,6 +8,7 @@ import pytest
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
+from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.for_cell import calibrate, kept_and_roots, mechanism_for
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.mechanisms import FixedBatchPagerank, PoissonPagerank, PoissonTrees, mechanism_from
@@ -163,6 +164,18 @@ def test_calibration_hits_the_target():
 def test_training_epsilon_leaves_the_rest_to_the_release():
     found = mechanism_for(cell("gaussian", "published", epsilon_share=None, training_epsilon=3.0), 2396)
     assert theorem6_epsilon(70, found.release_noise, 1e-3 / 140) == pytest.approx(5, rel=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["published", "rigorous"])
+@pytest.mark.parametrize("release", ["gaussian", "exponential", "exponential-values"])
+def test_a_release_may_cost_nearly_all(release, variant):
+    """Then doubling the noise of the steps hardly lowers the whole epsilon: no reason to refuse the target."""
+    share = 0.95 if variant == "published" else 0.8
+    found = calibrate(cell(release, variant, 9.0, node_share=0.09, epsilon_share=share), 2396)
+    epsilon = getattr(found.statement, variant).epsilon
+    assert 8.9 < epsilon <= 9
+    with pytest.raises(UserError, match=r"epsilon=5.0: expected a number > .*, what the run costs at any noise"):
+        solve(found.mechanism, 5.0, variant, "noise")
 
 
 def test_kept_nodes_and_roots():

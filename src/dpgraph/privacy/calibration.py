@@ -55,14 +55,18 @@ def solve(
             raise invalid(name, None, f"a number when the {unknown} is unknown")
     if mode == "rigorous" and isinstance(mechanism, FixedBatchTrees):
         epsilon_of(mechanism.with_noise(1.0).with_steps(1), mode)  # says why there is none
+    fixed = mechanism.fixed_epsilon(mode) if unknown == "noise" else 0.0
+    if fixed >= epsilon:
+        raise invalid("epsilon", epsilon, f"a number > {fixed:.4g}, what the run costs at any noise")
     close = {"noise": mechanism.with_noise, "steps": mechanism.with_steps, "rate": mechanism.with_rate}[unknown]
 
     def epsilon_at(value: Any) -> float:
-        return epsilon_of(close(value), mode)
+        return max(0.0, epsilon_of(close(value), mode) - fixed)
 
     watched = shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at)
     with watched as function:
-        return close(solved(unknown, function, epsilon, max_steps, guess))
+        target = (epsilon - fixed) * (1 - 1e-12) if fixed else epsilon  # less by what the subtraction may round
+        return close(solved(unknown, function, target, max_steps, guess))
 
 
 class Calibration(Frozen):

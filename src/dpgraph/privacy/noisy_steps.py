@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Frozen
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement, remark_on_zero
+from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 
 PUBLIC_SETTINGS = (
     "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
@@ -40,6 +40,10 @@ class NoisySteps(Frozen):
     def noise_std_over_clip(self) -> float | None:
         """Noise std per coordinate divided by the clip norm; None while the noise is open."""
         raise NotImplementedError
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """What the run costs however large the noise of its steps is: 0 but for releases of another kind."""
+        return 0.0
 
     def published(self) -> Guarantee:
         raise NotImplementedError

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
+from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.noisy_steps import PUBLIC_SETTINGS, RELEASED_ONLY, NoisySteps
 
 if TYPE_CHECKING:
@@ -70,6 +70,23 @@ class PagerankSteps(NoisySteps):
         else:
             rho = exponential_zcdp(self.num_roots, self.top_k, self.release_noise or 0.0, self.values_epsilon)
         return rho * np.asarray(orders)
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """Of the release alone; in mode rigorous at all of delta, which bounds every composition from below."""
+        if not self.released:
+            return 0.0
+        if mode == "published":
+            return self.published_release()
+        from dpgraph.privacy.gaussian import gaussian_epsilon
+        from dpgraph.privacy.renyi import WIDE_ORDERS, epsilon_from_rdp
+
+        if self.release == "gaussian":
+            return gaussian_epsilon(self.release_mu, self.delta)
+        return epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta)
+
+    def published_release(self) -> float:
+        """epsilon_pr of the thesis, which has none of other releases than its own."""
+        return 0.0
 
     def step_rdp(self, orders: Orders) -> np.ndarray:
         """Renyi divergences of one step, given the rows."""
