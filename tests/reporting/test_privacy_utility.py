@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -123,3 +124,17 @@ def test_round_ticks_lie_inside(low, high):
     assert ticks
     assert all(low <= tick <= high for tick in ticks)
     assert apart([1, 1.1, 2], 1.2) == [1, 2]
+
+
+def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
+    """Curves of several methods at one value would otherwise look alike."""
+    kept = tuple(one for one in plan.entries if one.artefact != "daigavane/fig3b" or one.value == "2")
+    other = plan.experiments["daigavane"].methods["dp-mlp"]
+    (only,) = [one for one in kept if one.artefact == "daigavane/fig3b"]
+    second = replace(only, method_id="dp-mlp", method=other, cell=only.cell.model_copy(update={"method": "dp-mlp"}))
+    single = replace(plan, entries=(*kept, second))
+    style = Style.of(single, "daigavane/fig3b", privacy_utility_points(single, "daigavane/fig3b", None))
+    assert (style.values, style.label) == ([], "Maximum degree K: 2")
+    first, last = (style.looks[name, "2"] for name in ("dp-gcn-1", "dp-mlp"))
+    assert (first.colour, first.marker) != (last.colour, last.marker)
+    assert len(style.handles()) == 2

@@ -32,31 +32,35 @@ class Style:
 
     looks: dict[tuple[str, str], Look]  # by method and value
     labels: dict[str, str]  # by method
-    values: list[str]
-    label: str  # of the sweep
+    values: list[str]  # of a sweep, where there are several
+    label: str  # of the sweep, with its value where there is one
     public: frozenset[str]  # methods without privacy
 
     @classmethod
     def of(cls, plan: Plan, artefact_id: str, points: pd.DataFrame) -> Style:
         entries = plan.entries_of(artefact_id)
         values = list(dict.fromkeys(entry.value for entry in entries if entry.value is not None))
+        sweep = plan.artefacts[artefact_id].sweep
+        label = sweep.label if sweep else ""
+        if len(values) == 1:  # nothing to tell apart but methods
+            label, values = f"{label}: {values[0]}", []
         by_value = looks_of_values(values)
         looks = {}
         for entry in entries:
             own = look(entry.cell)
             looks[entry.method_id, entry.value or ""] = (
-                own if entry.value is None else with_line_of(by_value[entry.value], own)
+                own if entry.value not in by_value else with_line_of(by_value[entry.value], own)
             )
-        sweep = plan.artefacts[artefact_id].sweep
         public = frozenset(entry.method_id for entry in entries if entry.cell.privacy is None)
         labels = method_labels(points, NARROW) if values else method_labels(points)
-        return cls(looks, labels, values, sweep.label if sweep else "", public)
+        return cls(looks, labels, values, label, public)
 
     def handles(self) -> dict[str, Line2D]:
         """One per method; in a sweep one per value, and then one per method in black."""
         if not self.values:
+            looks = {method: style for (method, _), style in self.looks.items()}
             return {
-                text: drawing.sample(self.looks[method, ""], marks=method not in self.public)
+                text: drawing.sample(looks[method], marks=method not in self.public)
                 for method, text in self.labels.items()
             }
         found = {value: drawing.sample(style) for value, style in looks_of_values(self.values).items()}
@@ -69,6 +73,8 @@ class Style:
         lines = [*drawing.uncertainty(points), *drawing.notes(remark, wide), *drawing.missing_lines(points, wide)]
         if self.values:
             lines.append(f"Colour and mark: {self.label}. Line: method.")
+        elif self.label:
+            lines.append(f"{self.label}.")
         handles = self.handles() | drawing.reference_handle(points, shown)
         return drawing.Legend(handles, lines, (2 if self.values else 1) * wide)
 
