@@ -7,12 +7,21 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
-
-from tqdm import tqdm
+from typing import Any, TypeVar
 
 log = logging.getLogger("dpgraph")
 T = TypeVar("T")
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(42.2), duration(3700)
+    ('42 s', '1 h 2 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Progress:
@@ -22,7 +31,11 @@ class Progress:
         self.name, self.total, self.unit, self.every = name, total, unit, every_seconds
         self.done = 0
         self.start = self.last = time.monotonic()
-        self.bar = tqdm(total=total, desc=name, unit=unit, unit_scale=total > 10**6) if sys.stderr.isatty() else None
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm  # a tenth of a second, which every start of Snakemake would pay
+
+            self.bar = tqdm(total=total, desc=name, unit=unit, unit_scale=total > 10**6)
 
     def update(self, count: int = 1) -> None:
         self.done += count

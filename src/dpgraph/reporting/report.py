@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.progress import duration
 from dpgraph.reporting.formats import DASH, html_text, significant
 from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
@@ -80,17 +81,6 @@ def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
         f'<div class="notes"><p>{note}</p></div>',
         lead,
     )
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(42.2), duration(3700)
-    ('42 s', '1 h 2 min')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _html_row(row: dict, says_why: bool) -> str:
