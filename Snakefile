@@ -13,10 +13,17 @@ HERE = Path(str(workflow.current_basedir)).resolve()
 SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))
 
+from dpgraph.data.bundles import (
+    calibration_bundles,
+    forget_unfinished,
+    memory_mb,
+    training_bundles,
+)
 from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.config import parse as parse_config
+from dpgraph.experiments.cell import Task
 from dpgraph.experiments.paths import (
     Paths,
     aggregate_inputs,
@@ -51,6 +58,21 @@ export_interpreter(SOURCES)
 config["about"] = front_page(PLAN)  # what the report's front page says of the suite
 PATHS = Paths(CONFIG)
 SUITE = PATHS.suite
+PLAN_ARGUMENTS = CONFIG.arguments()
+TRAINING_BUNDLES = training_bundles(PLAN)
+CALIBRATION_BUNDLES = calibration_bundles(PLAN)
+forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
+# the bundle's marker by the cell's slug, by the calibration's key
+TRAINED = {
+    member: PATHS.trained(name)
+    for name, bundle in TRAINING_BUNDLES.items()
+    for member in bundle.members
+}
+CALIBRATED = {
+    member: PATHS.calibrated(name)
+    for name, bundle in CALIBRATION_BUNDLES.items()
+    for member in bundle.members
+}
 CONDA = "../envs/cpu.yaml" if CONFIG.device == "cpu" else "../envs/cuda.yaml"
 SUITE_FILES = [
     f"workflow/suites/{CONFIG.suite}.yaml",
@@ -65,8 +87,7 @@ wildcard_constraints:
     artefact="|".join(
         sorted({re.escape(name.split("/")[1]) for name in PLAN.artefacts})
     ),
-    cell=r"[A-Za-z0-9.+-]+",
-    key=r"[A-Za-z0-9.+-]+",
+    bundle=r"[A-Za-z0-9.+-]+",
 
 
 localrules:
@@ -95,7 +116,7 @@ rule data:
 # all training runs of the suite
 rule cells:
     input:
-        [PATHS.result(cell) for cell in PLAN.cells.values()],
+        [PATHS.trained(name) for name in TRAINING_BUNDLES],
 
 
 rule tables:

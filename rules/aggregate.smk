@@ -1,12 +1,11 @@
 # All results of the suite in one table; tables, figures and claims are functions of it alone.
-PLAN_ARGUMENTS = CONFIG.arguments()
 
 
 rule aggregate:
     input:
         SUITE_FILES,
         sources("aggregate"),
-        results=aggregate_inputs(PLAN),
+        results=aggregate_inputs(PLAN, TRAINED),
     output:
         PATHS.results,
     log:

@@ -14,7 +14,8 @@ rule preprocess:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: 8000 * attempt,
+        mem_mb=lambda wildcards, attempt: attempt
+        * memory_mb(Task.from_folder(f"{wildcards.dataset}/{wildcards.task}")),
         runtime=lambda wildcards, attempt: 60 * attempt,
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"

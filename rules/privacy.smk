@@ -1,28 +1,30 @@
 # Solve for the noise (or the steps) of a target epsilon, with both guarantees. Cells with equal mechanisms share one.
-CALIBRATIONS = PLAN.calibrations
 
 
 rule calibrate:
     input:
         sources("calibrate"),
-        graph=lambda wildcards: PATHS.graph_record(CALIBRATIONS[wildcards.key].task),
+        graph=lambda wildcards: PATHS.graph_record(
+            CALIBRATION_BUNDLES[wildcards.bundle].task
+        ),
     output:
-        SUITE / "privacy/{key}.json",
+        SUITE / "calibrated/{bundle}.json",
     log:
-        f"logs/{CONFIG.suite}/calibrate/{{key}}.log",
+        f"logs/{CONFIG.suite}/calibrate/{{bundle}}.log",
     benchmark:
-        f"benchmarks/{CONFIG.suite}/calibrate/{{key}}.jsonl"
+        f"benchmarks/{CONFIG.suite}/calibrate/{{bundle}}.jsonl"
     conda:
         "../envs/cpu.yaml"
+    threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=10,
-    params:
-        cell=lambda wildcards: CALIBRATIONS[
-            wildcards.key
-        ].for_calibration.model_dump_json(),
+        mem_mb=lambda wildcards, attempt: CALIBRATION_BUNDLES[
+            wildcards.bundle
+        ].memory_mb(attempt),
+        runtime=lambda wildcards, attempt: CALIBRATION_BUNDLES[
+            wildcards.bundle
+        ].minutes(attempt),
     message:
-        "Calibrate {wildcards.key}"
+        "Calibrate {wildcards.bundle}"
     shell:
-        "python -m dpgraph calibrate --cell {params.cell:q} --graph $(dirname {input.graph}) --out {output}"
+        "python -m dpgraph calibrate --bundle {wildcards.bundle} {PLAN_ARGUMENTS}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -7,7 +7,7 @@ rule table:
         SUITE_FILES,
         sources("table"),
         data=lambda wildcards: artefact_inputs(
-            PLAN, f"{wildcards.paper}/{wildcards.artefact}"
+            PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
         ),
     output:
         SUITE / "tables/{paper}/{artefact}.csv",
@@ -37,7 +37,7 @@ rule figure:
         SUITE_FILES,
         sources("figure"),
         data=lambda wildcards: artefact_inputs(
-            PLAN, f"{wildcards.paper}/{wildcards.artefact}"
+            PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
         ),
     output:
         SUITE / "figures/{paper}/{artefact}.pdf",

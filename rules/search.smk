@@ -22,10 +22,9 @@ if SEARCHES:
             sources("table"),
             sources("aggregate"),
             SOURCES / "dpgraph/privacy/tuning.py",
-            results=lambda wildcards: [
-                PATHS.result(entry.cell)
-                for entry in PLAN.entries_of(f"{wildcards.paper}/{wildcards.artefact}")
-            ],
+            results=lambda wildcards: artefact_inputs(
+                PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
+            ),
         output:
             SUITE / "tables/{paper}/{artefact}.csv",
             SUITE / "tables/{paper}/{artefact}.md",

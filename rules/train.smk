@@ -1,36 +1,43 @@
-# One job per cell, with all its seeds. A cell that fails (diverged, out of memory, no data) writes a record that says so.
+# Cells of one task, with all their seeds. A cell that fails (diverged, out of memory, no data) writes a record that says
+# so. A bundle that runs again leaves the cells alone that are there.
+
+
+def calibration_markers(bundle):
+    keys = (
+        PLAN.cells[name].calibration_key for name in TRAINING_BUNDLES[bundle].members
+    )
+    return list(dict.fromkeys(CALIBRATED[key] for key in keys if key is not None))
 
 
 rule train:
     input:
         sources("train"),
-        graph=lambda wildcards: PATHS.graph_record(PLAN.cells[wildcards.cell].task),
-        calibration=lambda wildcards: PATHS.calibration(PLAN.cells[wildcards.cell])
-        or [],
+        graph=lambda wildcards: PATHS.graph_record(
+            TRAINING_BUNDLES[wildcards.bundle].task
+        ),
+        calibrated=lambda wildcards: calibration_markers(wildcards.bundle),
     output:
-        result=SUITE / "cells/{cell}/result.json",
-        cell=SUITE / "cells/{cell}/cell.json",
+        SUITE / "trained/{bundle}.json",
     log:
-        f"logs/{CONFIG.suite}/train/{{cell}}.log",
+        f"logs/{CONFIG.suite}/train/{{bundle}}.log",
     benchmark:
-        f"benchmarks/{CONFIG.suite}/train/{{cell}}.jsonl"
+        f"benchmarks/{CONFIG.suite}/train/{{bundle}}.jsonl"
     conda:
         CONDA
     threads: 1
     resources:
         gpu=1 if CONFIG.device == "cuda" else 0,
-        mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=lambda wildcards, attempt: 120 * attempt,
-    params:
-        cell=lambda wildcards: PLAN.cells[wildcards.cell].model_dump_json(),
-        calibration=lambda wildcards, input: (
-            f"--calibration {input.calibration}" if input.calibration else ""
+        mem_mb=lambda wildcards, attempt: TRAINING_BUNDLES[wildcards.bundle].memory_mb(
+            attempt
         ),
+        runtime=lambda wildcards, attempt: TRAINING_BUNDLES[wildcards.bundle].minutes(
+            attempt
+        ),
+    params:
         device=CONFIG.device,
     message:
-        "Train {wildcards.cell}"
+        "Train {wildcards.bundle}"
     shell:
-        "printf '%s\\n' {params.cell:q} > {output.cell};"
-        " python -m dpgraph train --cell {output.cell} --out $(dirname {output.result})"
-        " --graph $(dirname {input.graph}) {params.calibration} --device {params.device} --workers {threads}"
+        "python -m dpgraph train --bundle {wildcards.bundle} {PLAN_ARGUMENTS}"
+        " --device {params.device} --workers {threads}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

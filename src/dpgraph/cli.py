@@ -18,6 +18,7 @@ import yaml
 from pydantic import ValidationError
 
 from dpgraph import __version__, cli_privacy
+from dpgraph.data.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, first_line, parse, read_yaml
@@ -105,14 +106,26 @@ def preprocess(options: argparse.Namespace) -> None:
 
 
 def calibrate(options: argparse.Namespace) -> None:
+    from dpgraph.methods.bundles import calibrate_bundle
     from dpgraph.methods.stages import calibrate_cell
 
+    if options.bundle is not None:
+        plan, bundle = _bundle(options, "calibration")
+        return calibrate_bundle(plan, bundle)
+    if options.out is None:
+        raise UserError("--cell: expected --out with it")
     calibrate_cell(read_cell(options.cell), _graph_folder(options), options.out)
 
 
 def train(options: argparse.Namespace) -> None:
+    from dpgraph.methods.bundles import train_bundle
     from dpgraph.methods.stages import train_cell
 
+    if options.bundle is not None:
+        plan, bundle = _bundle(options, "training")
+        return train_bundle(plan, bundle, options.device, options.workers)
+    if options.out is None:
+        raise UserError("--cell: expected --out with it")
     train_cell(
         read_cell(options.cell),
         options.out,
@@ -120,7 +133,16 @@ def train(options: argparse.Namespace) -> None:
         calibration_path=options.calibration,
         device=options.device,
         workers=options.workers,
+        again=options.again,
     )
+
+
+def _bundle(options: argparse.Namespace, kind: str) -> tuple[Plan, Bundle]:
+    plan = read_plan(options)
+    bundles = training_bundles(plan) if kind == "training" else calibration_bundles(plan)
+    if options.bundle not in bundles:
+        raise invalid("--bundle", options.bundle, f"a {kind} bundle of suite {plan.suite.name} with this config")
+    return plan, bundles[options.bundle]
 
 
 def _graph_folder(options: argparse.Namespace) -> Path:
@@ -266,8 +288,10 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     def cell_options(added: argparse.ArgumentParser) -> None:
-        added.add_argument("--cell", required=True, help="cell: a JSON file, or JSON text")
-        added.add_argument("--graph", type=Path, help="folder of the graph (default: data/graphs/...)")
+        what = added.add_mutually_exclusive_group(required=True)
+        what.add_argument("--cell", help="cell: a JSON file, or JSON text")
+        what.add_argument("--bundle", help="cells that share a job of the workflow; reads the config and the suite")
+        added.add_argument("--graph", type=Path, help="with --cell: folder of the graph (default: data/graphs/...)")
 
     fetch_ = stage("fetch", fetch, "Fetch a data set's files from a mirror or its URLs")
     fetch_.add_argument("dataset")
@@ -280,14 +304,19 @@ def _parser() -> argparse.ArgumentParser:
     preprocess_.add_argument("--raw", type=Path, help="folder of the fetched files (default: data/raw/DATASET)")
     preprocess_.add_argument("--out", type=Path, help="folder (default: data/graphs/TASK)")
 
-    calibrate_ = stage("calibrate", calibrate, "Noise or steps for a cell's privacy target, with both guarantees")
+    calibrate_ = stage(
+        "calibrate", calibrate, "Noise or steps for a cell's privacy target, with both guarantees", plan=True
+    )
     cell_options(calibrate_)
-    calibrate_.add_argument("--out", type=Path, required=True, help="JSON file")
+    calibrate_.add_argument("--out", type=Path, help="with --cell: JSON file")
 
-    train_ = stage("train", train, "Train a cell, all its seeds")
+    train_ = stage("train", train, "Train a cell, or a bundle of cells, all seeds", plan=True)
     cell_options(train_)
-    train_.add_argument("--out", type=Path, required=True, help="folder of the results")
-    train_.add_argument("--calibration", type=Path, help="file of the calibrate stage (default: calibrate now)")
+    train_.add_argument("--out", type=Path, help="with --cell: folder of the results")
+    train_.add_argument("--calibration", type=Path, help="with --cell: its calibration (default: calibrate now)")
+    train_.add_argument(
+        "--again", action="store_true", help="with --cell: train seeds that are there already once more"
+    )
     train_.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     train_.add_argument("--workers", type=int, default=1, help="seeds at a time, one single-threaded process each")
 

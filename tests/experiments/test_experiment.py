@@ -123,7 +123,9 @@ def test_what_is_accounted_for_is_not_trained(plan):
         assert entry.cell.slug not in plan.cells
         assert plan.calibrations[entry.cell.calibration_key].for_calibration == entry.cell.for_calibration
     paths = Paths(plan.config)
-    assert artefact_inputs(plan, "igamberdiev/table3") == [paths.calibration(entry.cell) for entry in table3]
+    markers = {key: paths.calibrated(f"bundle-of-{key}") for key in plan.calibrations}
+    read = artefact_inputs(plan, "igamberdiev/table3", {}, markers)
+    assert read == [markers[entry.cell.calibration_key] for entry in table3]
     trained = plan.entries_of("igamberdiev/table2")
     assert all(entry.cell.slug in plan.cells for entry in trained)
     assert {entry.cell.calibration_key for entry in trained if entry.cell.privacy} <= set(plan.calibrations)
@@ -131,13 +133,15 @@ def test_what_is_accounted_for_is_not_trained(plan):
 
 def test_inputs_of_hard_cases_and_confusions(plan):
     paths = Paths(plan.config)
-    inputs = aggregate_inputs(plan)
-    assert set(inputs) >= {paths.result(cell) for cell in plan.cells.values()}
+    trained = {slug: paths.trained(cell.task.dataset) for slug, cell in plan.cells.items()}
+    inputs = aggregate_inputs(plan, trained)
+    assert set(inputs) >= set(trained.values())
+    assert all(inputs.count(marker) == 1 for marker in trained.values())
     assert inputs.count(paths.graph_record(plan.task("cora"))) == 1
     assert paths.graph_record(plan.task("mnist")) not in inputs
-    confusion = artefact_inputs(plan, "igamberdiev/confusion")
+    confusion = artefact_inputs(plan, "igamberdiev/confusion", trained, {})
     assert confusion[:2] == [paths.results, paths.graph_record(plan.task("cora"))]
-    assert set(confusion[2:]) == {paths.result(entry.cell) for entry in plan.entries_of("igamberdiev/confusion")}
+    assert confusion[2:] == [paths.trained("cora")]
     assert paths.predictions(next(iter(plan.cells.values())), 3).name == "seed=3.predictions.npy"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.shell import export_interpreter
-from dpgraph.experiments.sources import PACKAGE, STAGES, sources
+from dpgraph.experiments.sources import PACKAGE, STAGES, sources, sources_digest
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -20,6 +20,9 @@ def test_the_training_step_retrains_and_a_figure_does_not():
     names = {str(Path(path).resolve().relative_to(PACKAGE)) for path in sources("train")}
     assert {"training/clipping.py", "sampling/edge_lists.py", "models/gcn.py", "methods/dp_gnn.py"} <= names
     assert not any(name.startswith("reporting/") for name in names)
+    assert "methods/bundles.py" not in names
+    assert len(sources_digest("train")) == 16
+    assert sources_digest("train") != sources_digest("preprocess")
     with pytest.raises(UserError, match="stage=nope"):
         sources("nope")
 

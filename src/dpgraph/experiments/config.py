@@ -34,6 +34,10 @@ class Config(Frozen):
     )
     data: str = Field(default="data", description="Folder of raw files and preprocessed graphs, shared by all suites")
     results: str = Field(default="results", description="A suite writes below results/<suite>/")
+    minutes_per_job: Annotated[float, Field(gt=0)] = Field(
+        default=2.0,
+        description="Cells of one task share a job up to this estimated time on one core; take more on a cluster",
+    )
     when_data_is_missing: Literal["record", "fail"] = Field(
         default="record", description="record: tables show 'not run (data not available)'; fail: stop the workflow"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,20 @@ class Paths:
     def graph_record(self, task: Task) -> Path:
         return self.graph(task) / "graph.json"
 
+    @property
+    def privacy(self) -> Path:
+        return self.suite / "privacy"
+
     def calibration(self, cell: Cell) -> Path | None:
-        return None if cell.calibration_key is None else self.suite / "privacy" / f"{cell.calibration_key}.json"
+        return None if cell.calibration_key is None else self.privacy / f"{cell.calibration_key}.json"
+
+    def calibrated(self, bundle: str) -> Path:
+        """Marker of a bundle of which every calibration is there."""
+        return self.suite / "calibrated" / f"{bundle}.json"
+
+    def trained(self, bundle: str) -> Path:
+        """Marker of a bundle of which every cell has its record."""
+        return self.suite / "trained" / f"{bundle}.json"
 
     def cell(self, cell: Cell) -> Path:
         return self.suite / "cells" / cell.slug
@@ -79,40 +92,48 @@ def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
     return [place(name, suffix) for name, spec in plan.artefacts.items() if spec.kind == kind for suffix in suffixes]
 
 
-def artefact_inputs(plan: Plan, artefact: str) -> list[Path]:
+Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
+
+
+def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
     """Results for what is computed from cells, graphs for what describes data sets, both for class frequencies.
 
-    Confusions read predictions, embeddings and membership read exposures, all complete when a cell's result.json is
+    Confusions read predictions, embeddings and membership read exposures, all complete when their bundle's marker is
     there; accounting reads calibrations.
     """
     paths = Paths(plan.config)
     graphs = [paths.graph_record(task) for _, task in plan.tasks_of(artefact).values()]
-    cells = {entry.cell.slug: entry.cell for entry in plan.entries_of(artefact)}.values()
+    entries = plan.entries_of(artefact)
+    cells = list(dict.fromkeys(trained[entry.cell.slug] for entry in entries if entry.cell.slug in trained))
     match plan.artefacts[artefact].view:
         case "statistics":
             return graphs
         case "class-wise":
             return [paths.results, *graphs]
         case "confusion" | "embedding":
-            return [paths.results, *graphs, *map(paths.result, cells)]
+            return [paths.results, *graphs, *cells]
         case "membership":
-            return [paths.results, *map(paths.result, cells)]
+            return [paths.results, *cells]
+        case "search":
+            return cells
         case "accounting":
-            return [path for path in dict.fromkeys(map(paths.calibration, cells)) if path is not None]
+            keys = [entry.cell.calibration_key for entry in entries]
+            return list(dict.fromkeys(calibrated[key] for key in keys if key is not None))
         case _:
             return [paths.results]
 
 
-def aggregate_inputs(plan: Plan) -> list[Path]:
+def aggregate_inputs(plan: Plan, trained: Markers) -> list[Path]:
     """Records of all cells; for hard cases the graphs that say which nodes are tested, and their labels."""
     paths = Paths(plan.config)
     tasks = [task for name, artefact in plan.artefacts.items() if artefact.view == "hard-cases"
              for _, task in plan.tasks_of(name).values()]  # fmt: skip
-    return [*map(paths.result, plan.cells.values()), *dict.fromkeys(map(paths.graph_record, tasks))]
+    return [*dict.fromkeys(trained.values()), *dict.fromkeys(map(paths.graph_record, tasks))]
 
 
 def claims_inputs(plan: Plan) -> list[Path]:
     """What the claims of the plan are decided from."""
+    paths = Paths(plan.config)
     class_wise = [name for name, artefact in plan.artefacts.items() if artefact.view == "class-wise"]
-    paths = [Paths(plan.config).results, *(path for name in class_wise for path in artefact_inputs(plan, name))]
-    return list(dict.fromkeys(paths))
+    graphs = [paths.graph_record(task) for name in class_wise for _, task in plan.tasks_of(name).values()]
+    return [paths.results, *dict.fromkeys(graphs)]

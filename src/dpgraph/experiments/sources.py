@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from pathlib import Path
 
 from dpgraph.errors import invalid
@@ -51,12 +53,27 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "runtimes": ("reporting/*.py",),
 }
+# who shares a job with whom, and what is measured on the side: no result depends on it
+PLANNING = ("data/bundles.py", "methods/bundles.py", "methods/bench.py")
 
 
 def sources(stage: str) -> list[str]:
     """Files of the stage, relative to the working directory where they lie below it."""
+    here = Path.cwd()
+    return [str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in _files(stage)]
+
+
+@cache
+def sources_digest(stage: str) -> str:
+    """Hash of the contents of the stage's files: a result made by other code is not taken for one of this code."""
+    found = hashlib.sha256()
+    for path in _files(stage):
+        found.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def _files(stage: str) -> list[Path]:
     if stage not in STAGES:
         raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
-    found = sorted(path for pattern in STAGES[stage] for path in PACKAGE.glob(pattern))
-    here = Path.cwd()
-    return [str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in found]
+    found = {path for pattern in STAGES[stage] for path in PACKAGE.glob(pattern)}
+    return sorted(found - {PACKAGE / name for name in PLANNING})

@@ -26,6 +26,7 @@ from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.experiments.sources import sources_digest
 from dpgraph.files import atomic_path, read_json, write_json, write_text
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
@@ -64,11 +65,12 @@ def train_cell(
     calibration_path: Path | None = None,
     device: str = "auto",
     workers: int = 1,
+    again: bool = False,
 ) -> CellRecord:
-    """Train the seeds that are not there yet and write `result.json`.
+    """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
-    A folder whose last job ended well is trained anew if it is asked for the same seeds again (that is what a forced
-    rerun means), and only for the new seeds if some were added. A job that was killed is taken up where it stopped.
+    A seed is there if its record, of this cell, mechanism, graph and source code, and the files beside it are whole. A
+    job that was killed is taken up where it stopped. A result that would say the same is not written again.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -78,8 +80,11 @@ def train_cell(
     except DataUnavailable as error:
         return _write(out, CellRecord(cell=cell, status="not run", reason=str(error), provenance=provenance()))
     calibration = _calibration(cell, graph, calibration_path)
-    fingerprint = digest([cell.identity, calibration.mechanism.model_dump(mode="json"), _stamp(graph_folder)], 16)
-    _forget_finished(cell, out, fingerprint)
+    mechanism = calibration.mechanism.model_dump(mode="json")
+    fingerprint = digest([cell.identity, mechanism, _stamp(graph_folder), sources_digest("train")], 16)
+    if again:
+        for seed in cell.seeds:
+            _seed_path(out, seed).unlink(missing_ok=True)
     todo = [seed for seed in cell.seeds if _seed_record(out, seed, fingerprint) is None]
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
     groups = [todo] if _stacked(cell) and todo else [[seed] for seed in todo]
@@ -104,7 +109,6 @@ def train_cell(
         seeds=records,
         provenance=provenance(),
     )
-    write_json(out / "finished.json", {"fingerprint": fingerprint, "seeds": list(cell.seeds)})
     return _write(out, record)
 
 
@@ -122,6 +126,12 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
 
 
 def _write(out: Path, record: CellRecord) -> CellRecord:
+    try:
+        known = CellRecord.model_validate_json((out / "result.json").read_text(encoding="utf-8"))
+        if known.model_copy(update={"provenance": record.provenance}) == record:
+            return known
+    except (OSError, ValueError):
+        pass
     write_text(out / "result.json", record.model_dump_json(indent=1) + "\n")
     log.info("%s: %s %s", record.cell.slug, record.status, record.reason)
     return record
@@ -144,19 +154,6 @@ def _stamp(graph_folder: Path) -> str:
     return digest(read_json(graph_folder / "graph.json"), 16)
 
 
-def _forget_finished(cell: Cell, out: Path, fingerprint: str) -> None:
-    """Seeds of a job that ended well and is asked for once more are dropped, so that they are trained again."""
-    marker = out / "finished.json"
-    if not marker.is_file():
-        return
-    finished = read_json(marker)
-    marker.unlink()
-    if finished.get("fingerprint") == fingerprint and set(cell.seeds) <= set(finished.get("seeds", ())):
-        for seed in cell.seeds:
-            for path in (_seed_path(out, seed), _predictions_path(out, seed), _exposure_path(out, seed)):
-                path.unlink(missing_ok=True)
-
-
 def _seed_path(out: Path, seed: int) -> Path:
     return out / f"seed={seed}.json"
 
@@ -170,11 +167,15 @@ def _exposure_path(out: Path, seed: int) -> Path:
 
 
 def _seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
-    """The seed's record if it is there, whole, and of the same cell, mechanism and graph."""
+    """The seed's record if it is of the same fingerprint and nothing that was written with it is gone or cut off."""
     try:
         value = read_json(_seed_path(out, seed))
-        return SeedRecord.model_validate(value["record"]) if value["fingerprint"] == fingerprint else None
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        if value["fingerprint"] != fingerprint:
+            return None
+        if any((out / name).stat().st_size != size for name, size in value["files"].items()):
+            return None
+        return SeedRecord.model_validate(value["record"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         return None
 
 
@@ -254,6 +255,7 @@ def _write_seed(
 ) -> None:
     """`graph` is the whole one: attacks know the truth, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
+    files: list[Path] = []
     if isinstance(outcome, BaseException):
         kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
         record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
@@ -265,6 +267,7 @@ def _write_seed(
             attacked, remarks = exposure_metrics(graph, outcome.exposure, outcome.statement.steps, *names)
             notes = notes | remarks
             outcome.exposure.save(_exposure_path(out, seed))
+            files.append(_exposure_path(out, seed))
         record = SeedRecord(
             status="ok",
             metrics=(*(Metric(**metric) for row in outcome.observations for metric in row["metrics"]), *attacked),
@@ -276,7 +279,10 @@ def _write_seed(
         )
         with atomic_path(_predictions_path(out, seed)) as temporary:
             np.save(temporary, predictions(outcome.logits).astype(np.int16))
-    write_json(_seed_path(out, seed), {"fingerprint": fingerprint, "record": json.loads(record.model_dump_json())})
+        files.append(_predictions_path(out, seed))
+    sizes = {path.name: path.stat().st_size for path in files}
+    value = {"fingerprint": fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
+    write_json(_seed_path(out, seed), value)
 
 
 def _one_line(error: BaseException) -> str:

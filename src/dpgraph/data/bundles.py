@@ -1,0 +1,187 @@
+"""Bundles: cells of one task that share a job, so that thousands of short cells are not thousands of jobs.
+
+Starting a job costs seconds (an interpreter, torch, on a cluster two more Snakemakes) and a place in the queue. What a
+job asks for is estimated from the registry's sizes and the cell's hyper-parameters, since no data is there yet when the
+jobs are planned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dpgraph.data.registry import entry
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.frozen import digest
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.plan import Plan
+
+SECONDS_PER_CALIBRATION = 4.0
+STEPS_IF_OPEN = 2000  # of a cell that trains as long as its budget lasts
+FLOPS_PER_SECOND = 20e9  # float32 on one CPU core
+SECONDS_PER_STEP = 1.5e-3  # what a step costs whatever its size
+SAFETY = 4  # time limit of a job over its estimate: measured cells lie within a factor of three, slower cores exist
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the registry expects of a task's graph; guesses where it says nothing."""
+
+    nodes: int
+    entries: int
+    features: int
+    classes: int
+    train_nodes: int
+
+    @property
+    def megabytes(self) -> float:
+        """Features in float32; both directions of the edges as indices and weights."""
+        return (4 * self.nodes * self.features + 24 * self.entries) / 2**20
+
+
+@cache
+def size_of(task: Task) -> Size:
+    expected = entry(task.dataset).expected
+    nodes = expected.nodes or 20_000
+    entries = expected.entries if expected.entries is not None else round((expected.mean_degree or 10) * nodes)
+    features = expected.features or 2_000
+    if task.features.startswith("project-"):
+        features = min(features, int(task.features.removeprefix("project-")))
+    train = round(0.7 * nodes)
+    if expected.split is not None:
+        train = expected.split[0] if task.split == "public" else nodes - sum(expected.split[1:])
+    if task.split.startswith(("random-", "ratio-")):
+        train = nodes * int(task.split.split("-")[1]) // 100
+    return Size(nodes, entries, features, expected.classes or 10, max(train, 1))
+
+
+def train_seconds(cell: Cell) -> float:
+    """Estimate for all seeds on one CPU core, from the products with weight matrices that the steps need."""
+    size, model, training = size_of(cell.task), cell.model, cell.training
+    first = size.features * model.width
+    others = model.encoder_layers + model.decoder_layers + model.hops - 1
+    rest = others * model.width**2 + model.width * size.classes
+    if training.num_splits is not None:
+        roots = size.train_nodes / training.num_splits
+    elif training.batch_size is not None:
+        roots = min(training.batch_size, size.train_nodes)
+    else:
+        roots = (training.sampling_rate or 1.0) * size.train_nodes
+    nodes = roots if model.architecture == "kipf" else roots * _tree(cell, size)
+    steps = STEPS_IF_OPEN if training.steps == "max" else training.steps
+    step = SECONDS_PER_STEP + nodes * (4 * first + 6 * rest) / FLOPS_PER_SECOND
+    look = size.nodes * 2 * (first + rest) / FLOPS_PER_SECOND
+    return len(cell.seeds) * (0.5 + steps * step + training.evaluations * look)
+
+
+def _tree(cell: Cell, size: Size) -> float:
+    """Nodes that a root's prediction reads: 1 + K + ... + K^r, K no longer than a mean list."""
+    degree = size.entries / size.nodes
+    cap = cell.training.max_degree if cell.privacy is None else (cell.privacy.list_cap or cell.privacy.max_degree)
+    if cap is not None:
+        degree = min(degree, cap)
+    return sum(degree**hop for hop in range(cell.model.hops + 1))
+
+
+def memory_mb(task: Task) -> int:
+    """Of a job that trains or prepares the task's graph: libraries, and the graph with three copies for work on it."""
+    return math.ceil(1500 + 4 * size_of(task).megabytes)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """`members` are slugs of cells or keys of calibrations; `seconds` is the estimate for all of them on one core."""
+
+    name: str
+    task: Task
+    members: tuple[str, ...]
+    seconds: float
+
+    def minutes(self, attempt: int) -> int:
+        """Time limit; each attempt of a job gets more."""
+        return attempt * math.ceil(10 + SAFETY * self.seconds / 60)
+
+    def memory_mb(self, attempt: int) -> int:
+        return attempt * memory_mb(self.task)
+
+
+def training_bundles(plan: Plan) -> dict[str, Bundle]:
+    """Every cell in one bundle, by the bundle's name. A search shares none with what is not in it."""
+    searched = {entry.cell.slug for entry in plan.entries if plan.artefacts[entry.artefact].view == "search"}
+    parts = ([cell for slug, cell in plan.cells.items() if slug in searched],
+             [cell for slug, cell in plan.cells.items() if slug not in searched])  # fmt: skip
+    return {
+        bundle.name: bundle
+        for cells in parts
+        for bundle in _bundled(
+            ((cell.slug, cell, train_seconds(cell)) for cell in cells), 60 * plan.config.minutes_per_job, _trained
+        )
+    }
+
+
+def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
+    """Every calibration in one bundle, by the bundle's name."""
+    items = ((key, cell, SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items())
+    return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.config.minutes_per_job, lambda key, _: key)}
+
+
+def _trained(slug: str, cell: Cell) -> str:
+    return f"{slug}:{','.join(map(str, cell.seeds))}"
+
+
+def _bundled(
+    items: Iterable[tuple[str, Cell, float]], limit: float, content: Callable[[str, Cell], str]
+) -> list[Bundle]:
+    """Members go by a hash of their name, so that one more changes one bundle; the name is a hash of the content."""
+    by_task: dict[Task, list[tuple[str, Cell, float]]] = {}
+    for item in items:
+        by_task.setdefault(item[1].task, []).append(item)
+    bundles = []
+    for task, members in by_task.items():
+        short = sum(seconds for *_, seconds in members if seconds < limit)
+        shares = 1 << max(math.ceil(math.log2(max(short, 1e-9) / limit)), 0)
+        found: dict[str, list[tuple[str, Cell, float]]] = {}
+        for name, cell, seconds in members:
+            place = name if seconds >= limit else str(int(digest(name, 8), 16) % shares)
+            found.setdefault(place, []).append((name, cell, seconds))
+        for group in found.values():
+            ordered = sorted(group, key=lambda item: item[0])
+            mark = digest([content(name, cell) for name, cell, _ in ordered], 8)
+            count = f"{len(ordered)}-{mark}" if len(ordered) > 1 else f"{ordered[0][0].rsplit('.', 1)[-1]}-{mark}"
+            bundles.append(
+                Bundle(
+                    name=f"{task.dataset}-{task.setting}.{count}",
+                    task=task,
+                    members=tuple(name for name, *_ in ordered),
+                    seconds=sum(seconds for *_, seconds in ordered),
+                )
+            )
+    return bundles
+
+
+def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
+    """Remove the marker of every bundle of which a member is gone, or was written after it by another bundle's job.
+
+    Snakemake knows markers only; this is how it notices that somebody deleted a cell's record.
+    """
+    paths = Paths(plan.config)
+    for bundle in training:
+        _forget(paths.trained(bundle.name), [paths.result(plan.cells[name]) for name in bundle.members])
+    for bundle in calibrations:
+        _forget(paths.calibrated(bundle.name), [paths.privacy / f"{key}.json" for key in bundle.members])
+
+
+def _forget(marker: Path, members: list[Path]) -> None:
+    try:
+        written = marker.stat().st_mtime_ns
+    except OSError:
+        return
+    try:
+        stands = all(path.stat().st_mtime_ns <= written for path in members)
+    except OSError:
+        stands = False
+    if not stands:
+        marker.unlink(missing_ok=True)

@@ -1,0 +1,114 @@
+"""Running again after a change: what changed is done, everything else is left alone."""
+
+import json
+import os
+import time
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+
+def trained(copy) -> dict[str, int]:
+    """When each seed of each cell was written."""
+    cells = copy.folder / "results/tiny/cells"
+    return {str(path.relative_to(cells)): path.stat().st_mtime_ns for path in cells.glob("*/seed=?.json")}
+
+
+def markers(copy) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (copy.folder / "results/tiny/trained").glob("*.json")}
+
+
+def test_one_more_seed_keeps_the_trained_ones(finished):
+    before, done = trained(finished), markers(finished)
+    run = finished.snakemake(config=("seeds=3",), targets=("cells",))
+    assert run.returncode == 0, run.stderr
+    after = trained(finished)
+    assert {name: after[name] for name in before} == before
+    assert {name.rsplit("/", 1)[1] for name in set(after) - set(before)} == {"seed=2.json"}
+    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.mlp-0hop-*"))
+    assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 3
+    # back to two seeds: nothing is trained, and the records say two again
+    assert finished.snakemake().returncode == 0
+    assert trained(finished) == after
+    assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 2
+    assert set(done) <= set(markers(finished))
+    assert finished.jobs() == {}
+
+
+def test_a_hyper_parameter_trains_its_cells_only(finished):
+    suite = finished.folder / "workflow/suites/tiny.yaml"
+    text, before = suite.read_text(), trained(finished)
+    rule = "      - {methods: [dp-mlp], set: {training: {learning_rate: 0.03}}}\n    artefacts:"
+    suite.write_text(text.replace("    artefacts:", rule, 1))
+    try:
+        jobs = finished.jobs(targets=("cells",))
+        assert jobs == {"cells": 1, "train": 1, "total": 2}  # the noise does not depend on the learning rate
+        run = finished.snakemake(targets=("cells",))
+        assert run.returncode == 0, run.stderr
+        after = trained(finished)
+        assert {name: after[name] for name in before} == before
+        assert {name.split(".")[1] for name in set(after) - set(before)} == {"dp-mlp-0hop"}
+        assert len(after) == len(before) + 2
+    finally:
+        suite.write_text(text)
+        old = time.time() - 3600
+        os.utime(suite, (old, old))
+    assert finished.jobs(targets=("cells",)) == {}
+
+
+def test_a_deleted_record_is_made_again_without_training(finished):
+    before = trained(finished)
+    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.gnn-1hop-*"))
+    (cell / "result.json").unlink()
+    assert finished.jobs(targets=("cells",))["train"] == 1
+    assert finished.snakemake(targets=("cells",)).returncode == 0
+    assert (cell / "result.json").is_file()
+    assert trained(finished) == before
+    assert finished.snakemake().returncode == 0
+
+
+def test_a_deleted_seed_is_trained_again_alone_and_the_same(finished):
+    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.dp-gnn-1hop.rigorous.eps4-*"))
+    before = trained(finished)
+    metrics = json.loads((cell / "seed=1.json").read_text())["record"]["metrics"]
+    (cell / "seed=1.json").unlink()
+    (cell / "result.json").unlink()
+    assert finished.snakemake().returncode == 0
+    after = trained(finished)
+    assert [name for name in before if after[name] != before[name]] == [f"{cell.name}/seed=1.json"]
+    assert json.loads((cell / "seed=1.json").read_text())["record"]["metrics"] == metrics
+
+
+def test_a_deleted_figure_is_redrawn_alone(finished):
+    figure = finished.folder / "results/tiny/figures/daigavane/fig2.png"
+    before = figure.read_bytes()
+    figure.unlink()
+    assert finished.jobs(targets=("figures",)) == {"figure": 1, "figures": 1, "total": 2}
+    assert finished.snakemake().returncode == 0
+    assert figure.read_bytes() == before
+
+
+def test_a_forced_rerun_trains_everything_and_finds_the_same(finished):
+    before = trained(finished)
+    table = (finished.folder / "results/tiny/tables/daigavane/table1.csv").read_text()
+    run = finished.snakemake("--forcerun", "train")
+    assert run.returncode == 0, run.stderr
+    after = trained(finished)
+    assert all(after[name] > before[name] for name in before if name.rsplit("/", 1)[1] != "seed=2.json")
+    keep = [line.split(",")[:6] for line in table.splitlines()]
+    again = (finished.folder / "results/tiny/tables/daigavane/table1.csv").read_text()
+    assert [line.split(",")[:6] for line in again.splitlines()] == keep
+
+
+def test_touched_files_train_nothing(finished):
+    before = {name: (finished.folder / "results/tiny/cells" / name).read_bytes() for name in trained(finished)}
+    later = time.time() + 3600
+    for path in sorted((finished.folder / "results").rglob("*"), key=lambda path: path.name):
+        later += 0.01
+        if path.is_file():
+            os.utime(path, (later, later))
+    assert finished.snakemake("--touch").returncode == 0
+    assert finished.jobs(targets=("cells",)) == {}
+    assert finished.snakemake().returncode == 0
+    assert {name: (finished.folder / "results/tiny/cells" / name).read_bytes() for name in before} == before
