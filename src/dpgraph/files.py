@@ -1,35 +1,71 @@
-"""Files that are either whole or not there: write under a temporary name in the same folder, then rename."""
+"""Files that are either whole or not there, folders that one process at a time works in, and causes in one line."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
 import json
+import logging
 import os
+import platform
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
+
+log = logging.getLogger("dpgraph")
+LOCK, UNFINISHED = ".lock", ".unfinished."
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Temporary sibling of `path` that becomes `path` when the block ends without an error.
 
-    The temporary keeps the suffix of `path`, so that writers that choose a format by suffix work.
+    The temporary keeps the suffix of `path`, so that writers that choose a format by suffix work. Where the system
+    fails (no space left, a quota, a read-only folder), the OSError names `path`, and nothing is left behind.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
+    with naming(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{UNFINISHED}{path.stem}.", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
-        os.replace(temporary, path)
+        with naming(path, temporary):
+            yield temporary
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """An OSError of the block gets the name of `path`; if there is a temporary, only one that names it or no file."""
+    try:
+        yield
+    except OSError as error:
+        known = temporary is None or error.filename is None or str(temporary) in (error.filename, error.filename2)
+        if error.errno is None or not known:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def cause(error: OSError) -> str:
+    """One line with the file and the reason.
+
+    >>> cause(OSError(errno.ENOSPC, "No space left on device", "a.json"))
+    'a.json: no space left on device'
+    """
+    reason = os.strerror(error.errno) if error.errno is not None else " ".join(str(error).split())
+    reason = reason[:1].lower() + reason[1:]
+    return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,3 +80,79 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+class _Hashed:
+    """Takes what is written and hashes it. No file in NumPy's eyes, whose own writer hides why a disk took no more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.hash = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.hash.update(data)
+        return self.file.write(data)
+
+
+def write_array(path: Path, array: np.ndarray) -> str:
+    """`array` as .npy; returns the SHA-256 of the file."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        hashed = _Hashed(file)
+        np.save(hashed, array)  # type: ignore[arg-type]
+    return hashed.hash.hexdigest()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time is in the block with the same folder; the others wait, and say for whom.
+
+    A lock of the operating system on `.lock` in the folder: it ends with its process, however that ends. Where the file
+    system knows no locks, nobody waits.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    while True:
+        file = path.open("a+", encoding="utf-8")
+        try:
+            _lock(file, folder)
+            if _is(file, path):
+                break
+            file.close()  # the one before has removed it
+        except BaseException:
+            file.close()
+            raise
+    try:
+        with naming(path):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {platform.node()}")
+            file.flush()
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        file.close()
+
+
+def _lock(file: IO[str], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        log.warning("%s: waiting for %s, which works there", folder, file.read() or "another process")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        log.warning("%s: the file system knows no locks: start nothing else that writes there", folder)
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left unfinished in a folder that this process has locked."""
+    for path in Path(folder).glob(f"{UNFINISHED}*"):
+        path.unlink(missing_ok=True)

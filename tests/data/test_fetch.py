@@ -5,6 +5,7 @@ import threading
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpgraph.data import download as download_module
@@ -14,6 +15,7 @@ from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import parse
 from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.randomness import numpy_generator
 
 BODY = bytes(range(256)) * 40
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -250,6 +252,21 @@ def test_damaged_archive(use, tmp_path):
         fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
 
 
+def test_a_damaged_member_is_an_error_and_leaves_nothing(use, tmp_path):
+    """Damage in the middle of a deflated member, which zlib itself meets."""
+    use(archive={"mirror": "toy.zip"}, files=[{"path": "a.csv", "member": "toy/a.csv"}])
+    content = bytes(numpy_generator("member").integers(0, 64, 50_000, dtype=np.uint8))
+    (tmp_path / "m").mkdir()
+    with zipfile.ZipFile(tmp_path / "m/toy.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("toy/a.csv", content)
+    whole = (tmp_path / "m/toy.zip").read_bytes()
+    for place in range(200, len(whole) - 200, 2000):
+        put(tmp_path / "m", whole[:place] + bytes(64) + whole[place + 64 :], "toy.zip")
+        with pytest.raises(UserError, match=r"toy\.zip: expected a whole zip archive with toy/a\.csv, found damage \("):
+            fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    assert not list((tmp_path / "raw").iterdir())
+
+
 def test_archive_without_the_member(use, tmp_path):
     (tmp_path / "m").mkdir()
     with zipfile.ZipFile(tmp_path / "m" / "toy.zip", "w") as archive:
@@ -265,6 +282,19 @@ def test_a_file_changed_in_place_is_brought_again(use, tmp_path):
     fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
     (tmp_path / "raw" / "a.bin").write_bytes(b"damaged")
     fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    assert (tmp_path / "raw" / "a.bin").read_bytes() == BODY
+
+
+def test_a_damaged_file_whose_hash_nobody_knows_is_not_taken_for_good_later(use, tmp_path):
+    """Found damaged while the mirror was away; the next fetch has no manifest to compare with."""
+    use(files=[{"path": "a.bin", "sources": [{"mirror": "toy/a.bin"}]}])
+    put(tmp_path / "m", BODY)
+    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    (tmp_path / "raw" / "a.bin").write_bytes(b"damaged")
+    with pytest.raises(DataUnavailable):
+        fetch("toy", tmp_path / "raw", missing="fail", network=False)
+    assert fetch("toy", tmp_path / "raw", network=False).status == "unavailable"
+    assert fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False).status == "ok"
     assert (tmp_path / "raw" / "a.bin").read_bytes() == BODY
 
 

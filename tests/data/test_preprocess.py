@@ -1,3 +1,5 @@
+from hashlib import sha256
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -5,9 +7,10 @@ import scipy.sparse as sp
 from dpgraph.data import preprocess as preprocess_module
 from dpgraph.data.adjacency import owners
 from dpgraph.data.fetch import fetch
+from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
 from dpgraph.data.preprocess import preprocess, verify
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.registry import Expected, entry
+from dpgraph.data.registry import Expected, Licence, entry
 from dpgraph.data.store import load_graph, load_status
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.cell import Task
@@ -69,6 +72,31 @@ def test_a_model_that_cannot_be_used_gives_an_unavailable_graph(demo_raw, tmp_pa
 def test_without_a_download(tmp_path):
     with pytest.raises(UserError, match=r"manifest\.json: no such file; expected the manifest of a download"):
         preprocess(Task(dataset="cora"), tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(b"1234567"), "sha256=[0-9a-f]{64}: expected sha256 [0-9a-f]{64}"),
+        (lambda path: path.write_bytes(b"123"), "truncated, 3 bytes: expected 7 bytes"),
+        (lambda path: path.unlink(), "no such file; expected 7 bytes that were downloaded"),
+    ],
+)
+def test_raw_files_that_changed_after_the_download(tmp_path, damage, message):
+    manifest = Manifest(
+        dataset="cora",
+        status="ok",
+        files=(FetchedFile(path="ind.cora.x", bytes=7, sha256=sha256(b"7654321").hexdigest(), source="mirror:x"),),
+        licence=Licence(name="none"),
+        citation="",
+        time="",
+    )
+    write_manifest(manifest, tmp_path)
+    (tmp_path / "ind.cora.x").write_bytes(b"7654321")
+    damage(tmp_path / "ind.cora.x")
+    with pytest.raises(UserError, match=rf"ind\.cora\.x: {message} \(delete .*manifest\.json and run again\)$"):
+        preprocess(Task(dataset="cora"), tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_files_of_another_data_set(demo_raw, tmp_path):

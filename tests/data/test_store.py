@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,8 +77,30 @@ def test_truncated_array(tmp_path, name, mmap):
     save_graph(toy(), tmp_path)
     path = tmp_path / f"{name}.npy"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(UserError, match=rf"{name}\.npy: damaged; expected an array \[.*\] \w+ \(run"):
+    with pytest.raises(UserError, match=rf"{name}\.npy: damaged; expected an array \[.*\] \w+ \(delete"):
         load_graph(tmp_path, mmap=mmap)
+
+
+def test_a_flipped_bit_is_found_where_hashes_are_compared(tmp_path):
+    save_graph(toy(), tmp_path)
+    path = tmp_path / "features.npy"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    load_graph(tmp_path)
+    with pytest.raises(UserError, match=r"features\.npy: damaged, sha256=\w+: expected \w+ \(delete graph\.json"):
+        load_graph(tmp_path, verify=True)
+
+
+def test_headers_of_different_graphs_differ(tmp_path):
+    """What was trained on a graph is recognised by the header alone."""
+    graph = toy()
+    save_graph(graph, tmp_path / "a")
+    save_graph(graph, tmp_path / "b")
+    save_graph(replace(graph, features=graph.features + 1), tmp_path / "c")
+    a, b, c = ((tmp_path / name / "graph.json").read_text() for name in "abc")
+    assert a == b
+    assert a != c
 
 
 def test_array_of_another_graph(tmp_path):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +16,7 @@ from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
-from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.checkpoint import Checkpoint, seconds_between
 from dpgraph.training.clipping import clipped_gradient_sum
 from dpgraph.training.loop import Diverged, train
 from dpgraph.training.optimizers import make_optimizer
@@ -75,7 +78,8 @@ def test_resumed_run_is_bit_identical(graph, make_network, tmp_path, kill_at):
     assert (record.resumed_at, calls) == (kill_at - 1, STEPS - kill_at + 1)
     assert record.rows == expected.rows
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
-    assert list(tmp_path.iterdir()) == []
+    # until the results are written the last checkpoint stays
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_checkpoints_come_at_most_every_n_seconds(graph, make_network, tmp_path):
@@ -85,15 +89,72 @@ def test_checkpoints_come_at_most_every_n_seconds(graph, make_network, tmp_path)
     assert not path.exists()
 
 
-def test_checkpoint_of_another_run_and_damaged_file(graph, make_network, tmp_path):
-    path = tmp_path / "seed0.pt"
+def killed_at_5(graph, make_network, path):
     with pytest.raises(Killed):
         private_run(graph, make_network(), Checkpoint(path, "cell-0", every_seconds=0), 5)
+
+
+def test_checkpoint_of_another_run_is_refused(graph, make_network, tmp_path):
+    path = tmp_path / "seed0.pt"
+    killed_at_5(graph, make_network, path)
     with pytest.raises(UserError, match="checkpoint of run cell-0: expected cell-1"):
         private_run(graph, make_network(), Checkpoint(path, "cell-1"))
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(UserError, match=r"seed0\.pt: not a checkpoint"):
-        private_run(graph, make_network(), Checkpoint(path, "cell-0"))
+    assert path.exists()
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    """One bit of a parameter: torch.load would take it."""
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, lambda content: b"", lambda content: b"\0" * len(content)])
+def test_a_damaged_checkpoint_is_put_aside_and_the_run_is_the_same(graph, make_network, tmp_path, caplog, damage):
+    whole, anew = make_network(), make_network()
+    expected, _ = private_run(graph, whole)
+    path = tmp_path / "seed0.pt"
+    killed_at_5(graph, make_network, path)
+    path.write_bytes(damage(path.read_bytes()))
+    checkpoint = Checkpoint(path, "cell-0", every_seconds=3600)
+    record, calls = private_run(graph, anew, checkpoint)
+    assert (record.resumed_at, calls) == (0, STEPS)
+    assert record.rows == expected.rows
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), anew.parameters(), strict=True))
+    assert "seed0.pt: not usable (damaged): put aside, training starts anew" in caplog.text
+    checkpoint.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_that_fits_in_part_leaves_no_trace(graph, make_network, tmp_path, caplog):
+    """The states of a generator come last; another device's have another size."""
+    whole, anew = make_network(), make_network()
+    private_run(graph, whole)
+    path = tmp_path / "seed0.pt"
+    killed_at_5(graph, make_network, path)
+    content = torch.load(io.BytesIO(path.read_bytes()[32:]), weights_only=True)
+    content["generators"]["noise"] = content["generators"]["noise"][:16]
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    record, _ = private_run(graph, anew, Checkpoint(path, "cell-0"))
+    assert record.resumed_at == 0
+    assert "not usable" in caplog.text
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), anew.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan"])
+def test_the_interval_of_checkpoints_is_checked(text):
+    with pytest.raises(UserError, match=f"DPGRAPH_CHECKPOINT_SECONDS={text}: expected a number of seconds >= 0"):
+        seconds_between({"DPGRAPH_CHECKPOINT_SECONDS": text})
+
+
+def test_the_interval_of_checkpoints():
+    assert [seconds_between({"DPGRAPH_CHECKPOINT_SECONDS": text}) for text in ("", "0", "2.5")] == [60, 0, 2.5]
+    assert seconds_between({}) == 60
 
 
 def test_divergence_is_an_error_with_its_step_and_leaves_no_false_checkpoint(graph, make_network, tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.files import naming
 from dpgraph.progress import Progress, progress
 
 TRIES = 4
@@ -50,7 +51,7 @@ def download(
 
     A broken transfer leaves `<target>.part`, which the next call resumes if the server's file is still the same. Tries
     are `pause`, 2 `pause`, 4 `pause` seconds apart. Raises DataUnavailable if the host cannot be reached or has no such
-    file, UserError for a truncated or corrupt one.
+    file, UserError for a truncated or corrupt one, OSError where the disk takes no more (what came stays in the part).
     """
     import requests
 
@@ -114,10 +115,11 @@ def _transfer(url: str, part: Path) -> int | None:
             offset = 0
         length = response.headers.get("Content-Length")
         total = offset + int(length) if length else None
-        _remember(part, response.headers)
-        with part.open("ab" if resumed else "wb") as file, progress(f"download {url}", total or 0, "B") as bar:
-            bar.update(offset)
-            _copy(response, file, bar)
+        with naming(part, part), progress(f"download {url}", total or 0, "B") as bar:
+            _remember(part, response.headers)
+            with part.open("ab" if resumed else "wb") as file:
+                bar.update(offset)
+                _copy(response, file, bar)
     return total
 
 

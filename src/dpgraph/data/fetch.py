@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,6 +122,7 @@ class _Collector:
         hashes_known = file.member is None and all(source.sha256 for source in file.sources)
         if match is None and (record is not None or hashes_known):
             log.warning("%s: differs from what was downloaded, brought again", target)
+            target.unlink()  # a later run without the manifest would take it for good
             return None
         note = match.note if match else ""
         return FetchedFile(path=file.path, bytes=size, sha256=digest, source="already in place", note=note)
@@ -227,7 +229,9 @@ def _extract(archive: Path, member: str, target: Path) -> str:
             shutil.copyfileobj(packed, file, 1 << 20)
     except KeyError:
         raise UserError(f"{archive}: no member {member}: expected it in the archive") from None
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.filename == str(target):
+            raise  # the disk took no more
         reason = " ".join(str(error).split())
         raise UserError(f"{archive}: expected a whole zip archive with {member}, found damage ({reason})") from None
     return sha256_of(target)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from dpgraph.data.download import check
 from dpgraph.data.registry import Licence
 from dpgraph.errors import UserError
 from dpgraph.experiments.frozen import Frozen
@@ -47,4 +48,17 @@ def read_manifest(raw_dir: Path) -> Manifest:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected the manifest of a download (run the download first)") from None
     except (ValueError, ValidationError):
-        raise UserError(f"{path}: expected the manifest of a download (run the download again)") from None
+        raise UserError(f"{path}: expected the manifest of a download (delete it and run again)") from None
+
+
+def verify_files(manifest: Manifest, raw_dir: Path) -> None:
+    """Raises UserError, one line with both values, for a file that is gone or no longer what was downloaded."""
+    remedy = f"delete {Path(raw_dir) / MANIFEST} and run again"
+    for file in manifest.files:
+        path = Path(raw_dir) / file.path
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; expected {file.bytes} bytes that were downloaded ({remedy})")
+        try:
+            check(path, str(path), file.bytes, file.sha256)
+        except UserError as error:
+            raise UserError(f"{error} ({remedy})") from None

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpgraph.data.features import dense, transform
 from dpgraph.data.graph import SPLIT_NAMES, Graph
-from dpgraph.data.manifest import read_manifest
+from dpgraph.data.manifest import read_manifest, verify_files
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import read
 from dpgraph.data.registry import DatasetEntry, entry
@@ -29,7 +29,8 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
     `raw_dir` is the data set's folder, as `fetch` filled it. Where its manifest says unavailable, or a reader finds
     that a model cannot be used, only a header with that reason is stored. Texts, where a data set has them, go to
     texts.parquet beside the graph, a row per node.
-    Raises UserError for damaged files and for statistics that differ from the registry's.
+    Raises UserError for files that are no longer what was downloaded, for damaged ones, and for statistics that differ
+    from the registry's.
     """
     raw_dir, out_dir = Path(raw_dir), Path(out_dir)
     manifest = read_manifest(raw_dir)
@@ -38,6 +39,7 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
     if manifest.status != "ok":
         save_unavailable(task.dataset, manifest.reason, out_dir)
         return
+    verify_files(manifest, raw_dir)
     known = entry(task.dataset)
     try:
         raw = read(known, raw_dir)

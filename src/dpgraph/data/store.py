@@ -8,13 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from dpgraph.data.download import sha256_of
 from dpgraph.data.graph import Graph
 from dpgraph.data.statistics import statistics
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.frozen import Frozen
-from dpgraph.files import atomic_path, read_json, write_json
+from dpgraph.files import read_json, write_array, write_json
 
 HEADER = "graph.json"
+REMEDY = "delete graph.json beside it and run again"
 IN_ARRAYS = ("in_ptr", "in_idx")
 DTYPES = {
     "out_ptr": "int64",
@@ -37,18 +39,20 @@ class Status(Frozen):
 
 
 def save_graph(graph: Graph, folder: Path) -> None:
-    """Writes `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once."""
+    """Writes `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once.
+
+    The header holds the hash of every array, so that two headers are equal only if the graphs are.
+    """
     folder = Path(folder)
     (folder / HEADER).unlink(missing_ok=True)
     symmetric = graph.in_ptr is graph.out_ptr and graph.in_idx is graph.out_idx
-    shapes = {}
+    shapes, hashes = {}, {}
     for name, dtype in DTYPES.items():
         if symmetric and name in IN_ARRAYS:
             continue
         array = np.ascontiguousarray(getattr(graph, name), dtype=dtype)
         shapes[name] = list(array.shape)
-        with atomic_path(folder / f"{name}.npy") as path:
-            np.save(path, array)
+        hashes[name] = write_array(folder / f"{name}.npy", array)
     write_json(
         folder / HEADER,
         {
@@ -58,6 +62,7 @@ def save_graph(graph: Graph, folder: Path) -> None:
             "num_classes": graph.num_classes,
             "symmetric": symmetric,
             "shapes": shapes,
+            "sha256": hashes,
             "statistics": statistics(graph),
             "meta": graph.meta,
         },
@@ -74,8 +79,8 @@ def load_status(folder: Path) -> Status:
     return Status(**{key: header[key] for key in Status.model_fields if key in header})
 
 
-def load_graph(folder: Path, mmap: bool = True) -> Graph:
-    """The graph; with `mmap` its arrays stay on disk until they are read.
+def load_graph(folder: Path, mmap: bool = True, verify: bool = False) -> Graph:
+    """The graph; with `mmap` its arrays stay on disk until they are read. `verify` reads them and compares hashes.
 
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
@@ -86,6 +91,9 @@ def load_graph(folder: Path, mmap: bool = True) -> Graph:
     arrays = {
         name: _array(folder / f"{name}.npy", shape, DTYPES[name], mmap) for name, shape in header["shapes"].items()
     }
+    for name, expected in header.get("sha256", {}).items() if verify else ():
+        if (found := sha256_of(path := folder / f"{name}.npy")) != expected:
+            raise UserError(f"{path}: damaged, sha256={found}: expected {expected} ({REMEDY})")
     if header["symmetric"]:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
     return Graph(name=header["name"], num_classes=header["num_classes"], meta=header["meta"], **arrays)
@@ -97,24 +105,21 @@ def _header(folder: Path) -> dict[str, Any]:
         header = read_json(path)
         return header if isinstance(header["status"], str) and isinstance(header["name"], str) else {}
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; expected a preprocessed graph (run the preprocessing again)") from None
+        raise UserError(f"{path}: no such file; expected a preprocessed graph (run the preprocessing)") from None
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: expected a graph's header in JSON (run the preprocessing again)") from None
+        raise UserError(f"{path}: expected a graph's header in JSON (delete it and run again)") from None
 
 
 def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r" if mmap and 0 not in shape else None, allow_pickle=False)
     except FileNotFoundError:
-        raise UserError(
-            f"{path}: no such file; expected an array {shape} {dtype} (run the preprocessing again)"
-        ) from None
+        raise UserError(f"{path}: no such file; expected an array {shape} {dtype} ({REMEDY})") from None
     except (ValueError, OSError, EOFError):
-        raise UserError(f"{path}: damaged; expected an array {shape} {dtype} (run the preprocessing again)") from None
+        raise UserError(f"{path}: damaged; expected an array {shape} {dtype} ({REMEDY})") from None
     if list(array.shape) != shape or array.dtype != np.dtype(dtype):
         raise UserError(
-            f"{path}: found an array {list(array.shape)} {array.dtype}; expected {shape} {dtype} "
-            "(run the preprocessing again)"
+            f"{path}: found an array {list(array.shape)} {array.dtype}; expected {shape} {dtype} ({REMEDY})"
         )
     array.flags.writeable = False
     return array

@@ -88,7 +88,9 @@ class Calibration(Frozen):
         try:
             return Calibration.model_validate(read_json(path))
         except (ValidationError, ValueError) as error:
-            raise UserError(f"{path}: not a calibration: {str(error).splitlines()[0]}") from error
+            raise UserError(
+                f"{path}: not a calibration ({str(error).splitlines()[0]}): delete it and run again"
+            ) from error
 
 
 def calibrated(

@@ -61,11 +61,17 @@ MODES = ("published", "rigorous")
 
 def read_record(path: Path) -> CellRecord:
     try:
-        return CellRecord.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        return CellRecord.model_validate_json(Path(path).read_bytes())
     except FileNotFoundError:
         raise UserError(f"{path}: no such record; its training job has not run") from None
     except ValidationError as error:
-        raise UserError(f"{path}: not a record: {first_line(error)}") from None
+        first = error.errors()[0]
+        reason = first["msg"] if first["type"] == "json_invalid" else first_line(error)  # never the file's whole text
+        raise UserError(f"{path}: not a record ({_short(reason)}): delete it and run again") from None
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:120]
 
 
 def _number(value: Any) -> float:
@@ -192,5 +198,5 @@ def aggregate(plan: Plan, path: Path) -> pd.DataFrame:
         for paper in sorted(papers[slug])
     )
     with atomic_path(path) as temporary:
-        table.to_parquet(temporary, index=False)
+        table.to_parquet(temporary, index=False, write_page_checksum=True)
     return table

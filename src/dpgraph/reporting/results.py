@@ -190,9 +190,10 @@ def read_results(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     try:
-        frame = pd.read_parquet(path)
+        frame = pd.read_parquet(path, page_checksum_verification=True)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not a parquet file: {' '.join(str(error).split())}") from None
+        reason = " ".join(str(error).split())[:120]
+        raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
     for column in COLUMNS:
         if column not in frame.columns:
             raise UserError(f"{path}: column {column} is missing")

@@ -61,8 +61,9 @@ def train(
 
     `observe` is called after each of the finished steps in `observe_at`, without gradients. `generators` are all that
     `step` draws from: their states go into the checkpoint, so that a resumed run is bit-identical to an unbroken one
-    (on one device and number of threads). The checkpoint is removed at the end. Every now and then, and before whatever
-    is kept, `check` is called with the finished steps; by default it raises Diverged if a parameter is not finite.
+    (on one device and number of threads). The checkpoint stays: whoever has written the results removes it. Every now
+    and then, and before whatever is kept, `check` is called with the finished steps; by default it raises Diverged if a
+    parameter is not finite.
     """
     device = next(network.parameters()).device
     if device.type == "cuda":
@@ -90,8 +91,6 @@ def train(
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     seconds = time.monotonic() - start
-    if checkpoint is not None:
-        checkpoint.remove()
     busy = max(seconds - observing, 1e-9)
     return TrainingRecord(
         rows=rows,

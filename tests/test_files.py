@@ -1,0 +1,137 @@
+"""Files whole or not there, folders locked, causes named."""
+
+import errno
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpgraph.files import LOCK, atomic_path, cause, locked, read_json, sweep, write_array, write_json
+
+
+def test_a_file_appears_whole_with_the_usual_rights(tmp_path):
+    path = tmp_path / "sub/a.json"
+    write_json(path, {"a": 1})
+    assert read_json(path) == {"a": 1}
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert os.listdir(tmp_path / "sub") == ["a.json"]
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, 1)
+    with pytest.raises(TypeError), atomic_path(path) as temporary:
+        json.dump([1, object()], temporary.open("w"))
+    assert read_json(path) == 1
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+class Full:
+    """A disk that takes no more: any write fails as the system says it."""
+
+    def __init__(self, monkeypatch, number=errno.ENOSPC):
+        real = Path.open
+
+        def opened(path, mode="r", *arguments, **named):
+            file = real(path, mode, *arguments, **named)
+            if "w" not in mode:
+                return file
+            file.close()
+            return real(Path("/dev/full"), mode, *arguments, **named)
+
+        monkeypatch.setattr(Path, "open", opened)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_names_the_file_that_was_wanted(tmp_path, monkeypatch):
+    with pytest.raises(OSError, match="No space left") as error, atomic_path(tmp_path / "a.txt"):
+        Path("/dev/full").write_text("a")
+    assert cause(error.value) == f"{tmp_path}/a.txt: no space left on device"
+    Full(monkeypatch)
+    with pytest.raises(OSError, match="No space left") as error:
+        write_array(tmp_path / "a.npy", np.zeros(10**5))
+    assert cause(error.value) == f"{tmp_path}/a.npy: no space left on device"
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_files_keep_their_names_in_errors(tmp_path):
+    with pytest.raises(FileNotFoundError) as error, atomic_path(tmp_path / "a.txt"):
+        (tmp_path / "missing").read_text()
+    assert cause(error.value) == f"{tmp_path}/missing: no such file or directory"
+    assert cause(OSError("no number\nof an error")) == "no number of an error"
+    (tmp_path / "file").write_text("in place of a folder")
+    with pytest.raises(OSError, match="ot a directory") as error:
+        write_json(tmp_path / "file/a/b.json", 1)
+    assert cause(error.value).startswith(f"{tmp_path}/file")
+
+
+@pytest.mark.parametrize("array", [np.arange(12.0).reshape(3, 4).T, np.zeros((0, 3)), np.ones(3 << 20)])
+def test_arrays_are_written_as_numpy_does_and_hashed(tmp_path, array):
+    found = write_array(tmp_path / "a.npy", array)
+    np.save(tmp_path / "b.npy", array)
+    assert np.array_equal(np.load(tmp_path / "a.npy", mmap_mode="r" if array.size else None), array)
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+    assert found == hashlib.sha256((tmp_path / "a.npy").read_bytes()).hexdigest()
+
+
+def test_one_at_a_time_works_in_a_folder(tmp_path, caplog):
+    """Many threads, each with a lock of its own: a counter that nobody guards otherwise comes out right."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+
+    def work():
+        for _ in range(20):
+            with locked(tmp_path / "folder"):
+                value = int(counter.read_text())
+                counter.write_text(str(value + 1))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert counter.read_text() == "80"
+    assert not list((tmp_path / "folder").iterdir())
+
+
+HOLD = "import sys, time; from dpgraph.files import locked\nwith locked(sys.argv[1]): print(flush=True); time.sleep(60)"
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path, caplog):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    threading.Timer(0.3, holder.kill).start()
+    with locked(tmp_path):
+        assert holder.wait(60) < 0
+    assert f"{tmp_path}: waiting for process {holder.pid} on " in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_locks_nobody_waits(tmp_path, monkeypatch, caplog):
+    def none(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    with locked(tmp_path), locked(tmp_path):
+        assert "knows no locks" in caplog.text
+
+
+def test_sweeping_takes_what_was_left_unfinished_only(tmp_path):
+    write_json(tmp_path / "a.json", 1)
+    for name in (LOCK, ".hidden"):
+        (tmp_path / name).touch()
+    with atomic_path(tmp_path / "b.json") as temporary:
+        os.link(temporary, f"{temporary}.killed")
+    (tmp_path / "b.json").unlink()
+    assert len(os.listdir(tmp_path)) == 4
+    sweep(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.json", LOCK, ".hidden"])
