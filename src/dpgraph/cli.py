@@ -270,6 +270,13 @@ def list_(options: argparse.Namespace) -> None:
     print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
 
 
+def status(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.status import Watcher
+    from dpgraph.reporting.status_text import print_status
+
+    print_status(Watcher(read_plan(options)), as_json=options.json, watched=options.watch)
+
+
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +355,14 @@ def _parser() -> argparse.ArgumentParser:
     list__.add_argument("--suite", help="default: the config's")
     list__.add_argument("--paper", help="only this paper")
     list__.add_argument("--json", action="store_true")
+
+    status_ = stage(
+        "status", status, "What has run, what failed and why, what is left; from the files alone", plan=True
+    )
+    status_.add_argument("--suite", help="default: the config's")
+    shown = status_.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true")
+    shown.add_argument("--watch", action="store_true", help="one line, again and again, until every cell has a record")
 
     schemas_ = stage("schemas", schemas, "Write the JSON schemas of config, suites, experiments and cells")
     schemas_.add_argument("--out", type=Path, default=Path("workflow/schemas"))

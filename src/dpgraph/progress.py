@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 log = logging.getLogger("dpgraph")
@@ -22,6 +24,19 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def last_lines(path: Path, count: int = 1, most_bytes: int = 65536) -> list[str]:
+    """The last lines of a log that are not blank, of a progress bar what it showed last; none without such a file."""
+    try:
+        with Path(path).open("rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            handle.seek(max(handle.tell() - most_bytes, 0))
+            text = handle.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = (line.rstrip().rpartition("\r")[2].rstrip() for line in text.split("\n"))
+    return [line for line in lines if line.strip()][-count:]
 
 
 class Progress:

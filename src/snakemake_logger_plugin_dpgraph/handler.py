@@ -135,6 +135,8 @@ class LogHandler(LogHandlerBase):
 
     def _failure(self, told: dict[str, Any]) -> list[str]:
         """Rule, cause as the cluster says it, log file and the log's last line."""
+        from dpgraph.progress import last_lines
+
         lines = [f"{time.strftime('%H:%M:%S')} failed: {self.jobs.name(told['jobid'])} (rule {told['rule_name']})"]
         cause = str(told.get("rule_msg") or "").partition("For further error details")[0].strip()
         if cause:
@@ -143,8 +145,8 @@ class LogHandler(LogHandlerBase):
         if not logs:
             return [*lines, f"  no log; command: {told.get('shellcmd') or 'unknown'}"]
         lines += [f"  log: {path}" for path in logs]
-        last = next(filter(None, map(last_line, logs)), "")
-        return [*lines, f"  last line: {last}" if last else "  the log is empty"]
+        last = next(filter(None, (last_lines(Path(path)) for path in logs)), None)
+        return [*lines, f"  last line: {last[0].strip()}" if last else "  the log is empty"]
 
     # ---- output ------------------------------------------------------------------------------------------------------
 
@@ -207,16 +209,3 @@ class LogHandler(LogHandlerBase):
 def _repeats_job_error(told: dict[str, Any]) -> bool:
     """A command that failed: the job's own event follows at once, with its rule and its log."""
     return told.get("exception") == "RuleException" and "returned non-zero exit status" in str(told.get("msg"))
-
-
-def last_line(path: str, most_bytes: int = 65536) -> str:
-    """Last line of a log that is not blank; empty if there is none. Of progress bars what they showed last."""
-    try:
-        with Path(path).open("rb") as handle:
-            handle.seek(0, os.SEEK_END)
-            handle.seek(max(handle.tell() - most_bytes, 0))
-            text = handle.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    lines = [line.rpartition("\r")[2].strip() for line in text.rstrip("\r\n ").split("\n")]
-    return next((line for line in reversed(lines) if line), "")
