@@ -86,7 +86,11 @@ def first_line(error: ValidationError) -> str:
     return f"{name}={first['input']}: expected {message}{more}"
 
 
-class _UniqueKeys(yaml.SafeLoader):
+# in C where PyYAML was built with it: every start of Snakemake and every job reads the suite's files
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _UniqueKeys(_SafeLoader):  # type: ignore[misc, valid-type]
     """Refuses a key that stands twice in a mapping: YAML's reader would keep the last one and say nothing."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

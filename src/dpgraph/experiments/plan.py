@@ -65,7 +65,15 @@ class Plan:
     @cached_property
     def calibrations(self) -> dict[str, Cell]:
         """A cell for each calibration by its key, those that are accounted for and not trained among them."""
-        return {entry.cell.calibration_key: entry.cell for entry in self.entries if entry.cell.calibration_key}
+        found: dict[str, Cell] = {}
+        keys: dict[str, str | None] = {}  # artefacts share cells, and a key is a hash
+        for cell in (entry.cell for entry in self.entries):
+            if cell.slug not in keys:
+                keys[cell.slug] = cell.calibration_key
+            key = keys[cell.slug]
+            if key is not None:
+                found[key] = cell
+        return found
 
     @cached_property
     def artefacts(self) -> dict[str, Artefact]:
