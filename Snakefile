@@ -61,7 +61,8 @@ SUITE = PATHS.suite
 PLAN_ARGUMENTS = CONFIG.arguments()
 TRAINING_BUNDLES = training_bundles(PLAN)
 CALIBRATION_BUNDLES = calibration_bundles(PLAN)
-forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
+if workflow.is_main_process:  # a job must not judge markers: its own is not there while it runs
+    forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
 # the bundle's marker by the cell's slug, by the calibration's key
 TRAINED = {
     member: PATHS.trained(name)

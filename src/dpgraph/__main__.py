@@ -1,7 +1,19 @@
 """`python -m dpgraph`."""
 
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
-from dpgraph.cli import main
 
-sys.exit(main())
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """A cluster's time limit and `kill` end a job as Ctrl-C does: unfinished files are removed, a line says why."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
+
+    from dpgraph.cli import main
+
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """Command line: one subcommand per stage of the workflow. The rules call nothing else.
 
-A user's mistake prints one line and exits with 2. Heavy imports stand inside the subcommands, so that listing and
+A user's mistake prints one line and exits with 2, a failure of the file system (no space left, a read-only folder) one
+with the file and exits with 1. Heavy imports stand inside the subcommands, so that listing and
 planning stay fast.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +26,7 @@ from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, first_line, parse, read_yaml
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan, load_plan
-from dpgraph.files import read_json
+from dpgraph.files import cause, read_json
 
 log = logging.getLogger("dpgraph")
 
@@ -44,6 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a listing (head, less) has left
         sys.stderr.close()
         return 1
+    except OSError as error:
+        print(f"error: {cause(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        name = str(error) or "SIGINT"
+        print(f"error: ended by {name}: what is finished stays, run again to go on", file=sys.stderr)
+        return 128 + signal.Signals[name]
     return 0
 
 

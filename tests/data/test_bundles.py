@@ -11,7 +11,9 @@ from dpgraph.data.bundles import (
     Bundle,
     _bundled,
     calibration_bundles,
+    content,
     forget_unfinished,
+    last_asked,
     memory_mb,
     size_of,
     train_seconds,
@@ -21,7 +23,7 @@ from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import load_plan
-from dpgraph.files import write_text
+from dpgraph.files import write_json, write_text
 from tests.contract.test_methods import cell as toy_cell
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -125,3 +127,36 @@ def test_markers_stand_only_while_their_members_do(tmp_path):
     key = next(iter(calibrations))
     (paths.privacy / f"{calibrations[key].members[0]}.json").unlink()
     assert standing() == (set(bundles) - {first, second}, set(calibrations) - {key})
+
+
+def test_a_touched_member_is_no_other_member(tmp_path):
+    plan = load_plan(Config(suite="demo", results=str(tmp_path)), WORKFLOW)
+    paths = Paths(plan.config)
+    name, bundle = next((name, bundle) for name, bundle in training_bundles(plan).items() if len(bundle.members) > 1)
+    results = {member: paths.result(plan.cells[member]) for member in bundle.members}
+    for member, path in results.items():
+        write_text(path, member)
+    marker = paths.trained(name)
+    write_json(marker, {member: content(path) for member, path in results.items()})
+    write_text(last_asked(marker), "asked")
+    later = marker.stat().st_mtime + 10
+    first, *others = results.values()
+
+    def stands():
+        forget_unfinished(plan, [bundle], [])
+        return marker.exists()
+
+    for path in results.values():
+        os.utime(path, (later, later))
+    assert stands()
+    os.utime(marker, (0, 0))
+    assert stands()
+    for path in others:
+        os.utime(path, (-1, -1))
+    write_text(first, "cut off")
+    assert not stands()
+    assert not last_asked(marker).exists()  # the next job is no forced rerun
+    for text in ("{", "[]", "{}"):
+        write_text(marker, text)
+        os.utime(marker, (0, 0))
+        assert not stands()

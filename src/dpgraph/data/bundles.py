@@ -7,8 +7,9 @@ jobs are planned.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
+from dpgraph.files import read_json
 
 SECONDS_PER_CALIBRATION = 4.0
 STEPS_IF_OPEN = 2000  # of a cell that trains as long as its budget lasts
@@ -163,25 +165,39 @@ def _bundled(
 
 
 def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
-    """Remove the marker of every bundle of which a member is gone, or was written after it by another bundle's job.
+    """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
-    Snakemake knows markers only; this is how it notices that somebody deleted a cell's record.
+    Snakemake knows markers only; this is how it notices that somebody deleted or damaged a cell's record. Only members
+    younger than the marker are read: a touched file is no other file. A bundle without a marker has not ended well, so
+    that its next job is no forced rerun.
     """
     paths = Paths(plan.config)
     for bundle in training:
-        _forget(paths.trained(bundle.name), [paths.result(plan.cells[name]) for name in bundle.members])
+        marker = paths.trained(bundle.name)
+        if not _stands(marker, {name: paths.result(plan.cells[name]) for name in bundle.members}):
+            marker.unlink(missing_ok=True)
+            last_asked(marker).unlink(missing_ok=True)
     for bundle in calibrations:
-        _forget(paths.calibrated(bundle.name), [paths.privacy / f"{key}.json" for key in bundle.members])
+        marker = paths.calibrated(bundle.name)
+        if not _stands(marker, {key: paths.privacy / f"{key}.json" for key in bundle.members}):
+            marker.unlink(missing_ok=True)
 
 
-def _forget(marker: Path, members: list[Path]) -> None:
+def _stands(marker: Path, members: Mapping[str, Path]) -> bool:
     try:
         written = marker.stat().st_mtime_ns
-    except OSError:
-        return
-    try:
-        stands = all(path.stat().st_mtime_ns <= written for path in members)
-    except OSError:
-        stands = False
-    if not stands:
-        marker.unlink(missing_ok=True)
+        younger = [name for name, path in members.items() if path.stat().st_mtime_ns > written]
+        noted = read_json(marker) if younger else {}
+        return all(noted[name] == content(members[name]) for name in younger)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def last_asked(marker: Path) -> Path:
+    """What the last good job of a bundle was asked for: Snakemake removes the marker before it runs a job again."""
+    return marker.with_suffix(".last")
+
+
+def content(path: Path) -> str:
+    """Hash that markers hold of each member."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

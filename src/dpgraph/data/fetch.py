@@ -17,7 +17,7 @@ from dpgraph.data.download import check, download, sha256_of
 from dpgraph.data.manifest import FetchedFile, Manifest, read_manifest, write_manifest
 from dpgraph.data.registry import DatasetEntry, File, Source, entry
 from dpgraph.errors import DataUnavailable, UserError, invalid
-from dpgraph.files import atomic_path, write_text
+from dpgraph.files import atomic_path, locked, sweep, write_text
 
 log = logging.getLogger("dpgraph")
 MIRROR_VARIABLE = "DPGRAPH_MIRROR"
@@ -42,7 +42,7 @@ def fetch(
 
     Files that are there already and whole are kept. Files that are nowhere: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
-    never recorded as unavailable. `network=False` asks mirrors only.
+    never recorded as unavailable. `network=False` asks mirrors only. A second process with the same folder waits.
     """
     if missing not in ("record", "fail"):
         raise invalid("missing", missing, "record or fail")
@@ -50,27 +50,40 @@ def fetch(
     for mirror in mirrors:
         if not Path(mirror).is_dir():
             raise invalid("mirror", mirror, "a folder")
-    raw_dir.mkdir(parents=True, exist_ok=True)
-    collector = _Collector(known, raw_dir, [Path(mirror) for mirror in mirrors], network, _recorded(raw_dir))
+    with locked(raw_dir):
+        for folder in {raw_dir, *((raw_dir / file.path).parent for file in known.files)}:
+            sweep(folder)
+        return _fetch(name, known, raw_dir, [Path(mirror) for mirror in mirrors], missing, network)
+
+
+def _fetch(
+    name: str, known: DatasetEntry, raw_dir: Path, mirrors: Sequence[Path], missing: str, network: bool
+) -> Manifest:
+    try:
+        before = read_manifest(raw_dir)
+    except UserError:
+        before = None
+    recorded = {} if before is None else {file.path: file for file in before.files}
+    collector = _Collector(known, raw_dir, mirrors, network, recorded)
     (raw_dir / "manifest.json").unlink(missing_ok=True)
     files = tuple(found for file in known.files if (found := collector.obtain(file)) is not None)
     collector.close()
-    status: Literal["ok", "unavailable"] = "unavailable" if collector.missing else "ok"
-    reason = f"data not available: {collector.missing_files()}" if collector.missing else ""
     manifest = Manifest(
         dataset=name,
-        status=status,
-        reason=reason,
+        status="unavailable" if collector.missing else "ok",
+        reason=f"data not available: {collector.missing_files()}" if collector.missing else "",
         files=files,
         licence=known.licence,
         citation=known.citation,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    if before is not None and before.model_copy(update={"time": manifest.time}) == manifest:
+        manifest = before  # nothing has come since then
     licence = known.licence
     write_text(raw_dir / "LICENSE.txt", "\n".join(filter(None, (licence.name, licence.url, licence.notice))) + "\n")
     write_text(raw_dir / "CITATION.bib", known.citation)
     if collector.missing and missing == "fail":
-        raise DataUnavailable(reason)
+        raise DataUnavailable(manifest.reason)
     write_manifest(manifest, raw_dir)
     return manifest
 
@@ -194,13 +207,6 @@ class _Collector:
         target = self.raw_dir / Path(urlsplit(source.url).path).name
         self._download(source, target)
         return target, source.url
-
-
-def _recorded(raw_dir: Path) -> dict[str, FetchedFile]:
-    try:
-        return {file.path: file for file in read_manifest(raw_dir).files}
-    except UserError:
-        return {}
 
 
 def _place(source: Path, target: Path) -> None:

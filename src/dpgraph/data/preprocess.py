@@ -18,7 +18,7 @@ from dpgraph.data.splits import make_split
 from dpgraph.data.store import save_graph, save_unavailable
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.cell import Task
-from dpgraph.files import atomic_path
+from dpgraph.files import atomic_path, locked, sweep
 
 TEXTS = "texts.parquet"
 
@@ -48,12 +48,14 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
         return
     verify(task.dataset, known, raw)
     graph = build(task, known, raw)
-    if raw.texts is not None:
-        import pandas as pd
+    with locked(out_dir):
+        sweep(out_dir)
+        if raw.texts is not None:
+            import pandas as pd
 
-        with atomic_path(out_dir / TEXTS) as path:
-            pd.DataFrame(raw.texts).to_parquet(path)
-    save_graph(graph, out_dir)
+            with atomic_path(out_dir / TEXTS) as path:
+                pd.DataFrame(raw.texts).to_parquet(path)
+        save_graph(graph, out_dir)
 
 
 def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:

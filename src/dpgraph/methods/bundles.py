@@ -1,16 +1,16 @@
 """The jobs of the workflow: calibrate or train all members of a bundle in one process, then write the bundle's marker.
 
-A member that is there already is left alone, and one that fails does not keep the others from running.
+A member that is there already is left alone, and one that fails does not keep the others from running; a file system
+that fails does.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from dpgraph.data.bundles import Bundle
+from dpgraph.data.bundles import Bundle, content, last_asked
 from dpgraph.errors import UserError
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
@@ -39,9 +39,8 @@ def train_bundle(plan: Plan, bundle: Bundle, device: str, workers: int) -> None:
     paths = Paths(plan.config)
     cells = {name: plan.cells[name] for name in bundle.members}
     marker = paths.trained(bundle.name)
-    last = marker.with_suffix(".last")
-    # Snakemake removes the marker before it runs the job again; this file says what the last good job was asked for
-    calibrations = [_content(path) for path in map(paths.calibration, cells.values()) if path is not None]
+    last = last_asked(marker)
+    calibrations = [content(path) for path in map(paths.calibration, cells.values()) if path is not None]
     graph = read_json(paths.graph_record(bundle.task))
     asked = digest(
         [[cell.slug, cell.seeds] for cell in cells.values()] + [graph, calibrations, sources_digest("train")]
@@ -77,6 +76,8 @@ def _run(bundle: Bundle, member: Callable[[str], None]) -> None:
         except UserError as error:
             log.error("%s: %s", name, error)
             failed[name] = str(error)
+        except OSError:
+            raise  # a full disk or a read-only folder is no matter of one member
         except Exception as error:
             log.exception("%s", name)
             failed[name] = f"{type(error).__name__}: {error}"
@@ -87,8 +88,4 @@ def _run(bundle: Bundle, member: Callable[[str], None]) -> None:
 
 def _mark(marker: Path, files: dict[str, Path]) -> None:
     """Hashes, and no times: a job that changed nothing writes the same marker, and what reads it does not run again."""
-    write_json(marker, {name: _content(path) for name, path in files.items()})
-
-
-def _content(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    write_json(marker, {name: content(path) for name, path in files.items()})

@@ -7,13 +7,14 @@ import logging
 import os
 import platform
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.experiments.sources import sources_digest
-from dpgraph.files import atomic_path, read_json, write_json, write_text
+from dpgraph.files import locked, read_json, sweep, write_array, write_json, write_text
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
 from dpgraph.methods.exposure import exposure_metrics
@@ -70,13 +71,21 @@ def train_cell(
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
     A seed is there if its record, of this cell, mechanism, graph and source code, and the files beside it are whole. A
-    job that was killed is taken up where it stopped. A result that would say the same is not written again.
+    job that was killed is taken up where it stopped. A result that would say the same is not written again. A second
+    process with the same `out` waits for the first, and finds its seeds.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
-    out.mkdir(parents=True, exist_ok=True)
+    with locked(out):
+        sweep(out)
+        return _train_cell(cell, out, graph_folder, calibration_path, device, workers, again)
+
+
+def _train_cell(
+    cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None, device: str, workers: int, again: bool
+) -> CellRecord:
     try:
-        graph = load_graph(graph_folder)
+        graph = load_graph(graph_folder, verify=True)
     except DataUnavailable as error:
         return _write(out, CellRecord(cell=cell, status="not run", reason=str(error), provenance=provenance()))
     calibration = _calibration(cell, graph, calibration_path)
@@ -94,9 +103,17 @@ def train_cell(
             _train_seeds(*argument)
     else:
         os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
-        with ProcessPoolExecutor(min(workers, len(groups)), mp_context=get_context("spawn")) as pool:
-            for future in [pool.submit(_train_seeds, *argument) for argument in arguments]:
-                future.result()
+        count, context = min(workers, len(groups)), get_context("spawn")
+        with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
+            try:
+                for future in [pool.submit(_train_seeds, *argument) for argument in arguments]:
+                    future.result()
+            except BaseException:
+                for process in active_children():
+                    process.terminate()
+                raise
+    for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: nothing is left to resume
+        path.unlink(missing_ok=True)
     seeds = [_seed_record(out, seed, fingerprint) for seed in cell.seeds]
     records = tuple(record for record in seeds if record is not None)
     failed = [record for record in records if record.status == "failed"]
@@ -110,6 +127,18 @@ def train_cell(
         provenance=provenance(),
     )
     return _write(out, record)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is killed would wait for work for ever, and write where another job may be by then."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
@@ -240,7 +269,8 @@ def _train_seeds(
     share = (time.monotonic() - start) / len(jobs)
     for seed, outcome in zip(seeds, outcomes, strict=True):
         _write_seed(out, cell, seed, graph, outcome, share, str(chosen), fingerprint)
-    checkpoint.unlink(missing_ok=True)
+    for path in out.glob(f"*{checkpoint.name}*"):  # seeds that were trained one by one have their own
+        path.unlink(missing_ok=True)
 
 
 def _write_seed(
@@ -277,8 +307,7 @@ def _write_seed(
             notes=notes,
             **common,
         )
-        with atomic_path(_predictions_path(out, seed)) as temporary:
-            np.save(temporary, predictions(outcome.logits).astype(np.int16))
+        write_array(_predictions_path(out, seed), predictions(outcome.logits).astype(np.int16))
         files.append(_predictions_path(out, seed))
     sizes = {path.name: path.stat().st_size for path in files}
     value = {"fingerprint": fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
