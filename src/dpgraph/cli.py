@@ -169,8 +169,8 @@ def aggregate(options: argparse.Namespace) -> None:
     from dpgraph.reporting.aggregate import aggregate as aggregate_records
 
     plan = read_plan(options)
-    table = aggregate_records(plan, options.out or Paths(plan.config).results)
-    log.info("%d rows of %d cells", len(table), table["cell"].nunique())
+    rows = aggregate_records(plan, options.out or Paths(plan.config).results)
+    log.info("%d rows of %d cells", rows, len(plan.cells))
 
 
 def table(options: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, frame
+from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, Metrics, Read, aggregate, blocks, rows_of
 from dpgraph.reporting.results import Results
 
 REASON = "Lemma 2 is false"
@@ -48,7 +48,9 @@ def cells(views_plan):
 
 
 def table(record):
-    return frame(("daigavane", block) for block in blocks(record))
+    metrics = tuple(Metrics.of(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
+    rows = rows_of(("daigavane", block) for block in blocks(Read(record, metrics)))
+    return rows.to_pandas().astype(COLUMNS)
 
 
 def test_epsilons_are_those_of_the_step(cells):
@@ -103,10 +105,6 @@ def test_failures_have_one_row_each(cells):
     assert math.isnan(last["value"])
 
 
-def test_columns_and_types_without_rows_and_with():
-    assert dict(frame([]).dtypes.astype(str)) == COLUMNS
-
-
 def test_written_and_read_as_results(views_plan, tmp_path):
     """Every cell once, found again by entry and step."""
     config = Config(suite="views", results=str(tmp_path / "results"))
@@ -120,8 +118,11 @@ def test_written_and_read_as_results(views_plan, tmp_path):
         )
         write_text(Paths(config).result(cell), record.model_dump_json())
     path = tmp_path / "results.parquet"
-    aggregate(plan, path)
-    results = Results(pd.read_parquet(path))
+    assert aggregate(plan, path) == 8 * len(plan.cells)
+    rows = pd.read_parquet(path)
+    assert dict(rows.dtypes.astype(str)) == COLUMNS
+    assert rows.groupby("cell", sort=False).ngroups == len(plan.cells)
+    results = Results(rows)
     entry = next(entry for entry in plan.entries_of("daigavane/fig3b") if entry.method_id == "dp-gcn")
     reached = results.along_training(entry, "accuracy/test")
     assert [(step, outcome.eps_published, outcome.eps_rigorous) for step, outcome in reached] == [

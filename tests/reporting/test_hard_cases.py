@@ -17,7 +17,7 @@ from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.claims import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.hard_cases import Predictions, hard_case_share, hard_case_shares
-from dpgraph.reporting.results import Results
+from dpgraph.reporting.results import Results, read_results
 from dpgraph.reporting.tables import write_table
 
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, -1])
@@ -138,7 +138,8 @@ def finished(splits_run, fig6):
 
 
 def test_aggregate_adds_shares_at_the_last_step(finished, fig6, tmp_path):
-    frame = aggregate(finished, tmp_path / "results.parquet")
+    aggregate(finished, tmp_path / "results.parquet")
+    frame = read_results(tmp_path / "results.parquet")
     added = frame[frame["metric"].str.startswith("hard_cases/")]
     assert set(added["step"]) == {7}
     assert added["final"].all()
@@ -153,7 +154,8 @@ def test_aggregate_adds_shares_at_the_last_step(finished, fig6, tmp_path):
 
 
 def test_figure_table_and_claim_of_hard_cases(finished, tmp_path):
-    frame = aggregate(finished, tmp_path / "results.parquet")
+    aggregate(finished, tmp_path / "results.parquet")
+    frame = read_results(tmp_path / "results.parquet")
     paths = write_figure(finished, "igamberdiev/fig6", frame, tmp_path / "fig6")
     assert all(path.stat().st_size > 0 for path in paths)
     svg_points = (tmp_path / "fig6.csv").read_text()

@@ -1,22 +1,30 @@
-"""All records of a suite as one table: a row per paper, cell, seed, metric and class."""
+"""All records of a suite as one table: a row per paper, cell, seed, metric and class.
+
+Ten thousand cells of ten seeds have millions of rows: records are read one by one, metrics stay plain lists, texts are
+numbered, and rows are written in groups.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.experiments.record import CellRecord, SeedRecord
 from dpgraph.files import atomic_path
 from dpgraph.reporting.hard_cases import Predictions, hard_case_shares
 
@@ -57,32 +65,65 @@ COLUMNS: dict[str, str] = {
 }
 NAN = float("nan")
 MODES = ("published", "rigorous")
+BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
+ROWS_AT_A_TIME = 2**17
 
 
-def read_record(path: Path) -> CellRecord:
+@dataclass(frozen=True)
+class Metrics:
+    """Of one seed, a list per field of `record.Metric`."""
+
+    step: list[int] = field(default_factory=list)
+    final: list[bool] = field(default_factory=list)
+    metric: list[str] = field(default_factory=list)
+    class_id: list[int] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
+        rows = list(rows)
+        return cls(
+            [int(row["step"]) for row in rows],
+            [bool(row["final"]) for row in rows],
+            [str(row["metric"]) for row in rows],
+            [int(row["class_id"]) for row in rows],
+            [float(row["value"]) for row in rows],
+        )
+
+
+@dataclass(frozen=True)
+class Read:
+    """A record whose seeds have no metrics, and these, seed by seed."""
+
+    record: CellRecord
+    metrics: tuple[Metrics, ...]
+
+
+def read_record(path: Path) -> Read:
     try:
-        return CellRecord.model_validate_json(Path(path).read_bytes())
+        value = from_json(Path(path).read_bytes())
+        metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
+        return Read(CellRecord.model_validate(value), metrics)
     except FileNotFoundError:
         raise UserError(f"{path}: no such record; its training job has not run") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        reason = first["msg"] if first["type"] == "json_invalid" else first_line(error)  # never the file's whole text
-        raise UserError(f"{path}: not a record ({_short(reason)}): delete it and run again") from None
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:120]
+        reason = first_line(error)
+    except KeyError as error:
+        reason = f"a metric without {error.args[0]}"
+    except (ValueError, TypeError, AttributeError) as error:
+        reason = str(error)
+    raise UserError(f"{path}: not a record ({' '.join(reason.split())[:120]}): delete it and run again")
 
 
 def _number(value: Any) -> float:
     return NAN if value is None else float(value)
 
 
-def _cell_columns(record: CellRecord) -> dict[str, Any]:
+def _cell_columns(record: CellRecord, slug: str) -> dict[str, Any]:
     cell, statement = record.cell, record.statement or {}
     published, rigorous = statement.get("published") or {}, statement.get("rigorous") or {}
     return {
-        "cell": cell.slug,
+        "cell": slug,
         "dataset": cell.task.dataset,
         "setting": cell.task.setting,
         "split": cell.task.split,
@@ -104,42 +145,66 @@ def _cell_columns(record: CellRecord) -> dict[str, Any]:
     }
 
 
-NO_METRICS = Metric(step=0, final=True, metric="", value=NAN)
 NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN, roots_per_second=NAN)
 NO_BUDGET = "no budget was recorded at this step"
-BY_METRIC = tuple(Metric.model_fields)  # all other columns are the same in all rows of a seed and step
+NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of one record that differ in their metric only."""
+    """Rows of one record that differ in their metric only; no metric: one row that says why."""
 
     columns: dict[str, Any]
-    metrics: tuple[Metric, ...]
+    metrics: tuple[str, ...] = ("",)
+    class_ids: tuple[int, ...] = (-1,)
+    values: tuple[float, ...] = (NAN,)
+
+    def with_metrics(self, more: Mapping[str, float]) -> Block:
+        """The block of a seed's last step with more metrics; any other one as it is."""
+        if not more or not self.columns["final"] or not self.metrics[0]:
+            return self
+        return Block(
+            self.columns,
+            (*self.metrics, *more),
+            (*self.class_ids, *([-1] * len(more))),
+            (*self.values, *more.values()),
+        )
 
 
-def blocks(record: CellRecord) -> Iterator[Block]:
+def blocks(read: Read, slug: str | None = None) -> Iterator[Block]:
     """Rows of one record without their paper; a cell or a seed without metrics has one row that says why.
 
-    Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it.
+    Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it. `slug`
+    is the cell's, where it is known: it takes longer to compute than all the rest.
     """
-    columns = _cell_columns(record)
+    record = read.record
+    columns = _cell_columns(record, record.cell.slug if slug is None else slug)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
-        yield Block({**columns, **_seed_columns(NO_SEED), **failed}, (NO_METRICS,))
+        yield Block({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
     budgets = _budgets(record, columns)
-    for seed in record.seeds:
+    for seed, found in zip(record.seeds, read.metrics, strict=True):
         own = {**columns, **_seed_columns(seed)}
-        if not seed.metrics and record.status == "ok":
-            yield Block(own, (NO_METRICS,))
-        for (step, final), metrics in groupby(seed.metrics, key=lambda metric: (metric.step, metric.final)):
-            yield Block(own if final or budgets is None else own | budgets.get(step, UNKNOWN), tuple(metrics))
+        if not found.metric and record.status == "ok":
+            yield Block(own | NO_METRICS)
+        start = 0
+        for (step, final), rows in groupby(zip(found.step, found.final, strict=True)):
+            end = start + sum(1 for _ in rows)
+            at = own | {"step": step, "final": final}
+            yield Block(
+                at if final or budgets is None else at | budgets.get(step, UNKNOWN),
+                tuple(found.metric[start:end]),
+                tuple(found.class_id[start:end]),
+                tuple(found.value[start:end]),
+            )
+            start = end
 
 
 def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
-    return seed.model_dump(exclude={"metrics", "notes"})
+    return {name: getattr(seed, name) for name in SEED_COLUMNS}
 
 
+SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes"))
 UNKNOWN: dict[str, Any] = {f"eps_{mode}": NAN for mode in MODES} | {f"eps_{mode}_reason": NO_BUDGET for mode in MODES}
 
 
@@ -158,45 +223,83 @@ def _budgets(record: CellRecord, columns: dict[str, Any]) -> dict[int, dict[str,
     return found
 
 
-def frame(parts: Iterable[tuple[str, Block]]) -> pd.DataFrame:
+def _schema() -> pa.Schema:
+    """Texts by number, which is how Parquet stores them; pandas reads the types of `COLUMNS` back."""
+    empty = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in COLUMNS.items()})
+    types = {"string": pa.dictionary(pa.int32(), pa.string()), "bool": pa.bool_()}
+    types |= {"int64": pa.int64(), "float64": pa.float64()}
+    fields = [pa.field(name, types[dtype]) for name, dtype in COLUMNS.items()]
+    return pa.schema(fields, metadata=pa.Schema.from_pandas(empty, preserve_index=False).metadata)
+
+
+SCHEMA = _schema()
+
+
+def rows_of(parts: Iterable[tuple[str, Block]]) -> pa.Table:
     """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
     parts = list(parts)
-    heads = pd.DataFrame(
-        [{"paper": paper, **block.columns} for paper, block in parts],
-        columns=[name for name in COLUMNS if name not in BY_METRIC],
-    )
-    metrics = [metric for _, block in parts for metric in block.metrics]
-    repeated = np.repeat(np.arange(len(parts)), [len(block.metrics) for _, block in parts])
-    heads = heads.astype({name: COLUMNS[name] for name in heads.columns}).iloc[repeated].reset_index(drop=True)
-    own = pd.DataFrame({name: [getattr(metric, name) for metric in metrics] for name in BY_METRIC})
-    return pd.concat([heads, own.astype({name: COLUMNS[name] for name in BY_METRIC})], axis=1)[list(COLUMNS)]
+    repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
+    arrays = []
+    for column in SCHEMA:
+        name = column.name
+        if name == "metric":
+            values: list[Any] = [value for _, block in parts for value in block.metrics]
+        elif name == "class_id":
+            values = [value for _, block in parts for value in block.class_ids]
+        elif name == "value":
+            values = [value for _, block in parts for value in block.values]
+        elif name == "paper":
+            values = [paper for paper, _ in parts]
+        else:
+            values = [block.columns[name] for _, block in parts]
+        texts = pa.types.is_dictionary(column.type)
+        array = _numbered(values) if texts else pa.array(values, column.type)
+        arrays.append(array if name in BY_METRIC else array.take(pa.array(repeated)))
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def _with(block: Block, shares: Mapping[str, float]) -> Block:
-    """The block of a seed's last step with more metrics; any other one as it is."""
-    last = block.metrics[0]
-    if not shares or not last.final or not last.metric:
-        return block
-    added = (Metric(step=last.step, final=True, metric=name, value=value) for name, value in shares.items())
-    return Block(block.columns, (*block.metrics, *added))
+def _numbered(texts: list[str]) -> pa.DictionaryArray:
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    numbers = np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
+    return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(list(known), pa.string()))
 
 
-def aggregate(plan: Plan, path: Path) -> pd.DataFrame:
+def aggregate(plan: Plan, path: Path) -> int:
     """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both.
 
-    Shares of hard cases, which compare the predictions of two cells, are added at the last step.
+    Shares of hard cases, which compare the predictions of two cells, are added at the last step. Returns the number of
+    rows.
     """
+    count, waiting, parts = 0, 0, list[tuple[str, Block]]()
+    with (
+        atomic_path(path) as temporary,
+        # without Arrow's own schema readers get plain texts, not categories
+        pq.ParquetWriter(temporary, SCHEMA, store_schema=False, write_page_checksum=True) as writer,
+    ):
+        for paper, block in _parts(plan):
+            parts.append((paper, block))
+            waiting += len(block.metrics)
+            if waiting >= ROWS_AT_A_TIME:
+                writer.write_table(rows_of(parts))
+                count, waiting, parts = count + waiting, 0, []
+        if parts or not count:
+            writer.write_table(rows_of(parts))
+        writer.add_key_value_metadata(SCHEMA.metadata)
+    return count + waiting
+
+
+def _parts(plan: Plan) -> Iterator[tuple[str, Block]]:
     paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
     shares = hard_case_shares(plan, Predictions(plan))
-    table = frame(
-        (paper, _with(block, shares.get((paper, slug, block.columns["seed"]), {})))
-        for slug, cell in plan.cells.items()
-        for block in blocks(read_record(paths.result(cell)))
-        for paper in sorted(papers[slug])
-    )
-    with atomic_path(path) as temporary:
-        table.to_parquet(temporary, index=False, write_page_checksum=True)
-    return table
+    for slug, cell in plan.cells.items():
+        read = read_record(paths.result(cell))
+        for block in blocks(read, slug if _same(read.record.cell, cell) else None):
+            for paper in sorted(papers[slug]):
+                yield paper, block.with_metrics(shares.get((paper, slug, block.columns["seed"]), {}))
+
+
+def _same(recorded: Cell, cell: Cell) -> bool:
+    return recorded.model_copy(update={"seeds": cell.seeds}) == cell

@@ -22,7 +22,7 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.aggregate import aggregate, read_record
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import Table
-from dpgraph.reporting.results import MISSING, Outcome, Results, Summary
+from dpgraph.reporting.results import MISSING, Outcome, Results, Summary, read_results
 from dpgraph.reporting.search_display import search_display
 from dpgraph.reporting.tuning_cost import TuningCost, tuning_cost
 
@@ -83,7 +83,8 @@ def search_table(
 
 def search_results(plan: Plan, artefact_id: str, path: Path) -> pd.DataFrame:
     """All metrics of the search's own cells, also written to `path`: no other cell of the suite need have run."""
-    return aggregate(replace(plan, entries=tuple(plan.entries_of(artefact_id))), path)
+    aggregate(replace(plan, entries=tuple(plan.entries_of(artefact_id))), path)
+    return read_results(path)
 
 
 def recorded_mechanisms(plan: Plan, artefact_id: str) -> dict[str, dict[str, Any]]:
@@ -92,7 +93,7 @@ def recorded_mechanisms(plan: Plan, artefact_id: str) -> dict[str, dict[str, Any
     found = {}
     for entry in plan.entries_of(artefact_id):
         if paths.result(entry.cell).is_file():
-            statement = read_record(paths.result(entry.cell)).statement
+            statement = read_record(paths.result(entry.cell)).record.statement
             if statement is not None and entry.cell.privacy is not None:
                 found[entry.cell.slug] = statement["mechanism"]
     return found
