@@ -23,12 +23,19 @@ log = logging.getLogger("dpgraph")
 
 
 def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
+    """A budget that cannot be met is a result too: its cells will say so, those of other calibrations train."""
     paths = Paths(plan.config)
 
     def calibrate(key: str) -> None:
         cell = plan.calibrations[key].for_calibration
-        if cell is not None:
-            calibrate_cell(cell, paths.graph(bundle.task), paths.privacy / f"{key}.json")
+        if cell is None:
+            return
+        out = paths.privacy / f"{key}.json"
+        try:
+            calibrate_cell(cell, paths.graph(bundle.task), out)
+        except UserError as error:
+            log.error("%s: %s", key, error)
+            write_json(out, {"status": "failed", "reason": str(error)})
 
     _run(bundle, calibrate)
     _mark(paths.calibrated(bundle.name), {key: paths.privacy / f"{key}.json" for key in bundle.members})

@@ -39,6 +39,10 @@ from dpgraph.privacy.for_cell import calibrate, mechanism_for
 log = logging.getLogger("dpgraph")
 
 
+class NoCalibration(UserError):
+    """The cell's budget cannot be met; a result of the cell, with the reason."""
+
+
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
     """Write the cell's calibration; where its data is not available, a record that says so."""
     try:
@@ -88,7 +92,10 @@ def _train_cell(
         graph = load_graph(graph_folder, verify=True)
     except DataUnavailable as error:
         return _write(out, CellRecord(cell=cell, status="not run", reason=str(error), provenance=provenance()))
-    calibration = _calibration(cell, graph, calibration_path)
+    try:
+        calibration = _calibration(cell, graph, calibration_path)
+    except NoCalibration as error:
+        return _write(out, CellRecord(cell=cell, status="failed", reason=str(error), provenance=provenance()))
     mechanism = calibration.mechanism.model_dump(mode="json")
     fingerprint = digest([cell.identity, mechanism, _stamp(graph_folder), sources_digest("train")], 16)
     if again:
@@ -170,6 +177,8 @@ def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
     num_train = len(graph.train_nodes)
     if path is None:
         return calibrate(cell, num_train)
+    if (header := read_json(path)).get("status") == "failed":
+        raise NoCalibration(f"not calibrated: {header['reason']}")
     calibration = Calibration.read(path)
     asked = mechanism_for(cell, num_train).model_dump()
     solved = calibration.mechanism.model_dump()
