@@ -265,6 +265,12 @@ def bench_pagerank(options: argparse.Namespace) -> None:
     bench_rows(options.graph, options.out)
 
 
+def bench_workflow(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.bench import bench as bench_scale
+
+    bench_scale(options.out, options.cells, options.seeds, options.suite)
+
+
 def schemas(options: argparse.Namespace) -> None:
     from dpgraph.experiments.schemas import write_schemas
 
@@ -358,6 +364,12 @@ def _parser() -> argparse.ArgumentParser:
     bench_pagerank_ = stage("bench-pagerank", bench_pagerank, "PageRank rows of all training nodes of a graph")
     bench_pagerank_.add_argument("graph", type=Path, help="folder of the graph")
     bench_pagerank_.add_argument("--out", type=Path, required=True)
+
+    bench_workflow_ = stage("bench-workflow", bench_workflow, "The workflow's jobs, aggregation and status at scale")
+    bench_workflow_.add_argument("--out", type=Path, required=True)
+    bench_workflow_.add_argument("--cells", type=int, default=10_000, help="of the aggregation (default: 10000)")
+    bench_workflow_.add_argument("--seeds", type=int, default=10, help="of each of them (default: 10)")
+    bench_workflow_.add_argument("--suite", default="paper", help="whose jobs are planned (default: paper)")
 
     list__ = stage("list", list_, "What there is", plan=True)
     list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])

@@ -143,8 +143,7 @@ class Watcher:
         self.logs, self.snakemake = logs, snakemake
         self.bundles = training_bundles(plan)
         self.outputs = list(self._outputs())
-        self.estimates = {slug: train_seconds(cell) for slug, cell in plan.cells.items()}
-        self._records: dict[Path, tuple[tuple[int, int], CellState]] = {}
+        self._records: dict[str, tuple[tuple[int, int], CellState]] = {}
 
     def status(self, now: float | None = None) -> Status:
         now = time.time() if now is None else now
@@ -175,6 +174,14 @@ class Watcher:
             logs=logs,
         )
 
+    @cached_property
+    def _cells(self) -> str:
+        return str(self.paths.suite / "cells")
+
+    @cached_property
+    def _estimates(self) -> dict[str, float]:
+        return {slug: train_seconds(cell) for slug, cell in self.plan.cells.items()}
+
     def _log(self, rule: str, name: str) -> Path:
         return self.logs / self.plan.config.suite / rule / f"{name}.log"
 
@@ -182,9 +189,9 @@ class Watcher:
 
     def _record(self, cell: Cell) -> CellState | None:
         """None: there is no record, or it lacks seeds of the plan."""
-        path = self.paths.result(cell)
+        path = f"{self._cells}/{cell.slug}/result.json"
         try:
-            found = path.stat()
+            found = os.stat(path)
         except OSError:
             return None
         mark = (found.st_mtime_ns, found.st_size)
@@ -225,7 +232,7 @@ class Watcher:
 
     def _other_jobs(self, begun: set[str] | None, now: float) -> Iterator[JobState]:
         """Those whose output is not there though they have a log: running, or ended with an error."""
-        for rule, name, log, output in self.outputs:
+        for rule, name, log, output in (*self.outputs, *self._calibrations()):
             written = _modified(log)
             if written is None or output.exists():
                 continue
@@ -236,6 +243,17 @@ class Watcher:
             elif marked or any(ERROR.search(line) for line in last_lines(log, 5)):
                 yield JobState(rule, name, "stopped", str(log), silent, 0, 1)
 
+    def _calibrations(self) -> Iterator[tuple[str, str, Path, Path]]:
+        """Their names take long to compute: only where one of those with a log has not ended."""
+        logs = {Path(name).stem for name in _names(self.logs / self.plan.config.suite / "calibrate")}
+        if any(not self.paths.calibrated(name).exists() for name in logs):
+            for name in logs & set(self._calibration_bundles):
+                yield "calibrate", name, self._log("calibrate", name), self.paths.calibrated(name)
+
+    @cached_property
+    def _calibration_bundles(self) -> dict[str, Bundle]:
+        return calibration_bundles(self.plan)
+
     def _outputs(self) -> Iterator[tuple[str, str, Path, Path]]:
         """(rule, name, log, one of its outputs), as the rules name them."""
         plan, paths, suite = self.plan, self.paths, self.logs / self.plan.config.suite
@@ -244,8 +262,6 @@ class Watcher:
             yield "preprocess", task.folder, self.logs / "preprocess" / f"{folder}.log", paths.graph_record(task)
         for dataset in dict.fromkeys(plan.task(name).dataset for name in plan.suite.tasks):
             yield "download", dataset, self.logs / "download" / f"{dataset}.log", paths.manifest(dataset)
-        for name in calibration_bundles(plan):
-            yield "calibrate", name, self._log("calibrate", name), paths.calibrated(name)
         yield "aggregate", "", suite / "aggregate.log", paths.results
         for artefact, described in plan.artefacts.items():
             rule = "search" if described.view == "search" else described.kind
@@ -266,7 +282,7 @@ class Watcher:
             if cell.state == "ok" and cell.seconds > 0:
                 method = self.plan.cells[slug].method
                 spent[method] += cell.seconds  # type: ignore[assignment]
-                expected[method] += self.estimates[slug]  # type: ignore[assignment]
+                expected[method] += self._estimates[slug]  # type: ignore[assignment]
                 if now - cell.written < PACE_SECONDS:
                     recent.append(cell)
         todo = [slug for slug, cell in cells.items() if cell.state not in RECORDED]
@@ -279,7 +295,7 @@ class Watcher:
             if method not in spent:
                 unmeasured[method] = None
             ratio = spent[method] / expected[method] if method in spent else overall
-            seconds += self.estimates[slug] * ratio
+            seconds += self._estimates[slug] * ratio
         return Left(seconds, _wall_seconds(seconds, recent, now), tuple(unmeasured))
 
 
@@ -291,10 +307,11 @@ def _wall_seconds(seconds: float, recent: list[CellState], now: float) -> float 
     return seconds * window / sum(cell.seconds for cell in recent) if window > 0 else None
 
 
-def _read_state(path: Path, written: float) -> CellState:
+def _read_state(path: str, written: float) -> CellState:
     """Of a record what stands before its statement, and how long its seeds took: all of it would take seconds."""
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as handle:
+            data = handle.read()
         try:
             head = json.loads(data[: data.index(STATEMENT)].rstrip().rstrip(b",") + b"}")
         except ValueError:
