@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from dpgraph import __version__, cli_privacy
 from dpgraph.data.bundles import Bundle, calibration_bundles, training_bundles
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.cell import Cell, Task
-from dpgraph.experiments.config import Config, first_line, parse, read_yaml
+from dpgraph.experiments.config import Config, first_line, parse
+from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan, load_plan
 from dpgraph.files import cause, read_json
@@ -59,32 +59,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def read_cell(text: str) -> Cell:
     """A cell from a JSON file or from JSON text."""
     if text.lstrip().startswith("{"):
-        try:
-            return parse(Cell, yaml.safe_load(text), "cell")
-        except yaml.YAMLError:
-            raise UserError("cell: not valid JSON") from None
-    path = Path(text)
-    if not path.is_file():
-        raise UserError(f"cell={text}: no such file")
-    try:
-        return parse(Cell, read_json(path), str(path))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
+        return parse(Cell, json_value(text, "cell"), "cell")
+    if not os.path.isfile(text):  # unlike Path's, it answers no to names that no file can have
+        raise UserError(f"cell={shown(text)}: no such file")
+    return parse(Cell, json_value(text_of(Path(text)), text), text)
 
 
 def read_config(options: argparse.Namespace) -> Config:
-    path = Path(options.config)
-    value = dict(read_yaml(path) or {}) if path.is_file() or options.config != "config.yaml" else {}
+    path = options.config
+    value = read_yaml(Path(path)) if os.path.isfile(path) or path != "config.yaml" else None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected a mapping of names to values")
     for item in options.set:
         name, equals, text = item.partition("=")
         if not equals:
             raise invalid("--set", item, "NAME=VALUE")
-        value[name] = yaml.safe_load(text)
+        value[name] = yaml_value(text, f"--set {shown(name)}")
     if getattr(options, "suite", None) is not None:
         value["suite"] = options.suite
     if getattr(options, "paper", None) is not None:
         value["papers"] = [options.paper]
-    return parse(Config, value, options.config)
+    return parse(Config, value, path)
 
 
 def read_plan(options: argparse.Namespace) -> Plan:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
+
+LONGEST = 200  # characters of a value that a message shows
+LARGEST_BITS = 256  # of an integer that is written out: Python refuses to print one of thousands of digits
 
 
 class UserError(Exception):
-    """A mistake in a config, a data file or a command line; the command line prints it without a traceback."""
+    """A mistake in a config, a data file or a command line; the command line prints it without a traceback.
+
+    The message is one line, whatever stands in it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class DataUnavailable(UserError):
@@ -19,4 +29,48 @@ def invalid(name: str, value: Any, allowed: str) -> UserError:
     >>> str(invalid("max_degree", 0, "an integer >= 1"))
     'max_degree=0: expected an integer >= 1'
     """
-    return UserError(f"{name}={value}: expected {allowed}")
+    return UserError(f"{name}={shown(value)}: expected {allowed}")
+
+
+def one_line(text: str) -> str:
+    """Blanks for line breaks, escapes for what a terminal would obey or cannot show.
+
+    >>> one_line("a\\n  b\\x1b[2J")
+    'a b\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    joined = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in joined)
+
+
+def shown(value: Any) -> str:
+    """`value` for a message: one line of at most 200 characters, made in short time even of a value that is huge.
+
+    >>> shown(10**5000), shown("x" * 300)[-5:], shown([1, "a"])
+    ('an integer of 16610 bits', 'xx...', "[1, 'a']")
+    """
+    if isinstance(value, str):
+        text = value[: LONGEST + 1]
+    elif isinstance(value, (int, bytes, list, tuple, dict, set, frozenset)):
+        text = _BRIEF.repr(value)
+    else:
+        text = str(value)
+    text = one_line(text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+class _Brief(reprlib.Repr):
+    """Lists within lists that share their parts would be written out for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
+        self.maxstring = self.maxother = LONGEST
+
+    def repr_int(self, value: int, level: int) -> str:
+        return repr(value) if value.bit_length() <= LARGEST_BITS else f"an integer of {value.bit_length()} bits"
+
+
+_BRIEF = _Brief()

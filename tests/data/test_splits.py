@@ -86,7 +86,7 @@ def test_unknown_split(split):
 
 
 def test_overlapping_official_split_is_refused():
-    with pytest.raises(UserError, match="4 ids for 3 nodes: expected each node at most once"):
+    with pytest.raises(ValueError, match="4 ids for 3 nodes: expected each node at most once"):
         split_array(5, np.array([0, 1]), np.array([1]), np.array([2]))
 
 

@@ -7,7 +7,8 @@ import yaml
 
 from dpgraph.errors import UserError
 from dpgraph.experiments import published
-from dpgraph.experiments.config import Config, load, parse, read_yaml
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.documents import read_yaml
 from dpgraph.experiments.experiment import Suite
 from dpgraph.experiments.plan import load_plan, merged
 from dpgraph.experiments.schemas import MODELS, schema_text

@@ -27,7 +27,7 @@ COPY_BYTES = 64 << 20
 def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Mirrors in the order in which they are asked: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
     named = [*config_mirrors, *(part for part in environ.get(MIRROR_VARIABLE, "").split(":") if part)]
-    return tuple(dict.fromkeys(Path(mirror).expanduser() for mirror in named))
+    return tuple(dict.fromkeys(Path(os.path.expanduser(mirror)) for mirror in named))
 
 
 def fetch(
@@ -48,7 +48,7 @@ def fetch(
         raise invalid("missing", missing, "record or fail")
     known, raw_dir = entry(name), Path(raw_dir)
     for mirror in mirrors:
-        if not Path(mirror).is_dir():
+        if not os.path.isdir(mirror):  # unlike Path's, it answers no to names that no file can have
             raise invalid("mirror", mirror, "a folder")
     with locked(raw_dir):
         for folder in {raw_dir, *((raw_dir / file.path).parent for file in known.files)}:
@@ -235,7 +235,7 @@ def _extract(archive: Path, member: str, target: Path) -> str:
             shutil.copyfileobj(packed, file, 1 << 20)
     except KeyError:
         raise UserError(f"{archive}: no member {member}: expected it in the archive") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError) as error:  # RuntimeError: encrypted
         if isinstance(error, OSError) and error.filename == str(target):
             raise  # the disk took no more
         reason = " ".join(str(error).split())

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from dpgraph.data.download import check
 from dpgraph.data.registry import Licence
 from dpgraph.errors import UserError
@@ -47,7 +45,7 @@ def read_manifest(raw_dir: Path) -> Manifest:
         return Manifest.model_validate(read_json(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected the manifest of a download (run the download first)") from None
-    except (ValueError, ValidationError):
+    except (OSError, ValueError, RecursionError):  # pydantic's errors are ValueErrors
         raise UserError(f"{path}: expected the manifest of a download (delete it and run again)") from None
 
 

@@ -12,6 +12,8 @@ from dpgraph.data.adjacency import symmetric_csr
 from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 
+MOST_CLASSES = 1 << 15  # predicted classes are stored in 16 bits
+
 
 @dataclass(frozen=True)
 class RawGraph:
@@ -20,19 +22,24 @@ class RawGraph:
     source: np.ndarray  # (E,) integers in [0, N)
     target: np.ndarray  # (E,)
     features: np.ndarray | sp.csr_matrix | None  # (N, F) float32; None: the files have none
-    labels: np.ndarray  # (N,) int64; -1: none
+    labels: np.ndarray  # (N,) int64 (made of any whole numbers); -1: none
     split: np.ndarray | None  # (N,) uint8, the official split; None: there is none
     directed: bool  # whether the original graph is directed; the Graph made of it never is
     texts: dict[str, list[str]] | None = None  # column -> N texts
     meta: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _checked_labels(self.labels))
         nodes = self.num_nodes
+        if self.source.shape != self.target.shape or self.source.ndim != 1:
+            raise UserError(f"edges: {len(self.source)} sources and {len(self.target)} targets: expected as many")
         for name, ids in (("source", self.source), ("target", self.target)):
             if len(ids) and (ids.min() < 0 or ids.max() >= nodes):
                 raise UserError(f"edge {name} ids {ids.min()}..{ids.max()}: expected 0..{nodes - 1}, one per label")
-        if self.features is not None and self.features.shape[0] != nodes:
-            raise UserError(f"rows of features={self.features.shape[0]}: expected {nodes}, one per label")
+        if self.features is not None:
+            _check_features(self.features, nodes)
+        if self.split is not None and len(self.split) != nodes:
+            raise UserError(f"split of {len(self.split)} nodes: expected {nodes}, one per label")
 
     @property
     def num_nodes(self) -> int:
@@ -61,12 +68,39 @@ class RawGraph:
 
 
 def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """(N,) uint8 from three lists of ids, which may not overlap."""
+    """(N,) uint8 from three lists of ids in [0, N), which may not overlap; raises ValueError for others."""
     split = np.full(num_nodes, NO_SPLIT, dtype=np.uint8)
     for ids, value in ((train, TRAIN), (validation, VALIDATION), (test, TEST)):
+        if len(ids) and (ids.min() < 0 or ids.max() >= num_nodes):
+            raise ValueError(f"official split: ids {ids.min()}..{ids.max()}: expected 0..{num_nodes - 1}")
         split[ids] = value
     total = len(train) + len(validation) + len(test)
     assigned = int((split != NO_SPLIT).sum())
     if assigned != total:
-        raise UserError(f"official split: {total} ids for {assigned} nodes: expected each node at most once")
+        raise ValueError(f"official split: {total} ids for {assigned} nodes: expected each node at most once")
     return split
+
+
+def _checked_labels(labels: np.ndarray) -> np.ndarray:
+    """(N,) int64 in -1..MOST_CLASSES - 1, from integers, or floating-point numbers that are whole."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iuf":
+        raise UserError(f"labels of shape {labels.shape}, type {labels.dtype}: expected one integer per node")
+    if len(labels) and not (labels.min() >= -1 and labels.max() < MOST_CLASSES):
+        raise UserError(f"labels {labels.min()}..{labels.max()}: expected -1 (none)..{MOST_CLASSES - 1}")
+    found = labels.astype(np.int64, copy=False)
+    if labels.dtype.kind == "f" and (found != labels).any():
+        raise UserError("labels: expected integers, found numbers with a fraction")
+    return found
+
+
+def _check_features(features: np.ndarray | sp.csr_matrix, nodes: int) -> None:
+    if len(features.shape) != 2:
+        raise UserError(f"features of shape {features.shape}: expected a matrix with a row per node")
+    if features.shape[0] != nodes:
+        raise UserError(f"rows of features={features.shape[0]}: expected {nodes}, one per label")
+    values = features if isinstance(features, np.ndarray) else features.data
+    # a sum of finite 32-bit numbers is finite in 64 bits, and it needs no second array of that size
+    with np.errstate(invalid="ignore"):  # inf - inf
+        total = values.sum(dtype=np.float64)
+    if not np.isfinite(total):
+        raise UserError("features: expected finite numbers, found nan or inf")

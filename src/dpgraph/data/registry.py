@@ -6,10 +6,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import UserError, invalid, shown
+from dpgraph.experiments.documents import yaml_value
 from dpgraph.experiments.frozen import Frozen
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -94,16 +94,20 @@ class DatasetEntry(Frozen):
 
 def parse(text: str) -> dict[str, DatasetEntry]:
     """Entries of a registry file; raises UserError with the entry, the key and the reason."""
-    content = yaml.safe_load(text)
+    content = yaml_value(text, "data set registry")
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise UserError("data set registry: expected a mapping of names to entries")
     entries = {}
-    for name, value in (content or {}).items():
+    for name, value in content.items():
         if name.startswith("."):  # anchors that entries share
             continue
         try:
             entries[name] = DatasetEntry.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in (name, *first["loc"]))
+            first = error.errors(include_url=False)[0]
+            place = ".".join(shown(part) for part in (name, *first["loc"]))
             raise UserError(f"data set registry, {place}: {first['msg']}") from None
     return entries
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
+from dpgraph.data.arrays import load_npy
 from dpgraph.data.download import sha256_of
 from dpgraph.data.graph import Graph
 from dpgraph.data.statistics import statistics
 from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import read_json, write_array, write_json
 
@@ -36,6 +38,26 @@ class Status(Frozen):
     status: Literal["ok", "unavailable"]
     reason: str = ""
     statistics: dict[str, Any] = Field(default_factory=dict)
+
+
+class Header(Status):
+    """graph.json: a status, and of data that can be loaded the arrays with their shapes."""
+
+    num_classes: int = Field(default=0, ge=0)
+    symmetric: bool = False
+    shapes: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    sha256: dict[str, str] = Field(default_factory=dict)
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _shapes(self) -> Header:
+        if self.status == "ok":
+            expected = [name for name in DTYPES if not (self.symmetric and name in IN_ARRAYS)]
+            if sorted(self.shapes) != sorted(expected):
+                raise ValueError(f"shapes of {', '.join(self.shapes)}: expected those of {', '.join(expected)}")
+            if not set(self.sha256) <= set(expected):
+                raise ValueError(f"sha256 of {', '.join(self.sha256)}: expected those of {', '.join(expected)}")
+        return self
 
 
 def save_graph(graph: Graph, folder: Path) -> None:
@@ -76,7 +98,7 @@ def save_unavailable(name: str, reason: str, folder: Path) -> None:
 def load_status(folder: Path) -> Status:
     """Status, reason and statistics; reads graph.json only."""
     header = _header(Path(folder))
-    return Status(**{key: header[key] for key in Status.model_fields if key in header})
+    return Status(**{key: getattr(header, key) for key in Status.model_fields})
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False) -> Graph:
@@ -86,33 +108,34 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False) -> Graph:
     """
     folder = Path(folder)
     header = _header(folder)
-    if header["status"] != "ok":
-        raise DataUnavailable(f"{header['name']}: {header['reason']}")
+    if header.status != "ok":
+        raise DataUnavailable(f"{header.name}: {header.reason}")
     arrays = {
-        name: _array(folder / f"{name}.npy", shape, DTYPES[name], mmap) for name, shape in header["shapes"].items()
+        name: _array(folder / f"{name}.npy", list(shape), DTYPES[name], mmap) for name, shape in header.shapes.items()
     }
-    for name, expected in header.get("sha256", {}).items() if verify else ():
+    for name, expected in header.sha256.items() if verify else ():
         if (found := sha256_of(path := folder / f"{name}.npy")) != expected:
             raise UserError(f"{path}: damaged, sha256={found}: expected {expected} ({REMEDY})")
-    if header["symmetric"]:
+    if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
-    return Graph(name=header["name"], num_classes=header["num_classes"], meta=header["meta"], **arrays)
+    _check(folder, arrays, header.symmetric)
+    return Graph(name=header.name, num_classes=header.num_classes, meta=header.meta, **arrays)
 
 
-def _header(folder: Path) -> dict[str, Any]:
+def _header(folder: Path) -> Header:
     path = folder / HEADER
     try:
-        header = read_json(path)
-        return header if isinstance(header["status"], str) and isinstance(header["name"], str) else {}
+        return Header.model_validate(read_json(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected a preprocessed graph (run the preprocessing)") from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: expected a graph's header in JSON (delete it and run again)") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = f": {first_line(error)}" if isinstance(error, ValidationError) else ""
+        raise UserError(f"{path}: expected a graph's header in JSON (delete it and run again){reason}") from None
 
 
 def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
     try:
-        array = np.load(path, mmap_mode="r" if mmap and 0 not in shape else None, allow_pickle=False)
+        array = load_npy(path, mmap)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected an array {shape} {dtype} ({REMEDY})") from None
     except (ValueError, OSError, EOFError):
@@ -123,3 +146,25 @@ def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
         )
     array.flags.writeable = False
     return array
+
+
+def _check(folder: Path, arrays: dict[str, np.ndarray], symmetric: bool) -> None:
+    """Arrays that do not fit each other: samplers trust their indices."""
+    nodes = len(arrays["labels"])
+    problems = [
+        name
+        for name, array in arrays.items()
+        if array.ndim != 1 + (name == "features")
+        or (name in ("features", "split") and len(array) != nodes)
+        or (name.endswith("_ptr") and len(array) != nodes + 1)
+    ]
+    for lists in ("out",) if symmetric else ("out", "in"):
+        if problems:
+            break
+        ptr, idx = arrays[f"{lists}_ptr"], arrays[f"{lists}_idx"]
+        if ptr[0] != 0 or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+            problems.append(f"{lists}_ptr")
+        if len(idx) and (idx.min() < 0 or idx.max() >= nodes):
+            problems.append(f"{lists}_idx")
+    if problems:
+        raise UserError(f"{folder / problems[0]}.npy: does not fit the other arrays of this graph ({REMEDY})")

@@ -13,16 +13,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from dpgraph.experiments.frozen import Frozen, digest
+from dpgraph.errors import invalid
+from dpgraph.experiments.frozen import Finite, digest
 
 SETTINGS = ("transductive", "disjoint", "clustered")
-SPLIT = re.compile(r"public|train-rest|random-(\d+)-(\d+)-(\d+)|ratio-(\d+)-(\d+)-(\d+)")
-FEATURES = re.compile(r"raw|l2|project-[1-9]\d*")
+PERCENTAGES = r"([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})"
+SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}")
+FEATURES = re.compile(r"raw|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
+LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
 
 
-class Task(Frozen):
+class Task(Finite):
     """What is learnt: a data set, its setting, its split and a public transformation of its features."""
 
     dataset: TaskName = Field(description="Name in the data set registry")
@@ -56,7 +59,7 @@ class Task(Frozen):
     @classmethod
     def _features(cls, value: str) -> str:
         if not FEATURES.fullmatch(value):
-            raise ValueError("expected raw, l2 or project-D with D >= 1")
+            raise ValueError("expected raw, l2 or project-D with D in 1..99999")
         return value
 
     @model_validator(mode="after")
@@ -79,11 +82,13 @@ class Task(Frozen):
         'project-200'
         """
         dataset, _, rest = folder.partition("/")
-        setting, split, *features = [*rest.split("."), ""][:3]
-        return cls(dataset=dataset, setting=setting, split=split, features="".join(features) or "raw")  # type: ignore[arg-type]
+        setting, *others = rest.split(".")
+        if len(others) not in (1, 2):
+            raise invalid("task", folder, "DATASET/SETTING.SPLIT or DATASET/SETTING.SPLIT.FEATURES")
+        return cls(dataset=dataset, setting=setting, split=others[0], features="".join(others[1:]) or "raw")  # type: ignore[arg-type]
 
 
-class Model(Frozen):
+class Model(Finite):
     """Encoder MLP, then `hops` layers of message passing, then decoder MLP (Daigavane et al., section 6, App. E).
 
     `kipf` is Kipf and Welling's GCN of two layers instead (Igamberdiev and Habernal, Eq. 4): no encoder or decoder.
@@ -91,11 +96,13 @@ class Model(Frozen):
 
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
     hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
-    encoder_layers: Annotated[int, Field(ge=1, description="n_enc")] = 1
-    decoder_layers: Annotated[int, Field(ge=1, description="n_dec, its last layer gives the logits")] = 1
-    width: Annotated[int, Field(ge=1, description="Latent size of encoder, message passing and decoder")] = 256
+    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="n_enc")] = 1
+    decoder_layers: Annotated[int, Field(ge=1, le=1000, description="n_dec, its last layer gives the logits")] = 1
+    width: Annotated[
+        int, Field(ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
+    ] = 256
     activation: Literal["relu", "tanh"] = "tanh"
-    heads: Annotated[int, Field(ge=1, description="Attention heads (gat only)")] = 10
+    heads: Annotated[int, Field(ge=1, le=1000, description="Attention heads (gat only)")] = 10
     dropout: Annotated[float, Field(ge=0, lt=1, description="After the hidden layer, in training (kipf and mlp)")] = 0.0
 
     inference_own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -122,28 +129,32 @@ class Model(Frozen):
         return self
 
 
-class Training(Frozen):
+class Training(Finite):
     """Optimisation. Exactly one of `batch_size`, `sampling_rate` and `num_splits` is given."""
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)]
     momentum: Annotated[float, Field(ge=0, lt=1, description="SGD only")] = 0.0
-    batch_size: Annotated[int, Field(ge=1, description="m; its expectation under Poisson sampling")] | None = None
+    batch_size: (
+        Annotated[int, Field(ge=1, le=LARGE, description="m; its expectation under Poisson sampling")] | None
+    ) = None
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
-    num_splits: Annotated[int, Field(ge=1)] | None = Field(
+    num_splits: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
         description="s, parts of the training nodes, of which each step reads one; an epoch has s steps (Igamberdiev)",
     )
     train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that have a loss")] = 1.0
     weight_decay: Annotated[float, Field(ge=0, description="L2 penalty; without privacy only")] = 0.0
-    patience: Annotated[int, Field(ge=1)] | None = Field(
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="Epochs without a better validation loss before stopping; without privacy only"
     )
-    steps: Annotated[int, Field(ge=1)] | Literal["max"] = Field(
+    steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"] = Field(
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
-    evaluations: Annotated[int, Field(ge=1, description="Points of the learning curve, the last step included")] = 1
-    max_degree: Annotated[int, Field(ge=1)] | None = Field(
+    evaluations: Annotated[
+        int, Field(ge=1, le=100_000, description="Points of the learning curve, the last step included")
+    ] = 1
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
         description="K of a method without privacy, whose lists are then sampled by Algorithm 1; null: whole lists",
     )
@@ -165,7 +176,7 @@ class Training(Frozen):
         return {math.ceil(steps * (point + 1) / self.evaluations) for point in range(self.evaluations)}
 
 
-class Pagerank(Frozen):
+class Pagerank(Finite):
     """Rows of approximate personalised PageRank, which weigh the records that a root's loss reads (Zhang, chapter 5).
 
     The methods `appr` and `dp-appr` read it. Symbols are the thesis'.
@@ -176,13 +187,13 @@ class Pagerank(Frozen):
         "random (K public random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values "
         "(Algorithm 8, options 1 and 2)"
     )
-    num_rows: Annotated[int, Field(ge=1)] | None = Field(
+    num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="M, roots: nodes with a row and a loss; null: all training nodes that are kept"
     )
     node_share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1.0, description="q', share of the training nodes that are kept, with the edges among them"
     )
-    top_k: Annotated[int, Field(ge=1, description="K, entries of a row that are kept")] = 4
+    top_k: Annotated[int, Field(ge=1, le=LARGE, description="K, entries of a row that are kept")] = 4
     clip: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
     )
@@ -193,14 +204,16 @@ class Pagerank(Frozen):
         default=None, description="epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"
     )
     column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
-    column_cap: Annotated[int, Field(ge=1, description="Entries that a column keeps (variant rigorous)")] = 1
+    column_cap: Annotated[int, Field(ge=1, le=LARGE, description="Entries that a column keeps (variant rigorous)")] = 1
     own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"
     )
     teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
     sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
     tolerance: Annotated[float, Field(gt=0, lt=1, description="gamma, of Algorithm 6")] = 1e-4
-    inference_steps: Annotated[int, Field(ge=0, description="P, power iterations of inference (Eq. 5.19)")] = 2
+    inference_steps: Annotated[
+        int, Field(ge=0, le=LARGE, description="P, power iterations of inference (Eq. 5.19)")
+    ] = 2
 
     @property
     def released(self) -> bool:
@@ -214,7 +227,7 @@ class Pagerank(Frozen):
         return self
 
 
-class Privacy(Frozen):
+class Privacy(Finite):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
     variant: Literal["rigorous", "rigorous-fixed-size", "cut", "published", "released"] = Field(
@@ -243,8 +256,8 @@ class Privacy(Frozen):
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="None: 1 / (10 N), N = number of training nodes"
     )
-    max_degree: Annotated[int, Field(ge=1, description="K: lists in which a node may occur")] = 4
-    list_cap: Annotated[int, Field(ge=1)] | None = Field(
+    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: lists in which a node may occur")] = 4
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="D of the stable sampler: a list's longest length; None: K"
     )
     clip_norm: Annotated[float, Field(gt=0, description="C, public (rigorous variants); C_s of dp-residual")] = 1.0
@@ -264,7 +277,7 @@ class Privacy(Frozen):
     )
 
 
-class Cell(Frozen):
+class Cell(Finite):
     """One job of the workflow."""
 
     task: Task
@@ -273,7 +286,14 @@ class Cell(Frozen):
     training: Training
     privacy: Privacy | None = None
     pagerank: Pagerank | None = None
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("expected each seed once")
+        return value
 
     @model_validator(mode="after")
     def _privacy(self) -> Cell:

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.frozen import Finite
 
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$")]
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$", max_length=100)]
 
 Tasks = Annotated[
     tuple[str, ...] | None,
@@ -29,7 +29,7 @@ Over = Annotated[
 End = Annotated[str | None, Field(description="First or last label of the part that is meant; null: the whole curve")]
 
 
-class Greater(Frozen):
+class Greater(Finite):
     """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit).
 
     A negative margin says that `better` is at least as good: less than so much below.
@@ -46,7 +46,7 @@ class Greater(Frozen):
     at: At = "largest-epsilon"
 
 
-class Similar(Frozen):
+class Similar(Finite):
     """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
 
     kind: Literal["similar"] = "similar"
@@ -59,7 +59,7 @@ class Similar(Frozen):
     at: At = "largest-epsilon"
 
 
-class GrowingGap(Frozen):
+class GrowingGap(Finite):
     """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
 
     kind: Literal["growing-gap"] = "growing-gap"
@@ -69,7 +69,7 @@ class GrowingGap(Frozen):
     tasks: Tasks = None
 
 
-class Curve(Frozen):
+class Curve(Finite):
     """What tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
 
     Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
@@ -118,7 +118,7 @@ class PeakInside(Curve):
     kind: Literal["peak-inside"] = "peak-inside"
 
 
-class NearBest(Frozen):
+class NearBest(Finite):
     """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
 
     kind: Literal["near-best"] = "near-best"
@@ -130,7 +130,7 @@ class NearBest(Frozen):
     at: At = "largest-epsilon"
 
 
-class SmallerRange(Frozen):
+class SmallerRange(Finite):
     """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
 
     kind: Literal["smaller-range"] = "smaller-range"
@@ -140,7 +140,7 @@ class SmallerRange(Frozen):
     tasks: Tasks = None
 
 
-class RarerClasses(Frozen):
+class RarerClasses(Finite):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
     Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), one per seed,
@@ -155,7 +155,7 @@ class RarerClasses(Frozen):
     tasks: Tasks = None
 
 
-class Term(Frozen):
+class Term(Finite):
     """One mean of a weighted sum."""
 
     method: Id
@@ -166,7 +166,7 @@ class Term(Frozen):
     epsilon: float | None = Field(default=None, description="Target; null: the largest")
 
 
-class WeightedSum(Frozen):
+class WeightedSum(Finite):
     """A weighted sum of means is above `above` (in the metric's unit, percentage points).
 
     Says what compares differences or ratios: a smaller drop on one task than on another (weights 1, -1, -1, 1), or at
@@ -188,7 +188,7 @@ class WeightedSum(Frozen):
         return self
 
 
-class Computed(Frozen):
+class Computed(Finite):
     """A statement that needs no training: decided by a named function of reporting/computed.py."""
 
     kind: Literal["computed"] = "computed"
@@ -203,7 +203,7 @@ class Computed(Frozen):
     ]
 
 
-class NotTested(Frozen):
+class NotTested(Finite):
     kind: Literal["not-run"] = "not-run"
     why: str
 
@@ -222,7 +222,7 @@ SimpleTest = (
 )
 
 
-class AllOf(Frozen):
+class AllOf(Finite):
     """Several tests that must all hold; their comparisons count together."""
 
     kind: Literal["all"] = "all"
@@ -252,7 +252,7 @@ def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
             return [(test.artefact, test.methods)]
 
 
-class Claim(Frozen):
+class Claim(Finite):
     statement: str
     source: str = Field(description="Section, table or figure of the paper")
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")

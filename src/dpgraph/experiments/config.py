@@ -8,32 +8,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.errors import UserError, one_line, shown
+from dpgraph.experiments.documents import read_yaml
+from dpgraph.experiments.frozen import Finite, Frozen
 
 M = TypeVar("M", bound=Frozen)
+Folder = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+MOST_SEEDS = 10_000
+LONGEST_REASON = 2000
 
 
-class Config(Frozen):
-    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")] = Field(
+class Config(Finite):
+    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] = Field(
         default="demo", description="File below workflow/suites/: demo, cpu, paper or one of yours"
     )
     papers: tuple[str, ...] | None = Field(default=None, description="Papers of the suite to run; null: all")
     artefacts: tuple[str, ...] | None = Field(
         default=None, description="Artefacts to run, e.g. [daigavane/table1]; null: all of the suite"
     )
-    seeds: Annotated[int, Field(ge=1)] | None = Field(
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
         default=None, description="Seeds per cell, 0 to seeds - 1; null: what the suite says"
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU where there is one")
-    mirrors: tuple[str, ...] = Field(
+    mirrors: tuple[Folder, ...] = Field(
         default=(), description="Folders that hold data files, tried before the URLs; $DPGRAPH_MIRROR comes after them"
     )
-    data: str = Field(default="data", description="Folder of raw files and preprocessed graphs, shared by all suites")
-    results: str = Field(default="results", description="A suite writes below results/<suite>/")
+    data: Folder = Field(
+        default="data", description="Folder of raw files and preprocessed graphs, shared by all suites"
+    )
+    results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
     minutes_per_job: Annotated[float, Field(gt=0)] = Field(
         default=2.0,
         description="Cells of one task share a job up to this estimated time on one core; take more on a cluster",
@@ -67,49 +72,21 @@ def parse(model: type[M], value: Any, where: str) -> M:
 
 
 def first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
+    first = error.errors(include_url=False)[0]
+    name = ".".join(shown(part) for part in first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    given = f"{name}={shown(first['input'])}"
     if first["type"] == "extra_forbidden":
-        return f"{name}={first['input']}: unknown key{more}"
+        return one_line(f"{given}: unknown key{more}")
     if first["type"] == "missing":
-        return f"{name}: missing{more}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if first["type"] == "value_error" and not name:
-        return message + more
+        return one_line(f"{name}: missing{more}")
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")[:LONGEST_REASON]
     if first["type"] == "value_error":
-        return (
-            f"{name}: {message}{more}"
-            if isinstance(first["input"], Mapping)
-            else (f"{name}={first['input']}: {message}{more}")
-        )
-    return f"{name}={first['input']}: expected {message}{more}"
-
-
-# in C where PyYAML was built with it: every start of Snakemake and every job reads the suite's files
-_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _UniqueKeys(_SafeLoader):  # type: ignore[misc, valid-type]
-    """Refuses a key that stands twice in a mapping: YAML's reader would keep the last one and say nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value} stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> Any:
-    try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeys)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from None
+        where = "" if not name else f"{name}: " if isinstance(first["input"], Mapping) else f"{given}: "
+        return one_line(f"{where}{message}{more}")
+    return one_line(f"{given}: expected {message}{more}")
 
 
 def load(model: type[M], path: Path) -> M:
-    return parse(model, read_yaml(path) or {}, str(path))
+    value = read_yaml(path)
+    return parse(model, {} if value is None else value, str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
@@ -20,12 +21,15 @@ from dpgraph.experiments.claim import (
     WeightedSum,
     uses,
 )
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.config import MOST_SEEDS
+from dpgraph.experiments.frozen import Finite
 
+MOST_TRIALS = 10_000
+MOST_PLACES = 100_000  # of one grid of an artefact
 HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
 
 
-class MethodRow(Frozen):
+class MethodRow(Finite):
     """A row of the paper's tables: a method of the package with what the paper fixes."""
 
     label: str
@@ -40,7 +44,7 @@ class MethodRow(Frozen):
     )
 
 
-class Sweep(Frozen):
+class Sweep(Finite):
     """One hyper-parameter that an artefact varies; the suite's grids name its values."""
 
     label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
@@ -54,14 +58,14 @@ class Sweep(Frozen):
     )
 
 
-class Search(Frozen):
+class Search(Finite):
     """Hyper-parameter search: every trial is a cell; the best on validation data is selected."""
 
     strategy: Literal["grid", "random"]
     space: dict[str, tuple[Any, ...]] = Field(
         min_length=1, description="Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"
     )
-    trials: Annotated[int, Field(ge=1)] | None = Field(
+    trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] | None = Field(
         default=None, description="random: how many, on average for the distributions below; grid: null"
     )
     distribution: Literal["fixed", "geometric", "poisson"] = Field(
@@ -79,8 +83,13 @@ class Search(Frozen):
         for path, values in self.space.items():
             if not values:
                 raise ValueError(f"space.{path}=[]: expected at least one value")
+        points = math.prod(map(len, self.space.values()))
+        if self.strategy == "grid" and points > MOST_TRIALS:
+            raise ValueError(f"space: {points} points: expected at most {MOST_TRIALS}")
         return self
 
+
+Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
 View = Literal[
     "accuracy",
@@ -98,7 +107,7 @@ View = Literal[
 SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
 
 
-class Artefact(Frozen):
+class Artefact(Finite):
     """A table or figure of the paper."""
 
     kind: Literal["table", "figure"]
@@ -187,11 +196,11 @@ class Artefact(Frozen):
         return self.model_copy(update={"metric": f"{HARD_CASES}/{name}"}) if self.view == "hard-cases" else self
 
 
-class Experiment(Frozen):
+class Experiment(Finite):
     paper: Id
     title: str
     citation: str
-    published: str = Field(description="Stem of the paper's files in published/")
+    published: Stem = Field(description="Stem of the paper's files in published/")
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     methods: dict[Id, MethodRow]
     artefacts: dict[Id, Artefact]
@@ -243,7 +252,7 @@ class Experiment(Frozen):
                 )
 
 
-class SuiteTask(Frozen):
+class SuiteTask(Finite):
     """A data set of the suite, as its tables show it."""
 
     label: str
@@ -264,7 +273,7 @@ class SuiteTask(Frozen):
         return self.published in names or self.dataset_in_paper in names
 
 
-class Rule(Frozen):
+class Rule(Finite):
     """Hyper-parameters for the cells that match; later rules win."""
 
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids; * matches any characters")
@@ -277,7 +286,7 @@ class Rule(Frozen):
     )
 
 
-class Grid(Frozen):
+class Grid(Finite):
     """Methods crossed with tasks, for private methods with target epsilons, and in a sweep with its values."""
 
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids of the artefact; * matches any characters")
@@ -289,21 +298,30 @@ class Grid(Frozen):
         "7: {privacy: {max_degree: 7}}",
     )
 
+    @model_validator(mode="after")
+    def _places(self) -> Grid:
+        places = len(self.tasks) * max(len(self.epsilons), 1) * max(len(self.values), 1)
+        if places > MOST_PLACES:
+            raise ValueError(f"{places} places (tasks, epsilons and values crossed): expected at most {MOST_PLACES}")
+        return self
 
-class SuitePaper(Frozen):
-    seeds: Annotated[int, Field(ge=1)] | None = Field(default=None, description="null: as many as the suite")
+
+class SuitePaper(Finite):
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
+        default=None, description="null: as many as the suite"
+    )
     rules: tuple[Rule, ...] = ()
     artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
         description="An artefact is the union of its grids"
     )
 
 
-class Suite(Frozen):
+class Suite(Finite):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
     demonstration: bool = False
-    seeds: Annotated[int, Field(ge=1)]
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)]
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 

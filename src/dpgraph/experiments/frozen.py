@@ -15,6 +15,12 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True)
 
 
+class Finite(Frozen):
+    """What a user asks for: no number in it is inf or nan."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """One text per value: sorted keys, no blanks. 4 and 4.0 are different texts: fields have types, so they agree."""
     if isinstance(value, BaseModel):

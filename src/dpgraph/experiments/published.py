@@ -6,23 +6,41 @@ The files lie in this room, not in reporting/, because experiment files take hyp
 from __future__ import annotations
 
 import csv
+import math
 from functools import cache
 from pathlib import Path
 
-from dpgraph.errors import UserError
+from dpgraph.errors import UserError, shown
 
 FOLDER = Path(__file__).parent / "published"
+NUMBERS = {"value", "std"}
 
 
 @cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
     """Rows of published/<name>.csv as text, e.g. `rows("hyperparameters")`."""
     path = FOLDER / f"{name}.csv"
-    if not path.is_file():
+    if name not in {file.stem for file in FOLDER.glob("*.csv")}:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.csv")))
         raise UserError(f"published={name}: expected one of {known}")
-    with path.open(encoding="utf-8", newline="") as handle:
-        return tuple(csv.DictReader(handle))
+    return read_table(path)
+
+
+def read_table(path: Path) -> tuple[dict[str, str], ...]:
+    """Rows of a CSV file, each with a text in every column and with numbers where NUMBERS says so."""
+    found: list[dict[str, str]] = []
+    try:
+        with path.open(encoding="utf-8", newline="") as handle:
+            for row in csv.DictReader(handle, strict=True):
+                if None in row or None in row.values():  # DictReader's marks of a row with too many or too few
+                    raise ValueError("other columns than in the first line")
+                for column in NUMBERS & row.keys():
+                    if row[column] and not math.isfinite(float(row[column])):
+                        raise ValueError(f"{column}={shown(row[column])}: expected a number or nothing")
+                found.append(row)
+    except (OSError, ValueError, csv.Error) as error:
+        raise UserError(f"{path}: expected a CSV file in UTF-8: row {len(found) + 1}: {error}") from None
+    return tuple(found)
 
 
 def match(name: str, **columns: str) -> list[dict[str, str]]:
@@ -45,18 +63,21 @@ def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[st
         raise UserError(f"{table}: {model} on {dataset}: expected one row in hyperparameters.csv, found {len(found)}")
     row = found[0]
     part: dict[str, dict[str, object]] = {"model": {}, "training": {}, "privacy": {}}
-    if row["lr"]:
-        part["training"]["learning_rate"] = float(row["lr"])
-    if row["batch_size"]:
-        part["training"]["batch_size"] = int(row["batch_size"])
-    if row["activation"]:
-        part["model"]["activation"] = row["activation"].lower()
-    if row["n_enc"]:
-        part["model"]["encoder_layers"] = int(row["n_enc"])
-    if row["n_dec"]:
-        part["model"]["decoder_layers"] = int(row["n_dec"])
-    if row["noise_multiplier"]:
-        part["privacy"]["noise_multiplier"] = float(row["noise_multiplier"])
-    if row["K"] and "MLP" not in model:
-        part["privacy" if model.startswith("DP-") else "training"]["max_degree"] = int(row["K"])
+    try:
+        if row["lr"]:
+            part["training"]["learning_rate"] = float(row["lr"])
+        if row["batch_size"]:
+            part["training"]["batch_size"] = int(row["batch_size"])
+        if row["activation"]:
+            part["model"]["activation"] = row["activation"].lower()
+        if row["n_enc"]:
+            part["model"]["encoder_layers"] = int(row["n_enc"])
+        if row["n_dec"]:
+            part["model"]["decoder_layers"] = int(row["n_dec"])
+        if row["noise_multiplier"]:
+            part["privacy"]["noise_multiplier"] = float(row["noise_multiplier"])
+        if row["K"] and "MLP" not in model:
+            part["privacy" if model.startswith("DP-") else "training"]["max_degree"] = int(row["K"])
+    except ValueError as error:  # the table prints several values, or words
+        raise UserError(f"{table}: {model} on {dataset}: expected one number in each column: {error}") from None
     return part

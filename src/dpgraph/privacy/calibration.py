@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import read_json, write_json
 from dpgraph.privacy.cache import Cache, versions
@@ -87,10 +88,11 @@ class Calibration(Frozen):
     def read(path: Path) -> Calibration:
         try:
             return Calibration.model_validate(read_json(path))
-        except (ValidationError, ValueError) as error:
-            raise UserError(
-                f"{path}: not a calibration ({str(error).splitlines()[0]}): delete it and run again"
-            ) from error
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such file: expected a calibration") from None
+        except (OSError, ValueError, RecursionError) as error:
+            reason = first_line(error) if isinstance(error, ValidationError) else str(error)
+            raise UserError(f"{path}: not a calibration ({reason}): delete it and run again") from None
 
 
 def calibrated(

@@ -66,12 +66,12 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         return _nothing("no privacy")
     try:
         header = read_json(path)
-        if "statement" not in header:
-            return _nothing(header.get("reason", "data not available"))
+        if isinstance(header, dict) and "statement" not in header:
+            return _nothing(str(header.get("reason", "data not available")))
         statement = Calibration.read(path).statement
     except FileNotFoundError:
         return _nothing("not calibrated yet")
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         raise UserError(f"{path}: not a calibration") from None
     return {
         "noise_std_over_clip": math.nan if statement.noise_std_over_clip is None else statement.noise_std_over_clip,

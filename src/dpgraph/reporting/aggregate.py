@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic_core import from_json
 
-from dpgraph.errors import UserError
+from dpgraph.errors import UserError, shown
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import first_line
+from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
 from dpgraph.experiments.record import CellRecord, SeedRecord
@@ -82,13 +84,45 @@ class Metrics:
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
         rows = list(rows)
-        return cls(
-            [int(row["step"]) for row in rows],
-            [bool(row["final"]) for row in rows],
-            [str(row["metric"]) for row in rows],
-            [int(row["class_id"]) for row in rows],
+        found = cls(
+            [row["step"] for row in rows],
+            [row["final"] for row in rows],
+            [row["metric"] for row in rows],
+            [row["class_id"] for row in rows],
             [float(row["value"]) for row in rows],
         )
+        for name, kind in (("step", int), ("final", bool), ("metric", str), ("class_id", int)):
+            values = getattr(found, name)
+            if set(map(type, values)) - {kind}:
+                raise ValueError(f"{name} of a metric: expected {kind.__name__}")
+            if kind is int and values:
+                _check_range(name, min(values), max(values))
+        return found
+
+
+def _check_range(name: str, *values: int) -> None:
+    """Raises ValueError for what the table's columns cannot hold."""
+    for value in values:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError(f"{name}={shown(value)}: expected an integer of 64 bits")
+
+
+class ToldGuarantee(Frozen):
+    model_config = ConfigDict(extra="ignore")
+    epsilon: float | None = None
+    reason: str | None = None
+    delta: float | None = None
+    adjacency: str = ""
+
+
+class Told(Frozen):
+    """What the table takes from a record's statement."""
+
+    model_config = ConfigDict(extra="ignore")
+    published: ToldGuarantee = ToldGuarantee()
+    rigorous: ToldGuarantee = ToldGuarantee()
+    noise_std_over_clip: float | None = None
+    steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,19 +132,28 @@ class Read:
     record: CellRecord
     metrics: tuple[Metrics, ...]
 
+    @cached_property
+    def told(self) -> Told:
+        return Told.model_validate(self.record.statement or {})
+
 
 def read_record(path: Path) -> Read:
     try:
         value = from_json(Path(path).read_bytes())
         metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
-        return Read(CellRecord.model_validate(value), metrics)
+        record = CellRecord.model_validate(value)
+        read = Read(record, metrics)
+        _check_range("steps", read.told.steps)
+        for seed in record.seeds:
+            _check_range("seed, peak_memory_bytes", seed.seed, seed.peak_memory_bytes)
+        return read
     except FileNotFoundError:
         raise UserError(f"{path}: no such record; its training job has not run") from None
     except ValidationError as error:
         reason = first_line(error)
     except KeyError as error:
         reason = f"a metric without {error.args[0]}"
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         reason = str(error)
     raise UserError(f"{path}: not a record ({' '.join(reason.split())[:120]}): delete it and run again")
 
@@ -119,9 +162,8 @@ def _number(value: Any) -> float:
     return NAN if value is None else float(value)
 
 
-def _cell_columns(record: CellRecord, slug: str) -> dict[str, Any]:
-    cell, statement = record.cell, record.statement or {}
-    published, rigorous = statement.get("published") or {}, statement.get("rigorous") or {}
+def _cell_columns(record: CellRecord, told: Told, slug: str) -> dict[str, Any]:
+    cell, published, rigorous = record.cell, told.published, told.rigorous
     return {
         "cell": slug,
         "dataset": cell.task.dataset,
@@ -134,14 +176,14 @@ def _cell_columns(record: CellRecord, slug: str) -> dict[str, Any]:
         "hops": cell.model.hops,
         "optimizer": cell.training.optimizer,
         "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
-        "delta": _number(rigorous.get("delta")),
-        "adjacency": rigorous.get("adjacency", ""),
-        "eps_published": _number(published.get("epsilon")),
-        "eps_published_reason": published.get("reason") or "",
-        "eps_rigorous": _number(rigorous.get("epsilon")),
-        "eps_rigorous_reason": rigorous.get("reason") or "",
-        "noise_std_over_clip": _number(statement.get("noise_std_over_clip")),
-        "steps": statement.get("steps", 0),
+        "delta": _number(rigorous.delta),
+        "adjacency": rigorous.adjacency,
+        "eps_published": _number(published.epsilon),
+        "eps_published_reason": published.reason or "",
+        "eps_rigorous": _number(rigorous.epsilon),
+        "eps_rigorous_reason": rigorous.reason or "",
+        "noise_std_over_clip": _number(told.noise_std_over_clip),
+        "steps": told.steps,
     }
 
 
@@ -178,7 +220,7 @@ def blocks(read: Read, slug: str | None = None) -> Iterator[Block]:
     is the cell's, where it is known: it takes longer to compute than all the rest.
     """
     record = read.record
-    columns = _cell_columns(record, record.cell.slug if slug is None else slug)
+    columns = _cell_columns(record, read.told, record.cell.slug if slug is None else slug)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield Block({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})

@@ -191,12 +191,14 @@ def read_results(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: no such file")
     try:
         frame = pd.read_parquet(path, page_checksum_verification=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
-    for column in COLUMNS:
+    for column, kind in COLUMNS.items():
         if column not in frame.columns:
             raise UserError(f"{path}: column {column} is missing")
+        if (frame[column].dtype.kind in "iufb") != (kind != "string"):
+            raise UserError(f"{path}: column {column} has type {frame[column].dtype}: expected {kind}")
     return frame
 
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import lzma
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dpgraph.data.raw_graph import RawGraph
@@ -42,6 +49,25 @@ def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph:
     return function(Path(raw_dir), **entry.options)
 
 
+# what parsers raise at damaged content, beside UserError
+DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    OSError,
+    EOFError,
+    RuntimeError,  # encrypted archives, unknown compression, nesting too deep
+    MemoryError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+)
+
+
 def existing(path: Path) -> Path:
     """`path`; raises UserError if there is no such file."""
     if not path.is_file():
@@ -55,3 +81,17 @@ def malformed(path: Path, error: Exception) -> UserError:
         f"{path}: expected a readable file of this data set, found damage ({reason[:200]}); "
         "delete it and run the download again"
     )
+
+
+@contextmanager
+def reading(path: Path, quote: bool = True) -> Iterator[Path]:
+    """Block that parses `path`: what it finds wrong becomes one UserError that names the file.
+
+    `quote=False` leaves the parser's message out, which may hold the content of personal data.
+    """
+    try:
+        yield existing(path)
+    except UserError:
+        raise
+    except DAMAGE as error:
+        raise malformed(path, error if quote else ValueError(type(error).__name__)) from None

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.readers import existing, malformed, ogb
+from dpgraph.data.readers import malformed, ogb, reading
 from dpgraph.errors import invalid
 from dpgraph.randomness import numpy_generator
 
@@ -45,16 +45,12 @@ def ranked_guesses(path: Path, columns: int) -> np.ndarray:
 
     A row of the result depends on the same row of the file only, so it costs no privacy.
     """
-    try:
-        table = pd.read_csv(
-            existing(path), header=None, names=list(range(RANKS)), skip_blank_lines=False, dtype="Int16"
-        )
-    except (ValueError, TypeError, OSError) as error:  # pandas' parser errors are ValueErrors
-        raise malformed(path, error) from None
-    if not isinstance(table.index, pd.RangeIndex):
-        raise malformed(path, ValueError(f"a row of more than {RANKS} ids"))
-    ids = table.to_numpy(dtype=np.int64, na_value=-1)
-    row, rank = np.nonzero(table.notna().to_numpy())
+    with reading(path):
+        table = pd.read_csv(path, header=None, names=list(range(RANKS)), skip_blank_lines=False, dtype="Int16")
+        if not isinstance(table.index, pd.RangeIndex):
+            raise ValueError(f"a row of more than {RANKS} ids")
+        ids = table.to_numpy(dtype=np.int64, na_value=-1)
+        row, rank = np.nonzero(table.notna().to_numpy())
     named = ids[row, rank]
     if len(named) and (named.min() < 0 or named.max() >= columns):
         raise malformed(path, ValueError(f"ids {named.min()}..{named.max()} instead of 0..{columns - 1}"))

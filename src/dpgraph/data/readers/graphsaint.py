@@ -6,49 +6,39 @@ The maps' keys are node ids written as strings, and not in numeric order: labels
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from dpgraph.data.arrays import Arrays, load_npy
 from dpgraph.data.raw_graph import RawGraph, split_array
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import reading
 
 
 def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> RawGraph:
     """`with_features=False` reads everything but feats.npy."""
-    path = existing(raw_dir / "adj_full.npz")
-    try:
-        edges = sp.load_npz(path).tocoo()
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise malformed(path, error) from None
-    features = _features(existing(raw_dir / "feats.npy")) if with_features else None
-    classes, roles = _json(raw_dir / "class_map.json"), _json(raw_dir / "role.json")
+    with reading(raw_dir / "adj_full.npz") as path, Arrays(path) as arrays:
+        edges = arrays.sparse().tocoo()
+    features = None
+    if with_features:
+        with reading(raw_dir / "feats.npy") as path:
+            features = load_npy(path).astype(np.float32)
     labels = np.full(edges.shape[0], -1, dtype=np.int64)
-    try:
-        ids = np.fromiter((int(key) for key in classes), dtype=np.int64, count=len(classes))
-        labels[ids] = np.fromiter(classes.values(), dtype=np.int64, count=len(classes))
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise malformed(raw_dir / "class_map.json", error) from None
-    try:
-        parts = [np.asarray(roles[key], dtype=np.int64) for key in ("tr", "va", "te")]
-        split = split_array(len(labels), *parts)
-    except (ValueError, IndexError, TypeError, KeyError) as error:
-        raise malformed(raw_dir / "role.json", error) from None
+    with reading(raw_dir / "class_map.json") as path:
+        classes = json.loads(path.read_text(encoding="utf-8"))
+        ids = _integers([int(key) for key in classes])
+        if len(ids) and (ids.min() < 0 or ids.max() >= len(labels)):
+            raise ValueError(f"ids {ids.min()}..{ids.max()} instead of 0..{len(labels) - 1}")
+        labels[ids] = _integers(list(classes.values()))
+    with reading(raw_dir / "role.json") as path:
+        roles = json.loads(path.read_text(encoding="utf-8"))
+        split = split_array(len(labels), *(_integers(roles[key]) for key in ("tr", "va", "te")))
     return RawGraph(edges.row, edges.col, features, labels, split, directed)
 
 
-def _features(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, allow_pickle=False).astype(np.float32)
-    except (ValueError, OSError, EOFError) as error:
-        raise malformed(path, error) from None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(existing(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise malformed(path, error) from None
+def _integers(values: list[int]) -> np.ndarray:
+    """(n,) int64; numbers with a fraction, texts and lists are no ids and no classes."""
+    found = np.asarray(values) if values else np.empty(0, dtype=np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ValueError("expected a list of integers")
+    return found.astype(np.int64)

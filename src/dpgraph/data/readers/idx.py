@@ -37,7 +37,7 @@ def read(raw_dir: Path, sha256: tuple[str, ...] = ()) -> RawGraph:
         classes = read_idx(label_path, 1, hashes[1])
         if len(pixels) != len(classes):
             raise malformed(label_path, ValueError(f"{len(classes)} labels for {len(pixels)} images"))
-        images.append(pixels.reshape(len(pixels), -1))
+        images.append(pixels.reshape(len(pixels), math.prod(pixels.shape[1:])))
         labels.append(classes.astype(np.int64))
         split.append(np.full(len(classes), value, dtype=np.uint8))
     if len({part.shape[1] for part in images}) > 1:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from dpgraph.data.raw_graph import RawGraph, split_array
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import malformed, reading
 
 
 def read(
@@ -33,29 +33,33 @@ def read(
     edges = _csv(relation_dir / "edge.csv.gz", pa.int32())
     if edges.shape[1] != 2:
         raise malformed(relation_dir / "edge.csv.gz", ValueError(f"{edges.shape[1]} columns instead of 2"))
-    labels = _csv(raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", pa.float64())[:, 0]
+    labels = _column(raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", pa.float64())
     features = None
     if with_features:
         features = _csv(raw / ("node-feat" if kind else "") / kind / "node-feat.csv.gz", pa.float32())
     parts = [
-        _csv(raw_dir / "split" / split / kind / f"{part}.csv.gz", pa.int64())[:, 0]
-        for part in ("train", "valid", "test")
+        _column(raw_dir / "split" / split / kind / f"{part}.csv.gz", pa.int64()) for part in ("train", "valid", "test")
     ]
-    return RawGraph(
-        edges[:, 0],
-        edges[:, 1],
-        features,
-        np.where(np.isnan(labels), -1, labels).astype(np.int64),
-        split_array(len(labels), *parts),
-        directed,
-    )
+    try:
+        official = split_array(len(labels), *parts)
+    except ValueError as error:
+        raise malformed(raw_dir / "split" / split, error) from None
+    return RawGraph(edges[:, 0], edges[:, 1], features, np.where(np.isnan(labels), -1, labels), official, directed)
+
+
+def _column(path: Path, kind: pa.DataType) -> np.ndarray:
+    """(rows,) of a file of one column."""
+    found = _csv(path, kind)
+    if found.shape[1] != 1:
+        raise malformed(path, ValueError(f"{found.shape[1]} columns instead of 1"))
+    return found[:, 0]
 
 
 def _csv(path: Path, kind: pa.DataType) -> np.ndarray:
     """(rows, columns) of type `kind`; the number of columns comes from the first line."""
-    try:
+    with reading(path):
         with pa.csv.open_csv(
-            existing(path),
+            path,
             read_options=pa.csv.ReadOptions(autogenerate_column_names=True),
         ) as reader:
             columns = reader.schema.names
@@ -64,9 +68,9 @@ def _csv(path: Path, kind: pa.DataType) -> np.ndarray:
             read_options=pa.csv.ReadOptions(autogenerate_column_names=True, block_size=1 << 24),
             convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(columns, kind)),
         )
-    except (pa.ArrowInvalid, OSError, EOFError) as error:
-        raise malformed(path, error) from None
-    array = np.empty((table.num_rows, len(columns)), dtype=kind.to_pandas_dtype())
-    for index, column in enumerate(table.columns):
-        array[:, index] = column.to_numpy()
-    return array
+        array = np.empty((table.num_rows, len(columns)), dtype=kind.to_pandas_dtype())
+        for index, column in enumerate(table.columns):
+            if pa.types.is_integer(kind) and column.null_count:
+                raise ValueError(f"no number in {column.null_count} rows of column {index + 1}")
+            array[:, index] = column.to_numpy()
+        return array

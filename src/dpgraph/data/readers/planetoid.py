@@ -7,7 +7,7 @@ list of its neighbours.
 
 from __future__ import annotations
 
-import collections
+import io
 import pickle
 from itertools import chain
 from pathlib import Path
@@ -16,25 +16,49 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.data.arrays import checked_csr
 from dpgraph.data.raw_graph import RawGraph, split_array
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import reading
 
 VALIDATION_NODES = 500
+MATRIX = ("scipy.sparse.csr", "csr_matrix")
+
+
+def _array(*_: Any) -> np.ndarray:
+    """An empty array, which its state fills: the shape that a file names here would be allocated unseen."""
+    return np.empty(0, dtype=np.int8)
+
+
+def _mapping(*_: Any) -> dict[Any, Any]:
+    """A defaultdict's content without its factory."""
+    return {}
+
+
+# What takes the place of the types that Planetoid's files name; those that are only named are never called.
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): np.dtype,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-    ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
-    ("collections", "defaultdict"): collections.defaultdict,
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
+    ("numpy", "ndarray"): None,
+    ("numpy.core.multiarray", "_reconstruct"): _array,
+    ("collections", "defaultdict"): _mapping,
+    ("__builtin__", "list"): None,
+    ("builtins", "list"): None,
 }
 
 
-class ArrayUnpickler(pickle.Unpickler):
-    """Admits the types of Planetoid's files and nothing else: a pickle from the net may not run code."""
+class ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
+    """Admits the types of Planetoid's files and nothing else: a pickle from the net may not run code.
+
+    The unpickler written in Python: the one in C allocates what a few bytes of a file ask for.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        # a class of this file's own, since a pickle may set attributes of a class
+        self.matrix = type("Matrix", (), {})
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == MATRIX:
+            return self.matrix
         try:
             return _ADMITTED[module, name]
         except KeyError:
@@ -47,32 +71,28 @@ def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
     Test ids that `test.index` skips (15 in CiteSeer) have no features and no label: they get zeros and
     `isolated_label` (-1: no label), and belong to no official split.
     """
-    tx, allx, y, ty, ally, graph = (
-        _load(raw_dir / f"ind.{name}.{part}") for part in ("tx", "allx", "y", "ty", "ally", "graph")
-    )
-    index_path = existing(raw_dir / f"ind.{name}.test.index")
-    try:
-        test = np.loadtxt(index_path, dtype=np.int64, ndmin=1)
+    tx, allx = (_matrix(raw_dir / f"ind.{name}.{part}") for part in ("tx", "allx"))
+    y, ty, ally = (_one_hot(raw_dir / f"ind.{name}.{part}") for part in ("y", "ty", "ally"))
+    source, target = _edges(raw_dir / f"ind.{name}.graph")
+    with reading(raw_dir / f"ind.{name}.test.index") as path:
+        test = np.loadtxt(path, dtype=np.int64, ndmin=1)
+        if test.ndim != 1 or not len(test):
+            raise ValueError("expected a test id in each line")
         first, count = int(test.min()), int(test.max()) + 1
         if first != allx.shape[0] or len(test) != tx.shape[0] or len(np.unique(test)) != len(test):
             raise ValueError(f"{len(test)} test ids from {first}, for {tx.shape[0]} rows after {allx.shape[0]}")
+        if count - first > 2 * len(test):
+            raise ValueError(f"test ids {first}..{count - 1} for {len(test)} rows: more than half of them are missing")
+        if len(ally) != first or len(ty) != len(test) or len(y) + VALIDATION_NODES > first:
+            raise ValueError(f"{len(y)}, {len(ally)} and {len(ty)} labels for {first} and {len(test)} rows")
         known = np.concatenate([np.arange(first), test])
-        features = sp.csr_matrix(
-            sp.vstack([sp.csr_matrix(allx), sp.csr_matrix(tx)], format="csr", dtype=np.float32)[
-                _positions(known, count)
-            ]
-        )
+        features = sp.csr_matrix(sp.vstack([allx, tx], format="csr", dtype=np.float32)[_positions(known, count)])
         features = sp.csr_matrix(sp.diags(_mask(known, count).astype(np.float32)) @ features)
         features.eliminate_zeros()
         labels = np.full(count, isolated_label, dtype=np.int64)
         labels[known] = np.concatenate([ally.argmax(axis=1), ty.argmax(axis=1)])
-        degrees = [len(neighbours) for neighbours in graph.values()]
-        source = np.repeat(np.fromiter(graph.keys(), dtype=np.int64, count=len(graph)), degrees)
-        target = np.fromiter(chain.from_iterable(graph.values()), dtype=np.int64, count=sum(degrees))
-        train = np.arange(len(y))
-        split = split_array(count, train, np.arange(len(y), len(y) + VALIDATION_NODES), test)
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
-        raise malformed(index_path, error) from None
+        validation = np.arange(len(y), len(y) + VALIDATION_NODES)
+        split = split_array(count, np.arange(len(y)), validation, test)
     return RawGraph(
         source,
         target,
@@ -84,12 +104,39 @@ def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
     )
 
 
+def _matrix(path: Path) -> sp.csr_matrix:
+    with reading(path):
+        parts = vars(_load(path))
+        return checked_csr(parts["data"], parts["indices"], parts["indptr"], parts["_shape"])
+
+
+def _one_hot(path: Path) -> np.ndarray:
+    """(n, classes) numbers."""
+    with reading(path):
+        found = _load(path)
+        if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "biuf" or not found.shape[1]:
+            raise ValueError("expected a matrix with a column per class")
+        return found
+
+
+def _edges(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and targets (E,) int64."""
+    with reading(path):
+        graph = _load(path)
+        if not isinstance(graph, dict) or not all(isinstance(one, list) for one in graph.values()):
+            raise ValueError("expected lists of neighbours by node")
+        degrees = [len(neighbours) for neighbours in graph.values()]
+        if sum(degrees) > path.stat().st_size:
+            raise ValueError(f"{sum(degrees)} neighbours in a file of {path.stat().st_size} bytes")
+        ids = [list(part) for part in (graph, chain.from_iterable(graph.values()))]
+        if any(set(map(type, part)) - {int} for part in ids):
+            raise ValueError("expected integers as nodes")
+        nodes, target = (np.array(part, dtype=np.int64) for part in ids)
+        return np.repeat(nodes, degrees), target
+
+
 def _load(path: Path) -> Any:
-    with existing(path).open("rb") as file:
-        try:
-            return ArrayUnpickler(file, encoding="latin1").load()
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-            raise malformed(path, error) from None
+    return ArrayUnpickler(path.read_bytes()).load()
 
 
 def _positions(known: np.ndarray, count: int) -> np.ndarray:

@@ -19,7 +19,7 @@ import pyarrow.csv
 import scipy.sparse as sp
 
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import malformed, reading
 from dpgraph.data.splits import stratified_split
 from dpgraph.errors import UserError, invalid
 
@@ -45,6 +45,7 @@ LABELS = {  # exact strings of the column; a profile with several pets has anoth
     **dict.fromkeys(("pes", "mam psa", "mam psika", "mam psov"), 1),
 }
 PERCENT = (80, 10, 10)
+TAG = re.compile(r"<[^>]*>")
 PROFILES, RELATIONSHIPS = "soc-pokec-profiles.txt.gz", "soc-pokec-relationships.txt.gz"
 
 
@@ -76,15 +77,19 @@ def cats_and_dogs(
     `label_column_in_text` keeps the pets column, from which the label is made, among the texts, as the released code
     of the paper does.
     """
-    profiles = selected_profiles(existing(raw_dir / profiles_file), per_class)
-    labels = profiles[LABEL_COLUMN].map(LABELS).to_numpy(dtype=np.int64)
+    if per_class < 1:
+        raise invalid("per_class", per_class, "an integer >= 1")
+    columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
+    with reading(raw_dir / profiles_file, quote=False) as path:
+        profiles = selected_profiles(path, per_class)
+        labels = profiles[LABEL_COLUMN].map(LABELS).to_numpy(dtype=np.int64)
+        texts = {name: plain_text(profiles[name]) for name in columns}
     try:
         users = profiles["user_id"].to_numpy(dtype=np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise malformed(raw_dir / profiles_file, ValueError("a user id that is no integer")) from None
-    source, target = friendships(existing(raw_dir / relationships_file), users)
-    columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
-    texts = {name: plain_text(profiles[name]) for name in columns}
+    with reading(raw_dir / relationships_file, quote=False) as path:
+        source, target = friendships(path, users)
     split = stratified_split(labels, PERCENT, "pokec", "public")
     meta: dict[str, object] = {
         "split_variant": "80-10-10, training stratified by class, redrawn: the authors' permutation is unseeded"
@@ -119,6 +124,8 @@ def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise UserError(f"{path.parent}: a user id occurs twice among the selected profiles: expected each once")
     ends: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for batch in _batches(path, {"source": pa.int64(), "target": pa.int64()}):
+        if any(batch.column(index).null_count for index in range(2)):
+            raise malformed(path, ValueError("a friendship with one end"))
         pair = [batch.column(index).to_numpy(zero_copy_only=False) for index in range(2)]
         places = [np.searchsorted(ranked, ids).clip(max=len(ranked) - 1) for ids in pair]
         inside = (ranked[places[0]] == pair[0]) & (ranked[places[1]] == pair[1])
@@ -130,7 +137,13 @@ def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def plain_text(column: pd.Series) -> list[str]:
     """Texts without markup: the later columns of the file hold HTML."""
-    return [html.unescape(text) for text in column.str.replace(r"<[^>]*>", " ", regex=True)]
+    return [html.unescape(_without_tags(text)) for text in column]
+
+
+def _without_tags(text: str) -> str:
+    """Beyond the last > no tag ends: to look for one from every < there would take quadratic time."""
+    before, end, rest = text.rpartition(">")
+    return TAG.sub(" ", before + end) + rest
 
 
 def bag_of_words(documents: list[str], min_count: int, max_count: int) -> sp.csr_matrix:

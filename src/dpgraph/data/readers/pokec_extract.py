@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.feature_extraction import FeatureHasher
 
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import malformed, reading
 from dpgraph.data.splits import random_split
 
 PROFILES, FRIENDSHIPS = "anonymized_data_20k.csv", "example_edge_20k.csv"
@@ -32,15 +32,15 @@ def read(raw_dir: Path, name: str) -> RawGraph:
     zeros), district and hobby (a public hash of the lower-case text: their spellings are free, and a vocabulary would
     come from the data). The age is in none of them. Split 80/10/10 of the labelled users, keyed by `name`.
     """
-    path = existing(raw_dir / PROFILES)
+    path = raw_dir / PROFILES
     profiles = _table(path, PROFILE_COLUMNS)
     try:
         age, users, gender = (profiles[column].astype(np.int64) for column in ("age", "user_id", "gender"))
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise malformed(path, ValueError("an age, user id or gender that is no integer")) from None
     if not users.is_unique:
         raise malformed(path, ValueError("a user id occurs twice"))
-    ends = _friendships(existing(raw_dir / FRIENDSHIPS), users)
+    ends = _friendships(raw_dir / FRIENDSHIPS, users)
     group = np.digitize(age, AGE_STARTS) - 1
     labels = np.where(group < len(AGE_STARTS) - 1, group, -1).astype(np.int64)
     features = np.concatenate(
@@ -65,7 +65,7 @@ def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     known = pd.Index(users)
     try:
         ends = tuple(known.get_indexer(table[column].astype(np.int64)) for column in ("source", "target"))
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise malformed(path, ValueError("a user id that is no integer")) from None
     if any((places < 0).any() for places in ends):
         raise malformed(path, ValueError(f"a user id that {PROFILES} does not have"))
@@ -74,10 +74,10 @@ def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
     """All texts, missing ones as ""; errors say what is wrong but quote nothing."""
-    try:
+    with reading(path, quote=False):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, OSError, EOFError) as error:  # pandas' parser errors are ValueErrors
-        raise malformed(path, ValueError(type(error).__name__)) from None
+    if not isinstance(table.index, pd.RangeIndex) or table.isna().any(axis=None):
+        raise malformed(path, ValueError("a row of another length than the first"))
     if missing := [column for column in columns if column not in table]:
         raise malformed(path, ValueError(f"no column {', '.join(missing)}"))
     return table

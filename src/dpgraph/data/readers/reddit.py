@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
+from dpgraph.data.arrays import Arrays
 from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import reading
 from dpgraph.errors import invalid
 from dpgraph.randomness import numpy_generator
 
@@ -21,23 +20,17 @@ def read(raw_dir: Path, one_in: int = 1) -> RawGraph:
     """`one_in=k` keeps a random k-th of the nodes of each class, rounded down, and the edges among them."""
     if one_in < 1:
         raise invalid("one_in", one_in, "an integer >= 1")
-    data_path, graph_path = existing(raw_dir / "reddit_data.npz"), existing(raw_dir / "reddit_graph.npz")
-    try:
-        with np.load(data_path, allow_pickle=False) as arrays:
-            features = arrays["feature"].astype(np.float32)
-            labels = arrays["label"].astype(np.int64)
-            types = arrays["node_types"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise malformed(data_path, error) from None
-    try:
-        edges = sp.load_npz(graph_path).tocoo()
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise malformed(graph_path, error) from None
+    with reading(raw_dir / "reddit_data.npz") as path, Arrays(path) as arrays:
+        features, labels, types = arrays["feature"].astype(np.float32), arrays["label"], arrays["node_types"]
+        if types.shape != labels.shape:
+            raise ValueError(f"{len(types)} node types for {len(labels)} labels")
+    with reading(raw_dir / "reddit_graph.npz") as path, Arrays(path) as arrays:
+        edges = arrays.saved_matrix()
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for code, value in NODE_TYPES.items():
         split[types == code] = value
     raw = RawGraph(edges.row, edges.col, features, labels, split, directed=False)
-    return raw if one_in == 1 else raw.induced(_one_in(labels, one_in))
+    return raw if one_in == 1 else raw.induced(_one_in(raw.labels, one_in))
 
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:

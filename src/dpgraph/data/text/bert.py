@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from dpgraph.data.arrays import load_npy
 from dpgraph.data.download import sha256_of
-from dpgraph.data.readers import malformed
+from dpgraph.data.readers import reading
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.frozen import digest
 from dpgraph.files import atomic_path, read_json
@@ -45,22 +46,23 @@ def column_means(
         with atomic_path(folder / TEXTS) as path:
             pd.DataFrame({"text": distinct}).to_parquet(path)
         _encode(folder, checkpoint, special_tokens, device)
-    try:
-        return weighted_sum(weights, folder), read_json(folder / META)
-    except (ValueError, OSError, EOFError) as error:
-        raise malformed(folder, error) from None
+    with reading(folder / META) as path:
+        meta = read_json(path)
+        if not isinstance(meta, dict):
+            raise ValueError("expected a mapping")
+        return weighted_sum(weights, folder), meta
 
 
 def weighted_sum(weights: sp.csr_matrix, folder: Path) -> np.ndarray:
     """(n, d) float32: weights (n, texts) times the vectors of the texts, file by file."""
-    order = np.load(folder / ORDER, allow_pickle=False)
-    if sorted(order) != list(range(weights.shape[1])):
+    order = load_npy(folder / ORDER)
+    if order.ndim != 1 or sorted(order) != list(range(weights.shape[1])):
         raise ValueError(f"{ORDER} is not an order of {weights.shape[1]} texts")
     by_text = weights.tocsc()
     total: np.ndarray | None = None
     number = start = 0
     while start < len(order):
-        vectors = np.load(chunk_path(folder, number), allow_pickle=False)
+        vectors = load_npy(chunk_path(folder, number))
         part = by_text[:, order[start : start + len(vectors)]] @ vectors
         total = part if total is None else total + part
         number, start = number + 1, start + len(vectors)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import mmap
 import re
 import shutil
-import zlib
+import struct
+from collections.abc import Sized
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.data.readers import existing, malformed
+from dpgraph.data.readers import reading
 from dpgraph.errors import UserError
 from dpgraph.files import atomic_path
 
 BINARY, GZIP = b"\xba\x16\x4f\x2f", b"\x1f\x8b"  # fastText's magic number, little-endian; gzip's
+DICTIONARY = struct.calcsize("<2i12id")  # where it begins in a .bin file
+MOST_DIMENSIONS = 10_000
 TOKENS = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks, in their own case
 
 
@@ -28,7 +32,7 @@ def mean_vectors(documents: list[str], path: Path) -> tuple[np.ndarray, dict[str
     only. Raises UserError for a damaged or supervised model, and where a .bin file needs gensim and there is none.
     """
     words, counts = token_counts(documents)
-    if _beginning(existing(path)) == BINARY:
+    if _beginning(path) == BINARY:
         vectors, known = _from_binary(path, words), np.ones(len(words), dtype=bool)
         source = "fastText .bin, subwords included"
     else:
@@ -60,11 +64,8 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _beginning(path: Path) -> bytes:
-    try:
-        with _open(path) as file:
-            return file.read(len(BINARY))
-    except (OSError, EOFError, zlib.error) as error:
-        raise malformed(path, error) from None
+    with reading(path), _open(path) as file:
+        return file.read(len(BINARY))
 
 
 def _from_binary(path: Path, words: list[str]) -> np.ndarray:
@@ -73,49 +74,82 @@ def _from_binary(path: Path, words: list[str]) -> np.ndarray:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError:
         raise UserError(f"{path}: expected the package gensim to read it (pip install 'dpgraph[text]')") from None
-    try:
-        model = load_facebook_vectors(_unpacked(path))
-        return np.stack([model[word] for word in words]).astype(np.float32)
-    except NotImplementedError:
-        raise UserError(f"{path}: a supervised or quantised fastText model: expected one of word vectors") from None
-    except (ValueError, OSError, EOFError, AssertionError, zlib.error, MemoryError) as error:
-        raise malformed(path, error) from None
+    with reading(path):
+        plain = _unpacked(path)
+        check_binary(plain)
+        try:
+            model = load_facebook_vectors(str(plain))
+            return np.stack([model[word] for word in words]).astype(np.float32)
+        except (NotImplementedError, AssertionError) as error:
+            expected = "expected whole word vectors, neither supervised nor quantised"
+            raise UserError(f"{path}: a fastText model that cannot be used: {expected}") from error
 
 
-def _unpacked(path: Path) -> str:
+def check_binary(path: Path) -> None:
+    """Raises ValueError unless the counts in a .bin file agree with its size: at its end gensim would read on for ever.
+
+    The file holds a magic number and a version, 12 integers and a double of settings, the dictionary (each word ends
+    with a zero byte, then a count and a type), and the matrix of vectors, each with its sizes before it.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        dimension = struct.unpack_from("<i", content, 8)[0]
+        size, _, _, _, pruned = struct.unpack_from("<3i2q", content, DICTIONARY)
+        place = DICTIONARY + struct.calcsize("<3i2q")
+        for _ in range(size):
+            end = content.find(b"\0", place)
+            if end < 0:
+                raise ValueError(f"its dictionary ends before its {size} words")
+            place = end + 1 + struct.calcsize("<qb")
+        place += 8 * max(pruned, 0)
+        quantised, rows, columns = struct.unpack_from("<?2q", content, place)
+        needed, left = 4 * rows * columns, len(content) - place - struct.calcsize("<?2q")
+        if not quantised and (rows < 0 or columns != dimension or needed > left):
+            raise ValueError(f"{rows} x {columns} numbers of {dimension} dimensions in {left} bytes")
+
+
+def _unpacked(path: Path) -> Path:
     """A plain file of the same content: gensim reads a gzipped model without complaint, and wrongly."""
     with path.open("rb") as file:
         if file.read(2) != GZIP:
-            return str(path)
+            return path
     plain = path.with_name(f"{path.name}.unpacked")
     if not plain.exists() or plain.stat().st_mtime < path.stat().st_mtime:
         with _open(path) as packed, atomic_path(plain) as temporary, temporary.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 22)
-    return str(plain)
+    return plain
 
 
 def _from_text(path: Path, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """(V, d) vectors and (V,) which tokens have one; streams the file and keeps the tokens that occur."""
     place = {word.encode(): index for index, word in enumerate(words)}
     known = np.zeros(len(words), dtype=bool)
-    try:
+    with reading(path):
         with _open(path) as file:
             header = file.readline().split()
             if len(header) != 2 or not all(part.isdigit() for part in header):
                 raise ValueError("its first line is not the numbers of words and of dimensions")
             count, dimension = map(int, header)
-            vectors = np.zeros((len(words), dimension), dtype=np.float32)
+            if not 1 <= dimension <= MOST_DIMENSIONS:
+                raise ValueError(f"{dimension} dimensions, expected 1..{MOST_DIMENSIONS}")
+            vectors = np.zeros((0, dimension), dtype=np.float32)
             lines = 0
             for lines, line in enumerate(file, 1):
                 word, _, numbers = line.partition(b" ")
                 index = place.get(word)
+                if lines == 1:  # the header may promise any number: room is made for what stands in a line
+                    _check_length(numbers.split(), dimension, lines)
+                    vectors = np.zeros((len(words), dimension), dtype=np.float32)
                 if index is not None and not known[index]:
                     values = np.array(numbers.split(), dtype=np.float32)
-                    if len(values) != dimension:
-                        raise ValueError(f"line {lines + 1} has {len(values)} numbers instead of {dimension}")
+                    _check_length(values, dimension, lines)
                     vectors[index], known[index] = values, True
-            if lines != count:
-                raise ValueError(f"{lines} words instead of {count}")
-    except (ValueError, OSError, EOFError, zlib.error) as error:
-        raise malformed(path, error) from None
+        if lines != count:
+            raise ValueError(f"{lines} words instead of {count}")
+        if not lines:
+            raise ValueError("no words")
     return vectors, known
+
+
+def _check_length(numbers: Sized, dimension: int, line: int) -> None:
+    if len(numbers) != dimension:
+        raise ValueError(f"line {line + 1} has {len(numbers)} numbers instead of {dimension}")
