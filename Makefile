@@ -1,11 +1,12 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
+# make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
 # looks again for every job it has finished: at its default of a second that took a quarter of a core.
 SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete
 
-.PHONY: demo cpu paper test lint clean setup
+.PHONY: demo cpu paper test test-slurm lint clean setup
 demo: setup
 	$(SNAKEMAKE) --config suite=demo
 	@echo "$(CURDIR)/results/demo/report.html"
@@ -20,6 +21,11 @@ paper: setup
 
 test: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist loadgroup
+
+test-slurm: setup
+	tests/slurm/install.sh
+	slurm=$$(tests/slurm/start.sh) || exit 1; trap tests/slurm/stop.sh EXIT; trap 'exit 130' INT TERM; eval "$$slurm"; \
+	  OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q tests/slurm
 
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .

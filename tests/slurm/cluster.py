@@ -1,0 +1,198 @@
+"""What the tests see of Slurm and of Snakemake on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+T = TypeVar("T")
+HERE = Path(__file__).parent
+SNAKEMAKE = Path(sys.executable).parent / "snakemake"
+
+# Three training jobs; every cell is long enough to be caught, and short enough to be trained again.
+FAILURES = """
+name: failures
+title: Jobs to be killed
+note: No number means anything.
+demonstration: true
+seeds: 2
+tasks:
+  sbm: {label: SBM, task: {dataset: demo-sbm}}
+  sbm-disjoint: {label: "SBM, disjoint", task: {dataset: demo-sbm, setting: disjoint}}
+  digits: {label: digits, task: {dataset: demo-digits, split: random-60-15-25}}
+papers:
+  daigavane:
+    rules:
+      - set:
+          model: {width: 16}
+          training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 250}
+      - {methods: ["dp-*"], set: {privacy: {max_degree: 3, clip_norm: 1.0}}}
+    artefacts:
+      table1:
+        - {methods: [gcn-1, mlp], tasks: [sbm, sbm-disjoint]}
+        - {methods: [gcn-1, dp-gcn-1, mlp], tasks: [digits], epsilons: [12]}
+"""
+
+
+def wait_for(what: str, found: Callable[[], T | None], seconds: float = 240) -> T:
+    """The first result that is neither None nor false."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+
+
+def slurm(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def kill(daemon: str) -> None:
+    """SIGKILL for slurmctld or slurmd; jobs have processes of their own and run on."""
+    pid = int((Path(os.environ["DPGRAPH_SLURM"]) / f"{daemon}.pid").read_text())
+    os.kill(pid, signal.SIGKILL)
+    wait_for(f"the end of {daemon}", lambda: _state(pid) in "Z")
+
+
+def start(daemon: str) -> None:
+    subprocess.run([HERE / "start.sh", daemon], check=True, timeout=120)
+
+
+def stop(daemon: str) -> None:
+    """The way an administrator does; the controller writes down what it knows."""
+    subprocess.run([HERE / "stop.sh", daemon], check=True, timeout=120)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""
+
+
+def kill_job(job: str) -> None:
+    """SIGKILL for all processes of a job, those of Slurm that watch over it first: what a power cut leaves."""
+    watchers, others = [], []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (path / "cmdline").read_text().startswith(f"slurmstepd: [{job}."):
+                watchers.append(int(path.name))
+            elif f"SLURM_JOB_ID={job}" in (path / "environ").read_text(errors="replace").split("\0"):
+                others.append(int(path.name))
+        except OSError:
+            continue
+    for pid in watchers + others:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def queue() -> list[str]:
+    """Jobs that wait or run."""
+    return slurm("squeue", "--noheader", "--format=%i %j %T").splitlines()
+
+
+@dataclass
+class Process:
+    """A training process of a job, stopped while it was at work."""
+
+    pid: int
+    environment: dict[str, str]
+    trained: dict[Path, int]  # records of seeds that were there, and when they were written
+
+    @property
+    def job(self) -> str:
+        return self.environment["SLURM_JOB_ID"]
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+
+@dataclass
+class Run:
+    """`snakemake --profile slurm` in `folder`, its output in snakemake.log."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *options: str) -> None:
+        with (self.folder / "snakemake.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [SNAKEMAKE, "--profile", "slurm", *options],
+                cwd=self.folder,
+                env={**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **self.environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def end(self, seconds: float = 600) -> int:
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+    def __call__(self, *options: str) -> int:
+        self.start(*options)
+        return self.end()
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "snakemake.log").read_text()
+
+    def jobs(self, rule: str = "") -> list[dict[str, str]]:
+        """Fields of the folder's Slurm jobs, finished ones too, in the order of submission."""
+        lines = slurm("scontrol", "--oneliner", "show", "jobs").splitlines()
+        found = [dict(part.split("=", 1) for part in line.split() if "=" in part) for line in lines]
+        mine = [job for job in found if job.get("WorkDir") == str(self.folder)]
+        return sorted(
+            (job for job in mine if job["Comment"].startswith(f"rule_{rule}")), key=lambda job: int(job["JobId"])
+        )
+
+    def profile(self, **settings: object) -> None:
+        """Change settings of the copy's profile."""
+        path = self.folder / "slurm/profile.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | settings))
+
+    def marker(self, task: str) -> str:
+        """What the job that trains `task` writes at its end."""
+        return str(next((self.folder / "results/failures/trained").glob(f"{task}.*.json")).relative_to(self.folder))
+
+    def catch(self, task: str) -> Process:
+        """Stop the job that trains `task` as soon as it has trained one cell and not all of them."""
+        folder = self.folder / "results/failures/cells"
+
+        def find() -> Process | None:
+            if not list(folder.glob(f"{task}.*/result.json")):
+                return None
+            for path in Path("/proc").glob("[0-9]*"):
+                try:
+                    words = (path / "cmdline").read_bytes().decode().split("\0")
+                    if words[1:4] != ["-m", "dpgraph", "train"] or (path / "cwd").resolve() != self.folder:
+                        continue
+                    if not words[words.index("--bundle") + 1].startswith(f"{task}."):
+                        continue
+                    pid = int(path.name)
+                    os.kill(pid, signal.SIGSTOP)
+                    pairs = (line.split("=", 1) for line in (path / "environ").read_text().split("\0") if "=" in line)
+                except (OSError, ValueError):
+                    continue
+                records = folder.glob(f"{task}.*/seed=[0-9].json")
+                return Process(pid, dict(pairs), {record: record.stat().st_mtime_ns for record in records})
+            return None
+
+        return wait_for(f"a job that trains {task}", find)

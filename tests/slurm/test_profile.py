@@ -1,0 +1,48 @@
+"""The literal `snakemake --profile slurm` from nothing to the report."""
+
+from __future__ import annotations
+
+from tests.slurm.cluster import queue
+
+
+def test_the_report_is_there_and_the_queue_empty(finished):
+    assert (finished.folder / "results/tiny/report.html").stat().st_size > 10_000
+    assert (finished.folder / "results/tiny/tables/daigavane/table1.md").is_file()
+    assert queue() == []
+    assert finished("--dry-run") == 0
+    assert "Nothing to be done" in finished.output
+
+
+def test_every_job_ran_once(finished):
+    assert {job["JobState"] for job in finished.jobs()} == {"COMPLETED"}
+    assert not list((finished.folder / ".snakemake/slurm_logs").rglob("*.log"))  # kept for failed jobs only
+    comments = [job["Comment"] for job in finished.jobs()]
+    assert len(comments) == len(set(comments))
+    rules = {comment.removeprefix("rule_").split("_wildcards_")[0] for comment in comments}
+    assert rules >= {"download", "preprocess", "calibrate", "train", "audit", "aggregate", "table", "figure", "claims"}
+
+
+def test_cells_share_jobs(finished):
+    cells = list((finished.folder / "results/tiny/cells").glob("*/result.json"))
+    assert len(cells) == 7
+    assert len(finished.jobs("train")) == 2  # one of each data set
+    assert len(finished.jobs("calibrate")) == 1
+
+
+def test_what_the_profile_asks_for_reaches_the_jobs(finished):
+    for job in finished.jobs():
+        train = job["Comment"].startswith("rule_train")
+        assert job["Account"] == "dpgraph-tests"
+        assert job["JobName"].startswith("dpgraph_")
+        assert job["Partition"] == ("gpu" if train else "cpu")
+        assert job["Features"] == ("small" if train else "(null)")
+        assert job.get("TresPerJob", "") == ("gres:gpu:1" if train else "")
+    (aggregate,) = finished.jobs("aggregate")
+    assert (aggregate["TimeLimit"], aggregate["MinMemoryNode"]) == ("00:30:00", "2000M")
+
+
+def test_memory_and_time_follow_the_data(finished):
+    """ogbn-arxiv is larger than the demonstration's graph; what the rule asks for, the defaults do not change."""
+    memory = {job["Comment"].split("_wildcards_")[1].split(".")[0]: int(job["MinMemoryNode"].removesuffix("M"))
+              for job in finished.jobs("train")}  # fmt: skip
+    assert memory["ogbn-arxiv-transductive"] > memory["demo-sbm-transductive"] > 1000
