@@ -11,7 +11,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -112,32 +112,31 @@ def locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
     while True:
-        file = path.open("a+", encoding="utf-8")
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _lock(file, folder)
             if _is(file, path):
                 break
-            file.close()  # the one before has removed it
         except BaseException:
-            file.close()
+            os.close(file)
             raise
+        os.close(file)  # the one before has removed it
     try:
-        with naming(path):
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}")
-            file.flush()
+        with suppress(OSError):  # the name is a courtesy
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)
         yield
     finally:
         path.unlink(missing_ok=True)
-        file.close()
+        os.close(file)
 
 
-def _lock(file: IO[str], folder: Path) -> None:
+def _lock(file: int, folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.seek(0)
-        log.warning("%s: waiting for %s, which works there", folder, file.read() or "another process")
+        holder = os.pread(file, 1000, 0).decode(errors="replace") or "another process"
+        log.warning("%s: waiting for %s, which works there", folder, holder)
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
@@ -145,9 +144,9 @@ def _lock(file: IO[str], folder: Path) -> None:
         log.warning("%s: the file system knows no locks: start nothing else that writes there", folder)
 
 
-def _is(file: IO[str], path: Path) -> bool:
+def _is(file: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
         return False
 

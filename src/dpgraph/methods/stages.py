@@ -177,8 +177,8 @@ def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
     num_train = len(graph.train_nodes)
     if path is None:
         return calibrate(cell, num_train)
-    if (header := read_json(path)).get("status") == "failed":
-        raise NoCalibration(f"not calibrated: {header['reason']}")
+    if (reason := _failure(path)) is not None:
+        raise NoCalibration(f"not calibrated: {reason}")
     calibration = Calibration.read(path)
     asked = mechanism_for(cell, num_train).model_dump()
     solved = calibration.mechanism.model_dump()
@@ -186,6 +186,15 @@ def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
         if value is not None and solved.get(name) != value:
             raise UserError(f"{path}: {name}={solved.get(name)}: the cell asks for {value}; calibrate it anew")
     return calibration
+
+
+def _failure(path: Path) -> str | None:
+    """Why there is no calibration, if that is what the file says; None for any other file, a damaged one, too."""
+    try:
+        header = read_json(path)
+        return str(header["reason"]) if header.get("status") == "failed" else None
+    except (ValueError, AttributeError, KeyError):
+        return None
 
 
 def _stamp(graph_folder: Path) -> str:
