@@ -1,0 +1,260 @@
+"""The logger plugin: counts and times of its own, and what a run of Snakemake shows on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from logging import ERROR, INFO, Formatter, LogRecord
+from types import SimpleNamespace
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from dpgraph.progress import last_lines
+from snakemake_logger_plugin_dpgraph import LogHandler, LogHandlerSettings
+from snakemake_logger_plugin_dpgraph.jobs import Jobs
+
+SNAKEFILE = """
+rule all:
+    input: "end"
+rule part:
+    output: "{n}.txt"
+    log: "{n}.log"
+    shell: "[ {wildcards.n} != 2 ] || {{ echo error: two is bad > {log}; exit 1; }}; touch {output}"
+rule end:
+    input: "1.txt", "2.txt"
+    output: "end"
+    shell: "touch {output}"
+"""
+
+
+@pytest.fixture
+def jobs():
+    """Ten of rule `train`, two of `table`, from second 100 on."""
+    found = Jobs()
+    found.plan({"train": 10, "table": 2, "total": 12})
+    for job in range(10):
+        found.describe(job, "train", {"bundle": f"b{job}"})
+    for job in (10, 11):
+        found.describe(job, "table", {"paper": "huang", "artefact": f"t{job}"})
+    return found
+
+
+def test_before_a_job_has_ended_no_time_is_told(jobs):
+    assert jobs.line(100) == "0 of 12 jobs (0 %)"
+    jobs.start([0, 1], 100)
+    assert jobs.line(500) == "0 of 12 jobs (0 %), 2 running (train)"
+
+
+def test_time_left_goes_on_as_many_at_a_time(jobs):
+    jobs.start([0, 1], 100)
+    jobs.finish(0, 400)
+    jobs.finish(1, 400)
+    jobs.start([2, 3], 400)
+    # eight are left at 300 s each, two at a time, 100 s of two are done
+    seconds, complete = jobs.seconds_left(500)
+    assert seconds == pytest.approx((8 * 300 - 2 * 100) / 2)
+    assert not complete  # how long a table takes nobody knows yet
+    assert jobs.line(500) == "2 of 12 jobs (16 %), 2 running (train), at least 18 min left"
+    jobs.start([10], 500)
+    jobs.finish(10, 510)
+    assert jobs.seconds_left(510)[1]
+    assert jobs.name(10) == "table huang/t10"
+
+
+def test_a_failed_job_that_is_tried_again_is_no_failure(jobs):
+    jobs.start([0], 100)
+    jobs.fail(0, 110)
+    assert "1 failed" in jobs.line(110)
+    jobs.start([0], 111)
+    assert jobs.line(112) == "0 of 12 jobs (0 %), 1 running (train)"
+    jobs.finish(0, 120)
+    assert (len(jobs.finished), len(jobs.failed)) == (1, 0)
+
+
+def test_on_a_cluster_jobs_are_submitted(jobs):
+    jobs.remote = True
+    jobs.start([0], 100)
+    assert "1 submitted (train)" in jobs.line(101)
+
+
+def test_the_end(jobs):
+    jobs.start(range(12), 100)
+    for job in range(11):
+        jobs.finish(job, 160)
+    jobs.fail(11, 160)
+    assert jobs.last_line(700) == "stopped: 11 of 12 jobs in 10 min, 1 failed"
+    jobs.start([11], 700)
+    jobs.finish(11, 700)
+    assert jobs.last_line(700) == "finished: 12 of 12 jobs in 10 min"
+
+
+class Stream(io.StringIO):
+    terminal = False
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture
+def handler(monkeypatch):
+    """(handler, what it has written), with Snakemake's settings for a run."""
+
+    def made(terminal=False, dryrun=False):
+        stream = Stream()
+        stream.terminal = terminal
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys, "stderr", stream)
+        handler = LogHandler(SimpleNamespace(stdout=False, dryrun=dryrun), LogHandlerSettings(every_seconds=3600))
+        handler.setFormatter(Formatter("%(message)s"))
+        handlers.append(handler)
+        return handler, stream
+
+    handlers: list[LogHandler] = []
+    yield made
+    for each in handlers:
+        each.close()
+
+
+def tell(handler, event=None, message="", level=INFO, **told):
+    record = LogRecord("snakemake", level, "", 0, message, None, None)
+    record.__dict__.update(told, event=event)
+    handler.handle(record)
+
+
+def begin(handler):
+    tell(handler, LogEvent.RUN_INFO, stats={"train": 2, "total": 2})
+    tell(handler, LogEvent.JOB_STARTED, jobs=[1, 2])
+    for job in (1, 2):
+        tell(handler, LogEvent.JOB_INFO, jobid=job, rule_name="train", wildcards={"bundle": f"cora.{job}"}, log=[])
+
+
+def failure(handler, log, cause=None):
+    tell(handler, LogEvent.JOB_ERROR, "Error in rule", ERROR, jobid=1, rule_name="train", log=log, rule_msg=cause)
+
+
+def test_a_failure_is_told_with_rule_log_and_last_line(handler, tmp_path):
+    made, stream = handler()
+    begin(made)
+    log = tmp_path / "cora.log"
+    log.write_text("12:00:00 begun\n 10%\r 90%\rerror: no such graph\n\n")
+    failure(made, [str(log)])
+    said = stream.getvalue().splitlines()
+    assert said[0] == "2 jobs: 2 train"
+    assert re.fullmatch(r"\d\d:\d\d:\d\d failed: train cora.1 \(rule train\)", said[1])
+    assert said[2:] == [f"  log: {log}", "  last line: error: no such graph"]
+
+
+def test_what_the_cluster_says_is_told_even_with_an_empty_log(handler, tmp_path):
+    made, stream = handler()
+    begin(made)
+    cause = "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'. For further error details see the cluster log."
+    failure(made, [str(tmp_path / "none.log")], cause)
+    said = stream.getvalue()
+    assert "  cause: SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'.\n" in said
+    assert "  the log is empty\n" in said
+
+
+def test_noise_is_left_out_and_errors_are_not(handler):
+    made, stream = handler()
+    tell(made, None, "Building DAG of jobs...")
+    tell(made, LogEvent.WORKFLOW_STARTED, "Workflow has started!")
+    tell(made, None, "Unlocked working directory.")
+    begin(made)
+    tell(made, None, "Select jobs to execute...")
+    tell(made, None, "Trying to restart job 1.")
+    tell(made, None, "a warning", 30)
+    command = "RuleException:\nCommand 'x' returned non-zero exit status 1."
+    tell(made, LogEvent.ERROR, command, ERROR, exception="RuleException")
+    tell(made, LogEvent.ERROR, "MissingOutputException: late", ERROR, exception="MissingOutputException")
+    assert stream.getvalue().splitlines() == [
+        "Unlocked working directory.",
+        "2 jobs: 2 train",
+        "Trying to restart job 1.",
+        "a warning",
+        "MissingOutputException: late",
+    ]
+
+
+def test_one_live_line_on_a_terminal(handler):
+    made, stream = handler(terminal=True)
+    begin(made)
+    tell(made, LogEvent.JOB_FINISHED, job_id=1)
+    tell(made, None, "a warning", 30)
+    text = stream.getvalue()
+    # the live line is erased before a message and drawn again after it
+    line = r"\r\x1b\[K1 of 2 jobs \(50 %\), 1 running \(train\)"
+    assert re.search(line + r"[^\n]*\r\x1b\[Ka warning\n" + line, text)
+    made.close()
+    assert re.search(line + r"[^\n]*\r\x1b\[Kstopped: 1 of 2 jobs in \d+ s\n$", stream.getvalue())
+
+
+def test_a_dry_run_says_all_that_snakemake_says(handler):
+    made, stream = handler(dryrun=True)
+    tell(made, LogEvent.JOB_INFO, "rule train: ...", jobid=1)
+    tell(made, None, "This was a dry-run")
+    tell(made, LogEvent.SHELLCMD, "None")
+    assert stream.getvalue() == "rule train: ...\nThis was a dry-run\n"
+
+
+def test_last_lines(tmp_path):
+    path = tmp_path / "log"
+    assert last_lines(path) == []
+    path.write_bytes(b"a\n\nb \r\n\xff c\n\n  \n")
+    assert last_lines(path, 2) == ["b", "\ufffd c"]
+    path.write_text("x" * 100_000 + "\nend")
+    assert last_lines(path, 5, most_bytes=50) == ["x" * 46, "end"]
+
+
+def snakemake(folder, *options):
+    return [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "dpgraph", "-k", *options], folder
+
+
+def test_a_run_in_a_log(tmp_path):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    command, folder = snakemake(tmp_path)
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 1
+    said = run.stderr.splitlines()
+    assert said[0] == "4 jobs: 2 part, 1 end, 1 all"
+    where = next(index for index, text in enumerate(said) if "failed: part 2 (rule part)" in text)
+    assert said[where + 1 : where + 3] == ["  log: 2.log", "  last line: error: two is bad"]
+    assert re.fullmatch(r"stopped: 1 of 4 jobs in \d+ s, 1 failed", said[-3])
+    assert said[-2:] == ["  failed: part 2", "`python -m dpgraph status` shows the last lines of their logs"]
+    (log,) = (tmp_path / ".snakemake/log").iterdir()
+    assert "Error in rule part:" in log.read_text()  # Snakemake's own log has all
+
+
+def test_a_run_on_a_terminal(tmp_path):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE.replace("!= 2", "!= 3"))
+    command, folder = snakemake(tmp_path)
+    terminal, end = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(command, cwd=folder, stdout=end, stderr=end, stdin=end, env=environment)
+    os.close(end)
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        said += part
+    os.close(terminal)
+    assert process.wait(timeout=60) == 0
+    text = said.decode()
+    assert text.startswith("4 jobs: 2 part, 1 end, 1 all\r\n\r\x1b[K0 of 4 jobs (0 %)")
+    assert "\r\x1b[K1 of 4 jobs (25 %)" in text
+    assert text.rstrip().splitlines()[-1].rpartition("\x1b[K")[2].startswith("finished: 4 of 4 jobs in")
+
+
+def test_a_mistake_in_the_config_is_one_line(workflow):
+    run = workflow.snakemake("--logger", "dpgraph", suite="none")
+    assert run.returncode == 2
+    (said,) = run.stderr.splitlines()
+    assert said.startswith("error: suite=none: expected one of ")
