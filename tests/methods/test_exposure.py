@@ -132,10 +132,10 @@ def test_files_are_read_back_and_damaged_ones_named(tmp_path):
         assert one.dtype == two.dtype
         assert np.array_equal(one, two)
     dataclasses.replace(exposure, losses=exposure.losses[1:]).save(path)
-    with pytest.raises(UserError, match="different lengths; train the cell again"):
+    with pytest.raises(UserError, match="different lengths; delete result"):
         Exposure.load(path)
     np.savez(path, roots=np.arange(3))
-    with pytest.raises(UserError, match=r"exposure\.npz: damaged; train the cell again"):
+    with pytest.raises(UserError, match=r"exposure\.npz: damaged; delete result\.json beside it and train"):
         Exposure.load(path)
     path.write_bytes(b"PK")
     with pytest.raises(UserError, match="damaged"):
@@ -170,7 +170,7 @@ def test_the_stage_stores_exposures_and_records_their_metrics(exposing, tmp_path
     expected = degree_attack(stored.embeddings, degrees(graph, stored.roots), folds)
     assert metrics["degree_rmse/train"].value == expected[0]
     before = (out / "seed=0.exposure.npz").read_bytes()
-    again = train_cell(CELL, out, tmp_path / "graph", device="cpu")
+    again = train_cell(CELL, out, tmp_path / "graph", device="cpu", again=True)
     assert again.seeds[0].metrics == record.seeds[0].metrics
     assert (out / "seed=0.exposure.npz").read_bytes() == before
 
@@ -187,7 +187,7 @@ def test_a_forced_rerun_leaves_nothing_of_the_last_one(exposing, monkeypatch, tm
             raise MemoryError("no room")
 
     monkeypatch.setattr(registry, "method", lambda name: Hungry())
-    assert train_cell(CELL, out, tmp_path / "graph", device="cpu").status == "failed"
+    assert train_cell(CELL, out, tmp_path / "graph", device="cpu", again=True).status == "failed"
     assert not list(out.glob("*.np?"))
 
 

@@ -218,7 +218,7 @@ def test_killed_while_writing_leaves_nothing_that_counts(bench, nursery, tmp_pat
 
 
 def until(condition) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -41,9 +41,11 @@ class Exposure:
             with np.load(path, allow_pickle=False) as arrays:
                 found = cls(**{field.name: arrays[field.name] for field in fields(cls)})
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; train the cell again") from None
+            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
         if len(found.roots) != len(found.embeddings) or len(found.candidates) != len(found.losses):
-            raise UserError(f"{path}: found arrays of different lengths; train the cell again")
+            raise UserError(
+                f"{path}: found arrays of different lengths; delete result.json beside it and train the cell again"
+            )
         return found
 
 

@@ -304,6 +304,8 @@ def _write_seed(
     """`graph` is the whole one: attacks know the truth, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
     files: list[Path] = []
+    for path in (_predictions_path(out, seed), _exposure_path(out, seed)):
+        path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
     if isinstance(outcome, BaseException):
         kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
         record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)

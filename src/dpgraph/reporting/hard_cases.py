@@ -13,6 +13,8 @@ from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Entry, Plan
 
+REMEDY = "delete result.json beside it and train the cell again"
+
 
 class Predictions:
     """Predicted classes of the labelled test nodes; labels and every file are read once."""
@@ -42,9 +44,9 @@ class Predictions:
         try:
             every = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError):
-            raise UserError(f"{path}: damaged; train the cell again") from None
+            raise UserError(f"{path}: damaged; {REMEDY}") from None
         if every.ndim != 1 or len(every) <= tested[0].max(initial=0):
-            raise UserError(f"{path}: found shape {every.shape}, expected a class for every node; train the cell again")
+            raise UserError(f"{path}: found shape {every.shape}, expected a class for every node; {REMEDY}")
         return np.asarray(every[tested[0]])
 
     def wrong(self, entry: Entry, seed: int) -> np.ndarray | None:
