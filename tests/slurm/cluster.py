@@ -36,6 +36,7 @@ papers:
       - set:
           model: {width: 16}
           training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 250}
+      - {methods: [gcn-1], set: {training: {steps: 40}}}
       - {methods: ["dp-*"], set: {privacy: {max_degree: 3, clip_norm: 1.0}}}
     artefacts:
       table1:
@@ -44,7 +45,7 @@ papers:
 """
 
 
-def wait_for(what: str, found: Callable[[], T | None], seconds: float = 240) -> T:
+def wait_for(what: str, found: Callable[[], T | None], seconds: float = 600) -> T:
     """The first result that is neither None nor false."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -63,7 +64,7 @@ def kill(daemon: str) -> None:
     """SIGKILL for slurmctld or slurmd; jobs have processes of their own and run on."""
     pid = int((Path(os.environ["DPGRAPH_SLURM"]) / f"{daemon}.pid").read_text())
     os.kill(pid, signal.SIGKILL)
-    wait_for(f"the end of {daemon}", lambda: _state(pid) in "Z")
+    wait_for(f"the end of {daemon}", lambda: _state(pid) in ("", "Z"))
 
 
 def start(daemon: str) -> None:
@@ -76,6 +77,7 @@ def stop(daemon: str) -> None:
 
 
 def _state(pid: int) -> str:
+    """The kernel's letter; Z for a process that nobody has reaped yet, empty for none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
@@ -96,11 +98,6 @@ def kill_job(job: str) -> None:
     for pid in watchers + others:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def queue() -> list[str]:
-    """Jobs that wait or run."""
-    return slurm("squeue", "--noheader", "--format=%i %j %T").splitlines()
 
 
 @dataclass
@@ -142,7 +139,7 @@ class Run:
         self.process.kill()
         self.process.wait()
 
-    def end(self, seconds: float = 600) -> int:
+    def end(self, seconds: float = 1800) -> int:
         assert self.process is not None
         return self.process.wait(seconds)
 
@@ -162,6 +159,11 @@ class Run:
         return sorted(
             (job for job in mine if job["Comment"].startswith(f"rule_{rule}")), key=lambda job: int(job["JobId"])
         )
+
+    def queue(self) -> list[str]:
+        """Ids of the folder's jobs that wait or run."""
+        lines = [line.split(maxsplit=1) for line in slurm("squeue", "--noheader", "--format=%i %Z").splitlines()]
+        return [job for job, folder in lines if folder == str(self.folder)]
 
     def profile(self, **settings: object) -> None:
         """Change settings of the copy's profile."""

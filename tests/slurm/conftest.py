@@ -51,7 +51,7 @@ def finished(tmp_path_factory):
                 "slurm_partition": "cpu",
                 "slurm_account": "dpgraph-tests",
                 "runtime": 30,
-                "mem_mb": 900,
+                "mem_mb": 1500,
             },
             "set-resources": {"train": {"slurm_partition": "gpu", "constraint": "small", "gpu": 1}},
         }

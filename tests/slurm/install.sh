@@ -2,9 +2,10 @@
 # Sees to it that Slurm's daemons are there. Where they cannot be: one line that says why, and status 1.
 set -u
 
+PATH=$PATH:/usr/sbin
 missing=()
 for command in slurmctld slurmd munged srun; do
-    [[ -n $(PATH=$PATH:/usr/sbin command -v $command) ]] || missing+=("$command")
+    command -v $command >/dev/null || missing+=("$command")
 done
 if [[ $(id -u) != 0 ]]; then
     echo "not root, as a Slurm of one's own needs to be"

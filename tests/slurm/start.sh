@@ -11,11 +11,11 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=${DPGRAPH_SLURM:-${TMPDIR:-/tmp}/dpgraph-slurm}
 host=$(hostname -s)
+PATH=$PATH:/usr/sbin
 export SLURM_CONF=$root/slurm.conf
 
 fail() {
     echo "error: slurm: $*" >&2
-    tail -n 5 "$root"/*.log >&2 || true
     exit 1
 }
 
@@ -26,6 +26,7 @@ wait_for() { # wait_for WHAT COMMAND...
         "$@" >/dev/null 2>&1 && return
         sleep 0.1
     done
+    tail -n 5 "$root"/*.log >&2 || true
     fail "$what did not come up in 30 s"
 }
 
@@ -54,7 +55,7 @@ start() {
     case $1 in
         munged)
             [[ -s $root/munge/key ]] || (umask 077 && head -c 1024 /dev/urandom >"$root/munge/key")
-            /usr/sbin/munged --force --num-threads=2 --key-file="$root/munge/key" --socket="$root/munge/socket" \
+            munged --force --num-threads=2 --key-file="$root/munge/key" --socket="$root/munge/socket" \
                 --pid-file="$root/munged.pid" --log-file="$root/munged.log" --seed-file="$root/munge/seed"
             wait_for munged test -S "$root/munge/socket"
             ;;

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
 
-from tests.slurm.cluster import Process, Run, kill, kill_job, queue, slurm, start, stop, wait_for
+from tests.slurm.cluster import Process, Run, kill, kill_job, slurm, start, stop, wait_for
 
 TASKS = SBM, DISJOINT, DIGITS = "demo-sbm-transductive", "demo-sbm-disjoint", "demo-digits-transductive"
 
@@ -46,7 +46,7 @@ def nothing_lost(run: Run, undisturbed: Run, *caught: Process, tasks: Sequence[s
         for record, written in process.trained.items():
             assert record.stat().st_mtime_ns == written, f"{record}: trained again"
     assert not list((run.folder / "results").rglob("*.checkpoint"))
-    assert queue() == []
+    assert run.queue() == []
 
 
 def states(run: Run, task: str) -> list[str]:
@@ -107,17 +107,18 @@ def test_a_killed_snakemake_is_unlocked_and_its_jobs_are_cancelled(run, undistur
     assert run("--", marker) == 1
     assert "--unlock" in run.output
     assert run("--unlock") == 0
-    assert [line.split()[0] for line in queue()] == [caught.job]
+    assert run.queue() == [caught.job]
     subprocess.run(["bash", "-c", CANCEL_ORPHANS], cwd=run.folder, check=True, timeout=60)
-    wait_for("the end of the orphans", lambda: not queue())
+    wait_for("the end of the orphans", lambda: not run.queue())
     assert run("--", marker) == 0, run.output[-5000:]
     assert states(run, DIGITS) == ["CANCELLED", "COMPLETED"]
     nothing_lost(run, undisturbed, caught, tasks=(DIGITS,))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a job with a real GPU does not fail")
 def test_the_error_names_the_log_that_holds_the_cause(run, undisturbed):
     """The jobs ask for a GPU by themselves, and find one that can only be counted."""
+    if importlib.import_module("torch").cuda.is_available():  # not at the top: without Slurm nothing here needs it
+        pytest.skip("a job with a real GPU does not fail")
     marker = undisturbed.marker(DIGITS)
     assert run("--retries", "0", "--config", "device=cuda", "--", marker) == 1
     (job,) = run.jobs("train")
@@ -127,4 +128,4 @@ def test_the_error_names_the_log_that_holds_the_cause(run, undisturbed):
     last = (run.folder / log).read_text().splitlines()[-1]
     assert last.startswith("error: ")
     assert "device=cuda: expected cpu or auto: this machine has no CUDA device" in last
-    assert queue() == []
+    assert run.queue() == []

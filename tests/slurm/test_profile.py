@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from tests.slurm.cluster import queue
-
 
 def test_the_report_is_there_and_the_queue_empty(finished):
     assert (finished.folder / "results/tiny/report.html").stat().st_size > 10_000
     assert (finished.folder / "results/tiny/tables/daigavane/table1.md").is_file()
-    assert queue() == []
+    assert finished.queue() == []
     assert finished("--dry-run") == 0
     assert "Nothing to be done" in finished.output
 
@@ -38,7 +36,7 @@ def test_what_the_profile_asks_for_reaches_the_jobs(finished):
         assert job["Features"] == ("small" if train else "(null)")
         assert job.get("TresPerJob", "") == ("gres:gpu:1" if train else "")
     (aggregate,) = finished.jobs("aggregate")
-    assert (aggregate["TimeLimit"], aggregate["MinMemoryNode"]) == ("00:30:00", "2000M")
+    assert (aggregate["TimeLimit"], aggregate["MinMemoryNode"]) == ("00:30:00", "1500M")
 
 
 def test_memory_and_time_follow_the_data(finished):
