@@ -33,7 +33,7 @@ from dpgraph.experiments.paths import (
 )
 from dpgraph.experiments.plan import load_plan
 from dpgraph.experiments.shell import export_interpreter
-from dpgraph.experiments.sources import sources
+from dpgraph.experiments.sources import sources_digest
 from dpgraph.reporting.front_page import front_page
 
 
@@ -61,7 +61,8 @@ SUITE = PATHS.suite
 PLAN_ARGUMENTS = CONFIG.arguments()
 TRAINING_BUNDLES = training_bundles(PLAN)
 CALIBRATION_BUNDLES = calibration_bundles(PLAN)
-if workflow.is_main_process:  # a job must not judge markers: its own is not there while it runs
+# a job must not judge markers: its own is not there while it runs
+if workflow.is_main_process:
     forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
 # the bundle's marker by the cell's slug, by the calibration's key
 TRAINED = {

@@ -4,7 +4,6 @@
 rule aggregate:
     input:
         SUITE_FILES,
-        sources("aggregate"),
         results=aggregate_inputs(PLAN, TRAINED),
     output:
         PATHS.results,
@@ -15,6 +14,7 @@ rule aggregate:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("aggregate"),
         plan=PLAN_ARGUMENTS,
     message:
         "Aggregate {CONFIG.suite}"

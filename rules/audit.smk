@@ -3,8 +3,6 @@
 
 
 rule audit:
-    input:
-        sources("audit"),
     output:
         SUITE / "audits.parquet",
     log:
@@ -17,6 +15,8 @@ rule audit:
     resources:
         mem_mb=lambda wildcards, attempt: 3000 * attempt,
         runtime=20,
+    params:
+        sources=sources_digest("audit"),
     message:
         "Audits of the code"
     shell:
@@ -25,7 +25,6 @@ rule audit:
 
 rule audit_report:
     input:
-        sources("figure"),
         audits=SUITE / "audits.parquet",
     output:
         SUITE / "figures/audits.pdf",
@@ -47,6 +46,7 @@ rule audit_report:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("figure"),
         plan=CONFIG.arguments(),
     message:
         "Figure of the audits"
@@ -56,8 +56,6 @@ rule audit_report:
 
 # all audits, those of whole training runs among them: minutes
 rule audits_nightly:
-    input:
-        sources("audit"),
     output:
         parquet=SUITE / "audits-nightly.parquet",
         figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png"),
@@ -70,6 +68,7 @@ rule audits_nightly:
         mem_mb=lambda wildcards, attempt: 3000 * attempt,
         runtime=120,
     params:
+        sources=sources_digest("audit"),
         stem=lambda wildcards, output: os.path.splitext(output.figure[0])[0],
     message:
         "Audits of the code and of whole training runs"

@@ -2,8 +2,6 @@
 
 
 rule bench:
-    input:
-        sources("train"),
     output:
         SUITE / "bench/steps.csv",
     log:
@@ -12,6 +10,7 @@ rule bench:
         "../envs/cpu.yaml"
     threads: 1
     params:
+        sources=sources_digest("train"),
         device=CONFIG.device,
     message:
         "Benchmark of the training steps"

@@ -2,8 +2,6 @@
 
 
 rule bench_sampling:
-    input:
-        sources("train"),
     output:
         SUITE / "bench/sampling.json",
     log:
@@ -14,6 +12,8 @@ rule bench_sampling:
     resources:
         mem_mb=8000,
         runtime=30,
+    params:
+        sources=sources_digest("train"),
     message:
         "Benchmark of the samplers"
     shell:
@@ -23,7 +23,6 @@ rule bench_sampling:
 # the same of approximate personalised PageRank, for all training nodes of one graph
 rule bench_pagerank:
     input:
-        sources("train"),
         graph=PATHS.data / "graphs/{dataset}/{task}/graph.json",
     output:
         SUITE / "bench/pagerank/{dataset}/{task}.json",
@@ -35,6 +34,8 @@ rule bench_pagerank:
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        sources=sources_digest("train"),
     message:
         "Benchmark of PageRank rows on {wildcards.dataset}, {wildcards.task}"
     shell:

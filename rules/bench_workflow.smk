@@ -2,8 +2,6 @@
 
 
 rule bench_workflow:
-    input:
-        sources("aggregate"),
     output:
         SUITE / "bench/workflow.json",
     log:
@@ -14,6 +12,8 @@ rule bench_workflow:
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        sources=sources_digest("aggregate"),
     message:
         "Benchmark of the workflow"
     shell:

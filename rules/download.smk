@@ -8,8 +8,6 @@ MIRRORS = [str(mirror) for mirror in mirrors_from(CONFIG.mirrors, os.environ)]
 
 
 rule download:
-    input:
-        sources("download"),
     output:
         PATHS.data / "raw/{dataset}/manifest.json",
     log:
@@ -21,6 +19,7 @@ rule download:
     resources:
         runtime=240,
     params:
+        sources=sources_digest("download"),
         # tried again where a data set was unavailable and the mirrors have changed since; a good copy stays
         mirrors=lambda wildcards: mirrors_parameter(
             PATHS.raw(wildcards.dataset), MIRRORS

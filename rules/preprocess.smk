@@ -3,7 +3,6 @@
 
 rule preprocess:
     input:
-        sources("preprocess"),
         manifest=PATHS.data / "raw/{dataset}/manifest.json",
     output:
         PATHS.data / "graphs/{dataset}/{task}/graph.json",
@@ -17,6 +16,8 @@ rule preprocess:
         mem_mb=lambda wildcards, attempt: attempt
         * memory_mb(Task.from_folder(f"{wildcards.dataset}/{wildcards.task}")),
         runtime=lambda wildcards, attempt: 60 * attempt,
+    params:
+        sources=sources_digest("preprocess"),
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"
     shell:

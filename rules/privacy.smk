@@ -3,7 +3,6 @@
 
 rule calibrate:
     input:
-        sources("calibrate"),
         graph=lambda wildcards: PATHS.graph_record(
             CALIBRATION_BUNDLES[wildcards.bundle].task
         ),
@@ -23,6 +22,8 @@ rule calibrate:
         runtime=lambda wildcards, attempt: CALIBRATION_BUNDLES[
             wildcards.bundle
         ].minutes(attempt),
+    params:
+        sources=sources_digest("calibrate"),
     message:
         "Calibrate {wildcards.bundle}"
     shell:

@@ -5,7 +5,6 @@ CAPTIONS = "../workflow/report"
 rule table:
     input:
         SUITE_FILES,
-        sources("table"),
         data=lambda wildcards: artefact_inputs(
             PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
         ),
@@ -24,6 +23,7 @@ rule table:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("table"),
         plan=PLAN_ARGUMENTS,
     message:
         "Table {wildcards.paper}/{wildcards.artefact}"
@@ -35,7 +35,6 @@ rule table:
 rule figure:
     input:
         SUITE_FILES,
-        sources("figure"),
         data=lambda wildcards: artefact_inputs(
             PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
         ),
@@ -54,6 +53,7 @@ rule figure:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("figure"),
         plan=PLAN_ARGUMENTS,
     message:
         "Figure {wildcards.paper}/{wildcards.artefact}"
@@ -65,7 +65,6 @@ rule figure:
 rule claims:
     input:
         SUITE_FILES,
-        sources("claims"),
         data=claims_inputs(PLAN),
     output:
         PATHS.claims,
@@ -80,6 +79,7 @@ rule claims:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("claims"),
         plan=PLAN_ARGUMENTS,
     message:
         "Claims of {CONFIG.suite}"
@@ -89,7 +89,6 @@ rule claims:
 
 rule runtimes:
     input:
-        sources("runtimes"),
         results=PATHS.results,
     output:
         SUITE / "runtimes.csv",
@@ -104,6 +103,7 @@ rule runtimes:
     conda:
         "../envs/cpu.yaml"
     params:
+        sources=sources_digest("runtimes"),
         plan=PLAN_ARGUMENTS,
     message:
         "Runtimes of {CONFIG.suite}"

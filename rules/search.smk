@@ -19,9 +19,6 @@ if SEARCHES:
     rule search_table:
         input:
             SUITE_FILES,
-            sources("table"),
-            sources("aggregate"),
-            SOURCES / "dpgraph/privacy/tuning.py",
             results=lambda wildcards: artefact_inputs(
                 PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
             ),
@@ -46,6 +43,7 @@ if SEARCHES:
         conda:
             "../envs/cpu.yaml"
         params:
+            sources=sources_digest("search"),
             plan=PLAN_ARGUMENTS,
         message:
             "Search {wildcards.paper}/{wildcards.artefact}"

@@ -11,7 +11,6 @@ def calibration_markers(bundle):
 
 rule train:
     input:
-        sources("train"),
         graph=lambda wildcards: PATHS.graph_record(
             TRAINING_BUNDLES[wildcards.bundle].task
         ),
@@ -34,6 +33,7 @@ rule train:
             attempt
         ),
     params:
+        sources=sources_digest("train"),
         device=CONFIG.device,
     message:
         "Train {wildcards.bundle}"

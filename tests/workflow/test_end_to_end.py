@@ -80,7 +80,7 @@ def test_named_targets_are_known(finished):
         assert finished.jobs(targets=(target,)) == {}
 
 
-def test_a_changed_source_retrains(finished, tmp_path):
+def test_forcing_an_early_stage_reruns_the_later_ones(finished):
     jobs = finished.jobs("--forcerun", "preprocess")
     assert {"preprocess", "calibrate", "train"} <= set(jobs)
     assert "download" not in jobs

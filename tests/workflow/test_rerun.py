@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -99,6 +100,25 @@ def test_a_forced_rerun_trains_everything_and_finds_the_same(finished):
     keep = [line.split(",")[:6] for line in table.splitlines()]
     again = (finished.folder / "results/tiny/tables/daigavane/table1.csv").read_text()
     assert [line.split(",")[:6] for line in again.splitlines()] == keep
+
+
+def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
+    link = finished.folder / "src"
+    target = link.resolve()
+    link.unlink()
+    shutil.copytree(target, link, ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        assert finished.jobs() == {}  # the same contents, younger
+        layer = link / "dpgraph/models/gcn.py"
+        layer.write_text(layer.read_text() + "# another layer\n")
+        jobs = finished.jobs()
+        assert jobs["train"] == 2
+        assert {"aggregate", "audit", "table", "figure", "claims"} <= set(jobs)
+        assert not {"download", "preprocess", "calibrate"} & set(jobs)
+    finally:
+        shutil.rmtree(link)
+        link.symlink_to(target)
+    assert finished.jobs() == {}
 
 
 def test_touched_files_train_nothing(finished):

@@ -1,4 +1,8 @@
-"""Source files whose change must rerun a stage: Snakemake does not see imported modules, so rules declare them."""
+"""Source files whose change must rerun a stage: Snakemake does not see imported modules.
+
+Rules carry the hash of their stage's files as a parameter: as inputs the files would be a hundred thousand edges of a
+large suite's graph, and a touched file would count as a changed one.
+"""
 
 from __future__ import annotations
 
@@ -51,28 +55,23 @@ STAGES: dict[str, tuple[str, ...]] = {
         *(f"privacy/{name}.py" for name in ("renyi", "gaussian", "solving")),
         "sampling/edge_lists.py",
     ),
+    "search": ("reporting/*.py", "experiments/published/*.csv", "privacy/tuning.py"),
     "runtimes": ("reporting/*.py",),
 }
 # who shares a job with whom, and what is measured on the side: no result depends on it
 PLANNING = ("data/bundles.py", "methods/bundles.py", "methods/bench.py")
 
 
-def sources(stage: str) -> list[str]:
-    """Files of the stage, relative to the working directory where they lie below it."""
-    here = Path.cwd()
-    return [str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in _files(stage)]
-
-
 @cache
 def sources_digest(stage: str) -> str:
     """Hash of the contents of the stage's files: a result made by other code is not taken for one of this code."""
     found = hashlib.sha256()
-    for path in _files(stage):
+    for path in source_files(stage):
         found.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]
 
 
-def _files(stage: str) -> list[Path]:
+def source_files(stage: str) -> list[Path]:
     if stage not in STAGES:
         raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
     found = {path for pattern in STAGES[stage] for path in PACKAGE.glob(pattern)}
