@@ -3,8 +3,10 @@
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
-# looks again for every job it has finished: at its default of a second that took a quarter of a core.
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete
+# looks again for every job it has finished: at its default of a second that took a quarter of a core. The logger is ours:
+# one live line.
+SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete \
+  --logger dpgraph
 
 .PHONY: demo cpu paper test test-slurm lint clean setup
 demo: setup
