@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 import zipfile
 from pathlib import Path
 from types import TracebackType
@@ -121,7 +122,7 @@ def _checked_header(file: IO[bytes], size: int) -> tuple[int, ...]:
         raise ValueError(f"version {version[0]}.{version[1]} of the format: expected 1.0 or 2.0")
     try:
         shape, _, dtype = _HEADERS[version](content)
-    except (TypeError, RecursionError, MemoryError, SyntaxError) as error:
+    except (TypeError, RecursionError, MemoryError, SyntaxError, tokenize.TokenError) as error:
         raise ValueError(f"header: {type(error).__name__}") from None
     if dtype.kind not in KINDS or dtype.itemsize == 0 or any(length < 0 for length in shape):
         raise ValueError(f"an array of type {str(dtype)[:50]}: expected numbers or texts")

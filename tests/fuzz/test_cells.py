@@ -1,0 +1,107 @@
+"""Cells and tasks: what jobs are made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import strategies as st
+
+from dpgraph.cli import read_cell
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.plan import load_plan
+from tests.fuzz.harness import SEEDS, fuzzed, told
+from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
+
+WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
+CELLS = [
+    json.loads(cell.model_dump_json())
+    for suite, paper in (("demo", "daigavane"), ("demo", "zhang"), ("demo", "igamberdiev"))
+    for cell in list(load_plan(Config(suite=suite, papers=(paper,)), WORKFLOW).cells.values())[::7]
+]
+
+
+@fuzzed(1500, seed=SEEDS)
+def test_cell_trees(seed):
+    random = Random(seed)
+    tree = mangled(random.choice(CELLS), random)
+    if told(lambda: parse(Cell, tree, "cell")) is None:
+        cell = Cell.model_validate(tree)
+        assert len(cell.slug) < 400
+        assert Cell.model_validate_json(cell.model_dump_json()) == cell
+        assert told(lambda: (cell.calibration_key, cell.training.evaluation_steps(100), cell.release_epsilon)) is None
+
+
+@fuzzed(600, seed=SEEDS)
+def test_cell_files(tmp_path_factory, seed):
+    random = Random(seed)
+    content = json.dumps(mangled(random.choice(CELLS), random, JSON_NASTY)).encode()
+    path = tmp_path_factory.getbasetemp() / "cell.json"
+    path.write_bytes(damaged(content, random) if random.random() < 0.7 else content)
+    told(lambda: read_cell(str(path)))
+
+
+@fuzzed(400, seed=SEEDS)
+def test_cell_texts(seed):
+    random = Random(seed)
+    text = damaged(json.dumps(random.choice(CELLS)).encode(), random).decode("latin1")
+    told(lambda: read_cell(text))
+
+
+words = st.sampled_from(
+    (
+        *("cora", "transductive", "disjoint", "clustered", "public", "train-rest", "random-60-20-20", "ratio-80-10-10"),
+        *(
+            "random-200-0--100",
+            "random-1-2-3",
+            "random-060-20-20",
+            "l2",
+            "raw",
+            "project-0",
+            "project-99999",
+            "project-",
+        ),
+        *("project-" + "9" * 400, "..", "/", ".", "", "\x00", "é", "٦٠", "A", "x" * 300, "-", "\n"),
+    )
+)
+
+
+@fuzzed(900, parts=st.lists(words | st.text(max_size=4), max_size=6), joint=st.sampled_from((".", "/", "", "./")))
+def test_tasks(parts, joint):
+    folder = joint.join(parts)
+    if told(lambda: Task.from_folder(folder)) is None:
+        task = Task.from_folder(folder)
+        assert Task.from_folder(task.folder) == task
+        assert ".." not in task.folder
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("training", "learning_rate"), float("inf"), "training.learning_rate=inf: expected a finite number"),
+        (("training", "learning_rate"), float("nan"), "training.learning_rate=nan: expected"),
+        (("training", "steps"), 10**30, "training.steps"),
+        (
+            ("training", "evaluations"),
+            10**12,
+            "training.evaluations=1000000000000: expected less than or equal to 100000",
+        ),
+        (("model", "width"), 10**12, "model.width=1000000000000: expected less than or equal to 100000"),
+        (("seeds",), [0, 0], "seeds=[0, 0]: expected each seed once"),
+        (("seeds",), [-1], "seeds.0=-1: expected greater than or equal to 0"),
+        (("task", "features"), "project-" + "9" * 5000, "expected raw, l2 or project-D with D in 1..99999"),
+        (("task", "split"), "random-٦٠-20-20", "expected public, train-rest"),
+    ],
+    ids=range(9),
+)
+def test_numbers_that_no_run_could_use(path, value, message):
+    tree = json.loads(json.dumps(CELLS[0]))
+    *holders, name = path
+    holder = tree
+    for part in holders:
+        holder = holder[part]
+    holder[name] = value
+    assert message in str(told(lambda: parse(Cell, tree, "cell")))
