@@ -1,6 +1,8 @@
 """Cells that share a job: every one in exactly one bundle, stable names, sizes, markers that no longer stand."""
 
 import os
+import time
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from dpgraph.data.bundles import (
     calibration_bundles,
     content,
     forget_unfinished,
+    is_forced,
     last_asked,
     memory_mb,
     size_of,
@@ -160,3 +163,34 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         write_text(marker, text)
         os.utime(marker, (0, 0))
         assert not stands()
+
+
+def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, monkeypatch):
+    """A job that outlives its Snakemake ends later, or leaves Snakemake's note that it had begun."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPGRAPH_PLANNED", raising=False)
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    paths = Paths(plan.config)
+    name, bundle = next(iter(training_bundles(plan).items()))
+    marker, last = paths.trained(name), last_asked(paths.trained(name))
+
+    def end():
+        for member in bundle.members:
+            write_text(paths.result(plan.cells[member]), "{}")
+        write_text(marker, "{}")
+        write_text(last, "asked")
+
+    assert not is_forced(marker, "asked")
+    end()
+    assert is_forced(marker, "asked")
+    assert not is_forced(marker, "something else")
+    forget_unfinished(plan, [bundle], [])
+    assert is_forced(marker, "asked")
+    os.utime(last, (time.time() + 10,) * 2)
+    assert not is_forced(marker, "asked")
+    end()
+    begun = Path(".snakemake/incomplete") / urlsafe_b64encode(str(marker).encode()).decode()
+    write_text(begun, "{}")
+    forget_unfinished(plan, [bundle], [])
+    assert marker.exists()
+    assert not is_forced(marker, "asked")

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +24,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
 from dpgraph.files import read_json
 
+PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
 STEPS_IF_OPEN = 2000  # of a cell that trains as long as its budget lasts
 FLOPS_PER_SECOND = 20e9  # float32 on one CPU core
@@ -168,14 +172,17 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
     """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
     Snakemake knows markers only; this is how it notices that somebody deleted or damaged a cell's record. Only members
-    younger than the marker are read: a touched file is no other file. A bundle without a marker has not ended well, so
-    that its next job is no forced rerun.
+    younger than the marker are read: a touched file is no other file. The next job of a bundle without a marker, or
+    with one whose job outlived its Snakemake, is no forced rerun: it leaves alone what is there.
     """
     paths = Paths(plan.config)
+    os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)
-        if not _stands(marker, {name: paths.result(plan.cells[name]) for name in bundle.members}):
+        stands = _stands(marker, {name: paths.result(plan.cells[name]) for name in bundle.members})
+        if not stands:
             marker.unlink(missing_ok=True)
+        if not stands or _begun(marker):
             last_asked(marker).unlink(missing_ok=True)
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
@@ -193,9 +200,24 @@ def _stands(marker: Path, members: Mapping[str, Path]) -> bool:
         return False
 
 
+def _begun(marker: Path) -> bool:
+    """Whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
+    return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
+
+
 def last_asked(marker: Path) -> Path:
     """What the last good job of a bundle was asked for: Snakemake removes the marker before it runs a job again."""
     return marker.with_suffix(".last")
+
+
+def is_forced(marker: Path, asked: str) -> bool:
+    """Whether the last good job was asked for the same, and ended before the running Snakemake made its plan."""
+    last = last_asked(marker)
+    try:
+        before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())
+        return before_plan and last.read_text(encoding="utf-8") == asked
+    except OSError:
+        return False
 
 
 def content(path: Path) -> str:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from dpgraph.data.bundles import Bundle, content, last_asked
+from dpgraph.data.bundles import Bundle, content, is_forced, last_asked
 from dpgraph.errors import UserError
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
@@ -53,7 +53,7 @@ def train_bundle(plan: Plan, bundle: Bundle, device: str, workers: int) -> None:
         [[cell.slug, cell.seeds] for cell in cells.values()] + [graph, calibrations, sources_digest("train")]
     )
     whole = all(paths.result(cell).is_file() for cell in cells.values())
-    again = whole and last.is_file() and last.read_text(encoding="utf-8") == asked
+    again = whole and is_forced(marker, asked)
     last.unlink(missing_ok=True)
 
     def train(name: str) -> None:
