@@ -24,7 +24,6 @@ LONGEST_LINE = 4000
 MEMORY = 2 << 30  # bytes that a case may reserve beyond what the process has: what a lying header asks for is more
 SEED = os.environ.get("DPGRAPH_FUZZ_SEED")  # none: the same cases each time
 SEEDS = st.integers(0, 2**48)
-PLANNED: dict[str, int] = {}  # cases by test
 
 
 class Hang(BaseException):
@@ -35,7 +34,6 @@ def fuzzed(cases: int, **strategies: st.SearchStrategy[Any]) -> Callable[[Callab
     """The test with `cases` draws of its arguments at least, counted as they run."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        PLANNED[f"{Path(test.__code__.co_filename).stem}.{test.__name__}"] = cases
         ran = 0
 
         @functools.wraps(test)

@@ -14,7 +14,7 @@ from dpgraph.errors import UserError, one_line, shown
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import DEEPEST, json_value, read_yaml, yaml_value
 from tests.fuzz.harness import SEEDS, fuzzed, told
-from tests.fuzz.strategies import NASTY, damaged, mangled
+from tests.fuzz.strategies import NASTY, SHARED, damaged, mangled
 
 CONFIG = {
     "suite": "paper",
@@ -129,7 +129,7 @@ def test_json_that_would_crash_or_hide_a_value(text, message):
 
 
 def test_any_value_is_shown_in_one_short_line():
-    for value in NASTY:
+    for value in (*NASTY, SHARED):
         lines: list[str] = []
         assert told(lambda value=value, lines=lines: lines.append(shown(value))) is None
         assert lines[0].isprintable()
