@@ -12,7 +12,7 @@ from dpgraph.data import download as download_module
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data.download import download
 from dpgraph.data.fetch import fetch, mirrors_from
-from dpgraph.data.manifest import read_manifest
+from dpgraph.data.manifest import read_manifest, write_manifest
 from dpgraph.data.registry import parse
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.randomness import numpy_generator
@@ -283,6 +283,16 @@ def test_a_file_changed_in_place_is_brought_again(use, tmp_path):
     (tmp_path / "raw" / "a.bin").write_bytes(b"damaged")
     fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
     assert (tmp_path / "raw" / "a.bin").read_bytes() == BODY
+
+
+def test_a_fetch_that_brings_nothing_leaves_the_manifest_as_it_was(use, tmp_path):
+    use()
+    put(tmp_path / "m", BODY)
+    first = fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    write_manifest(first.model_copy(update={"time": "2000-01-01T00:00:00+00:00"}), tmp_path / "raw")
+    content = (tmp_path / "raw/manifest.json").read_bytes()
+    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    assert (tmp_path / "raw/manifest.json").read_bytes() == content
 
 
 def test_a_damaged_file_whose_hash_nobody_knows_is_not_taken_for_good_later(use, tmp_path):
