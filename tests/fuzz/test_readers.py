@@ -287,9 +287,6 @@ def test_what_they_damage_is_good(tmp_path):
     check_binary(tmp_path / "a.bin")
 
 
-# ---- what a file must not bring about --------------------------------------------------------------------------------
-
-
 class Harmful:
     def __init__(self, mark: Path) -> None:
         self.mark = mark
