@@ -21,7 +21,14 @@ REDRAW_SECONDS = 1.0
 UNCHANGED_SECONDS = 300.0  # a log repeats a line that says nothing new only so often
 CLEAR = "\r\x1b[K"
 # what Snakemake says on every start, and says nothing of this run
-USUAL = ("Building DAG of jobs", "Using shell", "Assuming unrestricted", "host:", "Conda environments: ignored")
+USUAL = (
+    "Building DAG of jobs",
+    "Config file ",
+    "Using shell",
+    "Assuming unrestricted",
+    "host:",
+    "Conda environments: ignored",
+)
 # what is worth a line while jobs run; anything else stands in Snakemake's log
 WORTH_A_LINE = ("Trying to restart", "Will exit", "Terminating", "Shutting down", "Removing output", "Complete log")
 NAMED_AT_THE_END = 10

@@ -34,6 +34,7 @@ def test_one_more_seed_keeps_the_trained_ones(finished):
     assert trained(finished) == after
     assert len(json.loads((cell / "result.json").read_text())["seeds"]) == 2
     assert set(done) <= set(markers(finished))
+    assert finished.snakemake().returncode == 0
     assert finished.jobs() == {}
 
 
@@ -50,7 +51,10 @@ def test_a_hyper_parameter_trains_its_cells_only(finished):
         after = trained(finished)
         assert {name: after[name] for name in before} == before
         assert {name.split(".")[1] for name in set(after) - set(before)} == {"dp-mlp-0hop"}
+        new = {name.split("/")[0] for name in set(after) - set(before)}
         assert len(after) == len(before) + 2
+        assert len(new) == 1
+        shutil.rmtree(finished.folder / "results/tiny/cells" / new.pop())
     finally:
         suite.write_text(text)
         old = time.time() - 3600
@@ -75,10 +79,13 @@ def test_a_deleted_seed_is_trained_again_alone_and_the_same(finished):
     metrics = json.loads((cell / "seed=1.json").read_text())["record"]["metrics"]
     (cell / "seed=1.json").unlink()
     (cell / "result.json").unlink()
+    assert finished.snakemake().returncode == 0
+    assert not (cell / "seed=1.json").exists()  # nobody needs it: everything made from it is there
     assert finished.snakemake(targets=("cells",)).returncode == 0
     after = trained(finished)
     assert [name for name in before if after[name] != before[name]] == [f"{cell.name}/seed=1.json"]
     assert json.loads((cell / "seed=1.json").read_text())["record"]["metrics"] == metrics
+    assert finished.snakemake().returncode == 0
 
 
 def test_a_deleted_figure_is_redrawn_alone(finished):

@@ -297,7 +297,7 @@ def _crossed(
 def _published_part(
     experiment: Experiment, row: MethodRow, table: str, task: SuiteTask, where: str
 ) -> dict[str, dict[str, object]]:
-    if task.published is None or table not in row.published:
+    if task.published is None or "model" not in row.published.get(table, {}):
         raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
     return published.hyperparameters(
         experiment.published, table, row.published[table]["model"], str(task.dataset_in_paper)

@@ -8,7 +8,6 @@ evaluation at twelve steps, as in the suite `paper`. No number in them means any
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -77,21 +76,30 @@ def plan_of_jobs(suite: str, folder: Path) -> dict[str, float]:
     return measured([*dry, "--config", *fresh])
 
 
+# A process takes over its parent's peak when it is started, so a small one in between starts what is measured.
+_LAUNCHER = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
 def measured(command: Sequence[str]) -> dict[str, float]:
     """Runs the command once: wall and CPU seconds, and the largest resident set of it or one of its children."""
     start = time.monotonic()
+    launched = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        numbers = subprocess.run(launched, stdout=subprocess.PIPE, stderr=said, check=True).stdout
         said.seek(0)
         last = said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-    if process.returncode:
-        raise UserError(f"{' '.join(command[1:4])}: exit status {process.returncode}: {last}")
+    status, cpu_seconds, peak_kib = (float(number) for number in numbers.split())
+    if status:
+        raise UserError(f"{' '.join(command[1:4])}: exit status {status:.0f}: {last}")
     return {
         "seconds": round(time.monotonic() - start, 2),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-        "peak_mib": round(used.ru_maxrss / 1024, 1),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "peak_mib": round(peak_kib / 1024, 1),
     }
 
 
