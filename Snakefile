@@ -15,6 +15,7 @@ sys.path.insert(0, str(SOURCES))
 
 from dpgraph.data.bundles import (
     calibration_bundles,
+    calibrations_of,
     forget_unfinished,
     memory_mb,
     training_bundles,
@@ -32,7 +33,7 @@ from dpgraph.experiments.paths import (
     claims_inputs,
 )
 from dpgraph.experiments.plan import load_plan
-from dpgraph.experiments.shell import export_interpreter
+from dpgraph.experiments.shell import export_config, export_interpreter
 from dpgraph.experiments.sources import sources_digest
 from dpgraph.reporting.front_page import front_page
 
@@ -55,6 +56,7 @@ except UserError as error:
     os._exit(2)
 
 export_interpreter(SOURCES)
+export_config(CONFIG)
 config["about"] = front_page(PLAN)  # what the report's front page says of the suite
 PATHS = Paths(CONFIG)
 SUITE = PATHS.suite

@@ -27,5 +27,5 @@ rule calibrate:
     message:
         "Calibrate {wildcards.bundle}"
     shell:
-        "python -m dpgraph calibrate --bundle {wildcards.bundle} {PLAN_ARGUMENTS}"
+        'python -m dpgraph calibrate --bundle {wildcards.bundle} --config "$DPGRAPH_CONFIG"'
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -2,19 +2,17 @@
 # so. A bundle that runs again leaves the cells alone that are there.
 
 
-def calibration_markers(bundle):
-    keys = (
-        PLAN.cells[name].calibration_key for name in TRAINING_BUNDLES[bundle].members
-    )
-    return list(dict.fromkeys(CALIBRATED[key] for key in keys if key is not None))
-
-
 rule train:
     input:
         graph=lambda wildcards: PATHS.graph_record(
             TRAINING_BUNDLES[wildcards.bundle].task
         ),
-        calibrated=lambda wildcards: calibration_markers(wildcards.bundle),
+        calibrated=lambda wildcards: sorted(
+            {
+                CALIBRATED[key]
+                for key in calibrations_of(PLAN, TRAINING_BUNDLES[wildcards.bundle])
+            }
+        ),
     output:
         SUITE / "trained/{bundle}.json",
     log:
@@ -38,6 +36,6 @@ rule train:
     message:
         "Train {wildcards.bundle}"
     shell:
-        "python -m dpgraph train --bundle {wildcards.bundle} {PLAN_ARGUMENTS}"
+        'python -m dpgraph train --bundle {wildcards.bundle} --config "$DPGRAPH_CONFIG"'
         " --device {params.device} --workers {threads}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

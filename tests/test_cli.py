@@ -1,12 +1,15 @@
 """The command line: listings, stages alone, and mistakes answered in one line with status 2."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from dpgraph.cli import main
 from dpgraph.data.store import save_graph
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.shell import export_config
 from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import cell as toy_cell
 
@@ -93,3 +96,26 @@ def test_bad_json_is_one_line(capsys, tmp_path):
     path.write_text('{"task": ')
     assert main(["train", "--cell", str(path), "--out", str(tmp_path)]) == 2
     assert "not valid JSON" in capsys.readouterr().err
+
+
+def test_a_config_may_be_text(capsys, monkeypatch):
+    export_config(Config(suite="demo", papers=("daigavane",)))
+    text = os.environ["DPGRAPH_CONFIG"]
+    monkeypatch.delenv("DPGRAPH_CONFIG")
+    assert main(["list", "papers", "--config", text, "--json"]) == 0
+    assert [row["paper"] for row in json.loads(capsys.readouterr().out)] == ["daigavane"]
+    for wrong, message in (
+        ('{"suite": 3', "error: config: not valid JSON: "),
+        ('{"sweet": "demo"}', "error: config: sweet=demo: unknown key"),
+    ):
+        assert main(["list", "papers", "--config", wrong]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(message)
+        assert said.count("\n") == 1
+
+
+def test_only_a_known_bundle_can_be_trained(capsys):
+    assert main(["train", "--bundle", "nope", "--config", '{"suite": "demo"}']) == 2
+    assert capsys.readouterr().err == (
+        "error: --bundle=nope: expected a training bundle of suite demo with this config\n"
+    )

@@ -66,8 +66,11 @@ def read_cell(text: str) -> Cell:
 
 
 def read_config(options: argparse.Namespace) -> Config:
-    path = options.config
-    value = read_yaml(Path(path)) if os.path.isfile(path) or path != "config.yaml" else None
+    path, value = options.config, None
+    if path.lstrip().startswith("{"):
+        path, value = "config", json_value(path, "config")
+    elif os.path.isfile(path) or path != "config.yaml":
+        value = read_yaml(Path(path))
     if value is None:
         value = {}
     if not isinstance(value, dict):
@@ -301,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
         added = stages.add_parser(name, help=text, description=text)
         added.set_defaults(run=run)
         if plan:
-            added.add_argument("--config", default="config.yaml", help="config file (default: config.yaml)")
+            added.add_argument("--config", default="config.yaml", help="config: a file, or JSON text (config.yaml)")
             added.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override the config")
             added.add_argument("--workflow", default="workflow", help="folder of suites and experiments")
         return added

@@ -134,6 +134,12 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
     return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.config.minutes_per_job, lambda key, _: key)}
 
 
+def calibrations_of(plan: Plan, bundle: Bundle) -> list[str]:
+    """Keys of the calibrations that the cells of a training bundle need."""
+    keys = (plan.cells[name].calibration_key for name in bundle.members)
+    return list(dict.fromkeys(key for key in keys if key is not None))
+
+
 def _trained(slug: str, cell: Cell) -> str:
     return f"{slug}:{','.join(map(str, cell.seeds))}"
 
