@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Pagerank
+from dpgraph.experiments.cell import Cell, Pagerank
 from dpgraph.methods.assembly import fixed_size_sampler, noise_over_clip
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.methods.kipf_gcn import only
 from dpgraph.methods.pagerank_release import cap_columns, exponential_release, gaussian_release, largest_entries
 from dpgraph.methods.row_training import NoisySum, Reading, train_rows
+from dpgraph.methods.together import only
 from dpgraph.privacy.for_cell import kept_and_roots
 from dpgraph.privacy.mechanisms import FixedBatchPagerank, PoissonPagerank
 from dpgraph.randomness import numpy_generator
@@ -29,6 +30,9 @@ class Appr:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return only(self.run_all([job], [observe]))
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return True
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
         return train_rows(jobs, observes, settings(jobs[0]), self.reading, None)
@@ -51,6 +55,9 @@ class DpAppr:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return only(self.run_all([job], [observe]))
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return True
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
         return train_rows(jobs, observes, settings(jobs[0]), self.reading, self.noisy_sum(jobs[0]))

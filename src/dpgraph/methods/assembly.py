@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,40 +111,65 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-def run_loop(
-    job: Job,
-    bench: Bench,
-    step: Step,
-    observe: Observe,
-    sampler: Named,
-    last: Callable[[FullGraph], FullGraph] | None = None,
-    inference: Inference | None = None,
-    **notes: Any,
-) -> Outcome:
-    """T steps with evaluations on the whole graph, whose neighbourhoods inference reads uncut.
+@dataclass(frozen=True)
+class Run:
+    """A seed ready to be trained. Inference reads the neighbourhoods of the whole graph uncut.
 
     `inference` may be another one than message passing, and `last` put another one in its place after the last step.
     """
-    steps = job.mechanism.steps
-    if steps is None:
-        raise TypeError("the mechanism's steps are open: calibrate it first")
-    usual = inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
+
+    job: Job
+    bench: Bench
+    step: Step
+    sampler: Named
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    last: Callable[[FullGraph], FullGraph] | None = None
+    inference: Inference | None = None
+    late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
+
+    @property
+    def steps(self) -> int:
+        found = self.job.mechanism.steps
+        if found is None:
+            raise TypeError("the mechanism's steps are open: calibrate it first")
+        return found
+
+    def whole(self) -> Inference:
+        """The usual inference; seeds of one cell may share it."""
+        job = self.job
+        return self.inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
+
+    def logits(self, usual: Inference, done: int) -> np.ndarray:
+        """(N, classes) after `done` steps, by the inference that is due then."""
+        chosen = usual
+        if self.last is not None and isinstance(usual, FullGraph) and done == self.steps:
+            chosen = self.last(usual)
+        return chosen.logits(self.bench.network, self.bench.features).cpu().numpy()
+
+    def all_notes(self) -> dict[str, Any]:
+        late = self.late_notes() if self.late_notes is not None else {}
+        return {"batches": self.sampler.name, **self.notes, **late}
+
+
+def run_loop(run: Run, observe: Observe) -> Outcome:
+    """T steps of one seed, with evaluations on the whole graph."""
+    job, bench = run.job, run.bench
+    usual = run.whole()
     logits = np.zeros(0)
 
     def seen(done: int, network: Network) -> Observation:
         nonlocal logits
-        chosen = last(usual) if last is not None and isinstance(usual, FullGraph) and done == steps else usual
-        logits = chosen.logits(network, bench.features).cpu().numpy()
+        logits = run.logits(usual, done)
         return observe(done, logits)
 
     record = train(
         f"{job.cell.slug} seed {job.seed}",
         bench.network,
         bench.optimizer,
-        step,
-        steps,
+        run.step,
+        run.steps,
         seen,
-        job.cell.training.evaluation_steps(steps),
+        job.cell.training.evaluation_steps(run.steps),
         bench.generators,
         None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
     )
@@ -155,5 +180,5 @@ def run_loop(
         steps_per_second=record.steps_per_second,
         roots_per_second=record.roots_per_second,
         peak_memory_bytes=record.peak_memory_bytes,
-        notes={"batches": sampler.name, "device": record.device, "resumed_at": record.resumed_at, **notes},
+        notes={"device": record.device, "resumed_at": record.resumed_at, **run.all_notes()},
     )

@@ -74,7 +74,10 @@ class Method(Protocol):
 
 @runtime_checkable
 class StackedMethod(Method, Protocol):
-    """A method that trains all seeds of a cell at once, each as if it were alone."""
+    """A method that can train all seeds of a cell at once, each as if it were alone."""
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        """Whether it does so for this cell on this device: where it is no faster, seeds are processes of their own."""
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
         """`jobs` differ in their seeds only and share one checkpoint; a seed that diverges leaves the others alone."""

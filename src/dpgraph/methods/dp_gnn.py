@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Privacy
+from dpgraph.experiments.cell import Cell, Privacy
 from dpgraph.methods.assembly import (
     Bench,
+    Run,
     fixed_size_sampler,
     noise_over_clip,
     private_step,
@@ -17,6 +20,7 @@ from dpgraph.methods.assembly import (
     stable_trees,
 )
 from dpgraph.methods.base import Job, Method, Observe, Outcome
+from dpgraph.methods.together import run_together, stacking_pays
 from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, PoissonTrees
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
@@ -39,19 +43,26 @@ class DpGnn:
     private = True
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(self._prepare(job), observe)
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return stacking_pays(cell, device)
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        return run_together([self._prepare(job) for job in jobs], observes)
+
+    def _prepare(self, job: Job) -> Run:
         privacy = job.cell.privacy
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
         if isinstance(job.mechanism, PoissonTrees | FixedSizeStableTrees):
-            return self._rigorous(job, observe, job.mechanism, privacy)
+            return self._rigorous(job, job.mechanism, privacy)
         if isinstance(job.mechanism, FixedBatchTrees):
-            return self._published(job, observe, job.mechanism, privacy)
+            return self._published(job, job.mechanism, privacy)
         kinds = "poisson-trees, fixed-size-stable-trees or fixed-batch-trees"
         raise invalid("mechanism", job.mechanism.kind, kinds)
 
-    def _rigorous(
-        self, job: Job, observe: Observe, mechanism: PoissonTrees | FixedSizeStableTrees, privacy: Privacy
-    ) -> Outcome:
+    def _rigorous(self, job: Job, mechanism: PoissonTrees | FixedSizeStableTrees, privacy: Privacy) -> Run:
         bench = set_up(job)
         num_roots = len(job.graph.train_nodes)
         trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
@@ -65,9 +76,9 @@ class DpGnn:
             divisor = mechanism.batch_size
         term = ClippedTerm(trees, sampler, privacy.clip_norm)
         step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
-        return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norm=privacy.clip_norm)
+        return Run(job, bench, step, sampler, {"edge_lists": ran, "clip_norm": privacy.clip_norm})
 
-    def _published(self, job: Job, observe: Observe, mechanism: FixedBatchTrees, privacy: Privacy) -> Outcome:
+    def _published(self, job: Job, mechanism: FixedBatchTrees, privacy: Privacy) -> Run:
         bench = set_up(job)
         roots = job.graph.train_nodes
         lists, ran = empty_edge_lists(job.graph), "none"
@@ -88,7 +99,7 @@ class DpGnn:
         ]
         term = ClippedTerm(trees, sampler, clip_norms)
         step = private_step(bench, [term], stds, sampler.expected_size)
-        return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norms=clip_norms)
+        return Run(job, bench, step, sampler, {"edge_lists": ran, "clip_norms": clip_norms})
 
 
 def _percentiles(bench: Bench, trees: EgoTrees, num_roots: int, percentile: float) -> dict[str, float]:

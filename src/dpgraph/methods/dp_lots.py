@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Privacy
-from dpgraph.methods.assembly import Bench, noise_over_clip, private_step, run_loop, set_up, stable_trees
+from dpgraph.methods.assembly import Bench, Run, noise_over_clip, private_step, run_loop, set_up, stable_trees
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.privacy.mechanisms import PoissonLots, ShuffledLots, UnclippedLots
 from dpgraph.randomness import Name, numpy_generator
@@ -51,7 +51,8 @@ class DpLots:
         divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
         term = ClippedTerm(records, sampler, privacy.clip_norm)
         step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
-        return run_loop(job, bench, step, observe, sampler, edge_lists=ran, clip_norm=privacy.clip_norm)
+        notes = {"edge_lists": ran, "clip_norm": privacy.clip_norm}
+        return run_loop(Run(job, bench, step, sampler, notes), observe)
 
     def _published(
         self, job: Job, observe: Observe, mechanism: ShuffledLots | UnclippedLots, privacy: Privacy
@@ -61,7 +62,8 @@ class DpLots:
         lots = LotSchedule(len(job.graph.train_nodes), mechanism.batch_size, job.names("lots"))
         clip_norm = math.inf if isinstance(mechanism, UnclippedLots) else privacy.clip_norm
         step = LotStep(bench, records, lots, clip_norm, noise_over_clip(mechanism) * privacy.clip_norm)
-        return run_loop(job, bench, step, observe, lots, edge_lists=ran, clip_norm=privacy.clip_norm)
+        notes = {"edge_lists": ran, "clip_norm": privacy.clip_norm}
+        return run_loop(Run(job, bench, step, lots, notes), observe)
 
 
 @dataclass(frozen=True)

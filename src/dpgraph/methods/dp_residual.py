@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+
+import torch
 
 from dpgraph.errors import invalid
-from dpgraph.methods.assembly import noise_over_clip, private_step, run_loop, set_up, stable_trees
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.assembly import Run, noise_over_clip, private_step, run_loop, set_up, stable_trees
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.methods.inference_choice import InferenceChoice
+from dpgraph.methods.together import run_together, stacking_pays
 from dpgraph.privacy.mechanisms import ResidualTrees
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import neighbour_losses
+from dpgraph.training.loop import Diverged
 from dpgraph.training.steps import ClippedTerm
 
 
@@ -27,6 +32,15 @@ class DpResidual:
     private = True
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(self._prepare(job), observe)
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return stacking_pays(cell, device)
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        return run_together([self._prepare(job) for job in jobs], observes)
+
+    def _prepare(self, job: Job) -> Run:
         privacy, mechanism = job.cell.privacy, job.mechanism
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
@@ -47,21 +61,10 @@ class DpResidual:
             terms.append(ClippedTerm(trees, second, neighbour_clip, neighbour_losses))
         divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
         step = private_step(bench, terms, noise_over_clip(mechanism) * own_clip, divisor)
-        outcome = run_loop(
-            job,
-            bench,
-            step,
-            observe,
-            own,
-            None if choice is None else choice.inference,
-            edge_lists=ran,
-            clip_norm=own_clip,
-            neighbour_clip_norm=neighbour_clip,
-        )
+        notes = {"edge_lists": ran, "clip_norm": own_clip, "neighbour_clip_norm": neighbour_clip}
         if choice is None:
-            return outcome
-        chosen = "with neighbours" if choice.reads_neighbours else "each node alone"
-        return replace(outcome, notes={**outcome.notes, "inference": chosen})
+            return Run(job, bench, step, own, notes)
+        return Run(job, bench, step, own, notes, choice.inference, late_notes=choice.notes)
 
 
 METHODS: dict[str, Method] = {"dp-residual": DpResidual()}

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+import torch
+
 from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import noise_over_clip
 from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.methods.kipf_gcn import SplitRun, masked_parts, only, run_stack, splits_of, used_nodes
+from dpgraph.methods.kipf_gcn import SplitRun, masked_parts, run_stack, splits_of, used_nodes
+from dpgraph.methods.together import only
 from dpgraph.models.kipf import GraphBlocks
 from dpgraph.privacy.mechanisms import CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs, PureNoise, UnclippedSubgraphs
 from dpgraph.randomness import numpy_generator
@@ -33,6 +37,9 @@ class DpSubgraph:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return only(self.run_all([job], [observe]))
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return True
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
         mechanism, privacy = jobs[0].mechanism, jobs[0].cell.privacy

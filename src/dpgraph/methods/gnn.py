@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from dpgraph.methods.assembly import fixed_size_sampler, run_loop, set_up
+from dpgraph.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
@@ -45,7 +45,7 @@ class Gnn:
             step = PlainStep(
                 bench.network, bench.optimizer, trees, bench.features, bench.labels, sampler, bench.batches
             )  # fmt: skip
-        return run_loop(job, bench, step, observe, sampler)
+        return run_loop(Run(job, bench, step, sampler), observe)
 
 
 METHODS: dict[str, Method] = {"gnn": Gnn(), "mlp": Gnn()}

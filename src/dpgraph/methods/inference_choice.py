@@ -41,6 +41,9 @@ class InferenceChoice:
         """`whole`, or the same nodes without any list."""
         return whole if self.reads_neighbours else self._alone
 
+    def notes(self) -> dict[str, str]:
+        return {"inference": "with neighbours" if self.reads_neighbours else "each node alone"}
+
     @cached_property
     def reads_neighbours(self) -> bool:
         graph, mechanism = self.job.graph, self.mechanism

@@ -13,11 +13,12 @@ from dpgraph.data.graph import VALIDATION
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job, Method, Observe, Outcome
+from dpgraph.methods.together import only, train_stack
 from dpgraph.models.kipf import GraphBlocks, KipfStack
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.graph_splits import FixedParts, Schedule, equal_parts, nodes_in_use
-from dpgraph.training.checkpoint import Checkpoint, Generator
-from dpgraph.training.loop import Diverged, Row, train
+from dpgraph.training.checkpoint import Generator
+from dpgraph.training.loop import Diverged
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.stacked import (
     BlockCache,
@@ -50,16 +51,11 @@ class KipfGcn:
     def run(self, job: Job, observe: Observe) -> Outcome:
         return only(self.run_all([job], [observe]))
 
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return True
+
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
         return run_stack(jobs, observes, masked_parts)
-
-
-def only(outcomes: list[Outcome | Diverged]) -> Outcome:
-    """The outcome of a single seed; raises its Diverged."""
-    (outcome,) = outcomes
-    if isinstance(outcome, Diverged):
-        raise outcome
-    return outcome
 
 
 def used_nodes(job: Job) -> np.ndarray:
@@ -97,9 +93,7 @@ def run_stack(
 ) -> list[Outcome | Diverged]:
     """All seeds side by side. Raises Diverged only where no seed is left."""
     first = jobs[0]
-    cell, steps, device = first.cell, first.mechanism.steps, first.device
-    if steps is None:
-        raise TypeError("the mechanism's steps are open: calibrate it first")
+    cell, device = first.cell, first.device
     seeds = [job.seed for job in jobs]
     blocks = GraphBlocks(first.graph, device)
     whole = blocks.whole()
@@ -124,7 +118,7 @@ def run_stack(
     generators |= {f"noise {seed}": generator for seed, generator in zip(seeds, noise, strict=True)}
     generators |= {f"dropout {seed}": generator for seed, generator in zip(seeds, dropout, strict=True)}
 
-    def logits() -> list[np.ndarray | None]:
+    def logits(_: int) -> list[np.ndarray | None]:
         sound = [seed for seed, at in enumerate(states.diverged_at.tolist()) if at == 0]
         rows = states.released()
         found: list[np.ndarray | None] = [None] * len(jobs)
@@ -132,51 +126,11 @@ def run_stack(
             found[seed] = one.cpu().numpy()
         return found
 
-    def observe(done: int, _: SeedStates) -> Row:
-        found = zip(observes, logits(), strict=True)
-        return {"seeds": [None if one is None else look(done, one) for look, one in found]}
+    def notes(index: int) -> dict[str, Any]:
+        stopped_at = int(states.stopped_at[index])
+        return {**({"stopped_at": stopped_at} if stopped_at else {}), **run.notes}
 
-    named = ", ".join(map(str, seeds))
-    record = None
-    try:
-        record = train(
-            f"{cell.slug} seeds {named}",
-            states,
-            optimizer,
-            step,
-            steps,
-            observe,
-            cell.training.evaluation_steps(steps),
-            generators,
-            None if first.checkpoint is None else Checkpoint(first.checkpoint, f"{cell.identity} {named}"),
-            step.check,
-        )
-    except Diverged:
-        return [Diverged(at) for at in states.diverged_at.tolist()]
-    outcomes: list[Outcome | Diverged] = []
-    ended = zip(logits(), states.diverged_at.tolist(), states.stopped_at.tolist(), strict=True)
-    for index, (found, diverged_at, stopped_at) in enumerate(ended):
-        if found is None:
-            outcomes.append(Diverged(diverged_at))
-            continue
-        outcomes.append(
-            Outcome(
-                logits=found,
-                observations=[row["seeds"][index] for row in record.rows],
-                statement=first.calibration.statement,
-                steps_per_second=record.steps_per_second * len(jobs),
-                roots_per_second=record.roots_per_second,
-                peak_memory_bytes=record.peak_memory_bytes,
-                notes={
-                    "device": record.device,
-                    "resumed_at": record.resumed_at,
-                    "stacked_seeds": len(jobs),
-                    **({"stopped_at": stopped_at} if stopped_at else {}),
-                    **run.notes,
-                },
-            )
-        )
-    return outcomes
+    return train_stack(jobs, observes, states, optimizer, step, generators, logits, notes)
 
 
 def _early_stopping(job: Job, blocks: GraphBlocks, states: SeedStates) -> EarlyStopping | None:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.experiments.cell import Model, Pagerank
-from dpgraph.methods.assembly import private_step, run_loop, set_up
+from dpgraph.methods.assembly import Run, private_step, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.exposure import Exposure
+from dpgraph.methods.together import train_stack
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
 from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
@@ -22,9 +23,9 @@ from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Sampler
 from dpgraph.sampling.ego import EgoBatch
-from dpgraph.training.checkpoint import Checkpoint, Generator
+from dpgraph.training.checkpoint import Generator
 from dpgraph.training.ghost import Recorder
-from dpgraph.training.loop import Diverged, Row, train
+from dpgraph.training.loop import Diverged
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep
 from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
@@ -95,8 +96,9 @@ def train_alone(
     else:
         term = ClippedTerm(weighted.trees, reading.sampler, noisy_sum.clip_norm, losses)
         step = private_step(bench, [term], noisy_sum.noise_std, noisy_sum.divisor)
-    inference = _inference(job, pagerank)
-    outcome = run_loop(job, bench, step, observe, reading.sampler, inference=inference, edge_lists=pagerank.release)
+    notes = {"edge_lists": pagerank.release}
+    run = Run(job, bench, step, reading.sampler, notes, inference=_inference(job, pagerank))
+    outcome = run_loop(run, observe)
     exposed = exposure(bench.network, bench.features, bench.labels, job.graph.train_nodes, reading.roots)
     return replace(outcome, exposure=exposed)
 
@@ -110,9 +112,7 @@ def _train_stack(
 ) -> list[Outcome | Diverged]:
     """Raises nothing for seeds that diverge; each is reported by itself."""
     first = jobs[0]
-    cell, steps, device, graph = first.cell, first.mechanism.steps, first.device, first.graph
-    if steps is None:
-        raise TypeError("the mechanism's steps are open: calibrate it first")
+    cell, device, graph = first.cell, first.device, first.graph
     records, truth = np.array(graph.features, dtype=np.float32), np.array(graph.labels, dtype=np.int64)
     networks = [
         Network(cell.model, graph.num_features, graph.num_classes, torch_generator(*job.names("parameters"))).to(device)
@@ -140,56 +140,23 @@ def _train_stack(
     inference = _inference(first, pagerank)
     # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
     features, labels = torch.from_numpy(records).clone().to(device), torch.from_numpy(truth).to(device)
-    logits: list[np.ndarray | None] = []
 
-    def look(seed: int, observe: Observe, done: int) -> Any:
-        found = logits[seed]
-        return None if found is None else observe(done, found)
-
-    def observe(done: int, _: RowStack) -> Row:
-        logits[:] = [None] * len(jobs)
+    def logits(_: int) -> list[np.ndarray | None]:
+        found: list[np.ndarray | None] = [None] * len(jobs)
         for seed in stack.sound:
-            logits[seed] = inference.logits(stack.write(seed, networks[seed]), features).cpu().numpy()
-        return {"seeds": [look(seed, one, done) for seed, one in enumerate(observes)]}
+            found[seed] = inference.logits(stack.write(seed, networks[seed]), features).cpu().numpy()
+        return found
 
-    named = ", ".join(str(job.seed) for job in jobs)
-    try:
-        record = train(
-            f"{cell.slug} seeds {named}",
-            stack,
-            optimizer,
-            step,
-            steps,
-            observe,
-            cell.training.evaluation_steps(steps),
-            generators,
-            None if first.checkpoint is None else Checkpoint(first.checkpoint, f"{cell.identity} {named}"),
-            step.check,
-        )
-    except Diverged:
-        return [Diverged(at) for at in stack.diverged_at.tolist()]
-    outcomes: list[Outcome | Diverged] = [Diverged(at) for at in stack.diverged_at.tolist()]
-    for seed in stack.sound:
-        found, roots = logits[seed], readings[seed].roots
-        if found is None:
-            raise TypeError("a seed that is sound has logits of the last step")
-        outcomes[seed] = Outcome(
-            logits=found,
-            observations=[row["seeds"][seed] for row in record.rows],
-            statement=first.calibration.statement,
-            steps_per_second=record.steps_per_second * len(jobs),
-            roots_per_second=record.roots_per_second,
-            peak_memory_bytes=record.peak_memory_bytes,
-            exposure=exposure(networks[seed], features, labels, graph.train_nodes, roots),
-            notes={
-                "batches": readings[seed].sampler.name,
-                "device": record.device,
-                "resumed_at": record.resumed_at,
-                "stacked_seeds": len(jobs),
-                "edge_lists": pagerank.release,
-            },
-        )
-    return outcomes
+    def notes(index: int) -> dict[str, Any]:
+        return {"batches": readings[index].sampler.name, "edge_lists": pagerank.release}
+
+    outcomes = train_stack(jobs, observes, stack, optimizer, step, generators, logits, notes)
+    return [
+        outcome
+        if isinstance(outcome, Diverged)
+        else replace(outcome, exposure=exposure(network, features, labels, graph.train_nodes, reading.roots))
+        for outcome, network, reading in zip(outcomes, networks, readings, strict=True)
+    ]
 
 
 def _inference(job: Job, pagerank: Pagerank) -> PowerIteration:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -35,6 +35,9 @@ from dpgraph.methods.exposure import exposure_metrics
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
+
+if TYPE_CHECKING:
+    import torch
 
 log = logging.getLogger("dpgraph")
 
@@ -103,7 +106,7 @@ def _train_cell(
             _seed_path(out, seed).unlink(missing_ok=True)
     todo = [seed for seed in cell.seeds if _seed_record(out, seed, fingerprint) is None]
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
-    groups = [todo] if _stacked(cell) and todo else [[seed] for seed in todo]
+    groups = [todo] if todo and _stacked(cell, device) else [[seed] for seed in todo]
     arguments = [(cell, seeds, graph_folder, calibration, device, out, fingerprint) for seeds in groups]
     if workers == 1 or len(groups) <= 1:
         for argument in arguments:
@@ -232,11 +235,22 @@ def blind(graph: Graph) -> Graph:
     return replace(graph, labels=np.where(hidden, -1, graph.labels))
 
 
-def _stacked(cell: Cell) -> bool:
-    """Whether the method trains all seeds in one process."""
+def _stacked(cell: Cell, device: str) -> bool:
+    """Whether one process trains all seeds at once."""
     from dpgraph.methods import registry
 
-    return isinstance(registry.method(cell.method), StackedMethod)
+    found = registry.method(cell.method)
+    return isinstance(found, StackedMethod) and found.stacks(cell, _device(device))
+
+
+def _device(name: str) -> torch.device:
+    """`auto`: a GPU if there is one."""
+    import torch
+
+    chosen = torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise invalid("device", name, "cpu or auto: this machine has no CUDA device")
+    return chosen
 
 
 @contextmanager
@@ -262,9 +276,7 @@ def _train_seeds(
     from dpgraph.training.loop import Diverged
 
     graph = load_graph(graph_folder)
-    chosen = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise invalid("device", device, "cpu or auto: this machine has no CUDA device")
+    chosen = _device(device)
     named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
     checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
     hidden = blind(graph)
@@ -278,7 +290,7 @@ def _train_seeds(
     found = registry.method(cell.method)
     outcomes: list[Any]
     try:
-        if isinstance(found, StackedMethod):
+        if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
             outcomes = found.run_all(jobs, [observe] * len(jobs))
         else:
             outcomes = [found.run(jobs[0], observe)]

@@ -84,17 +84,14 @@ def clipped_gradient_sum(
     `features` (N, F) and `labels` (N,) are those of all nodes, on the network's device. Nothing is divided by the
     batch size. An empty batch gives zeros.
     """
-    column, limits = _clip_columns(network, clip_norms)
+    column, limits = clip_columns(network, clip_norms)
     sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
     first = next(network.parameters())
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
     for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
-        squared, scale = _squared_norms(found, values, column, len(limits))
-        enlarged = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
-        finite = torch.isfinite(enlarged).all(1)
-        factors = torch.clamp_max(bounds / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0)
+        squared, factors, finite = clip_factors(found, values, column, bounds)
         lost = finite if _may_lose(finite) else None
         for layer, gradients in found.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
@@ -148,6 +145,19 @@ def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tenso
     return batch.places, recorder.gradients(values), values.detach()
 
 
+def clip_factors(
+    found: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], limits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, L) squared norms; (B, L) factors c_v of guarantees 2 and 3; (B,) whether a root's gradient is finite.
+
+    `limits` are the clip norms C, (L,) or (B, L).
+    """
+    squared, scale = _squared_norms(found, values, column, limits.shape[-1])
+    enlarged = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
+    finite = torch.isfinite(enlarged).all(1)
+    return squared, torch.clamp_max(limits / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0), finite
+
+
 def _squared_norms(
     found: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
 ) -> tuple[Tensor, Tensor]:
@@ -165,7 +175,7 @@ def _may_lose(finite: Tensor) -> bool:
     return finite.is_cuda or not bool(finite.all())
 
 
-def _clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
+def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
     """Which column of norms each layer belongs to, and the clip norm of each column."""
     if isinstance(clip_norms, Mapping):
         groups = network.groups

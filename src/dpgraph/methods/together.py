@@ -1,0 +1,144 @@
+"""Runs of all seeds of a cell in one process, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.assembly import Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.training.checkpoint import Checkpoint, Generator
+from dpgraph.training.loop import Diverged, Row, train
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.seed_stack import SeedStack, StackedPrivateStep
+from dpgraph.training.steps import PrivateStep, Step
+
+
+class Stack(Protocol):
+    """Parameters of S seeds."""
+
+    diverged_at: torch.Tensor  # (S,) step after which a seed's parameters were not finite, 0: they were
+
+
+class StackedStep(Step, Protocol):
+    """A step of all seeds that have not diverged."""
+
+    def check(self, done: int) -> None:
+        """Notes seeds that diverge, which fail alone; raises Diverged when all have."""
+
+
+S = TypeVar("S", bound=nn.Module)
+
+
+def only(outcomes: Sequence[Outcome | Diverged]) -> Outcome:
+    """The outcome of a single seed; raises its Diverged."""
+    (outcome,) = outcomes
+    if isinstance(outcome, Diverged):
+        raise outcome
+    return outcome
+
+
+def train_stack(
+    jobs: Sequence[Job],
+    observes: Sequence[Observe],
+    stack: S,
+    optimizer: torch.optim.Optimizer,
+    step: StackedStep,
+    generators: Mapping[str, Generator],
+    logits: Callable[[int], Sequence[np.ndarray | None]],
+    notes: Callable[[int], Mapping[str, Any]],
+) -> list[Outcome | Diverged]:
+    """T steps of all seeds, whose checkpoint they share. Raises nothing for a seed that diverges.
+
+    `stack` is a `Stack`; `logits` gives, after so many steps, each seed's (N, classes), None if it has diverged;
+    `notes` what else is to be said of the seed at an index.
+    """
+    first = jobs[0]
+    steps = first.mechanism.steps
+    if steps is None:
+        raise TypeError("the mechanism's steps are open: calibrate it first")
+    last: list[np.ndarray | None] = []
+
+    def observe(done: int, _: S) -> Row:
+        last[:] = logits(done)
+        return {
+            "seeds": [None if one is None else look(done, one) for look, one in zip(observes, last, strict=True)]
+        }  # fmt: skip
+
+    named = ", ".join(str(job.seed) for job in jobs)
+    diverged_at: torch.Tensor = stack.diverged_at  # type: ignore[assignment]
+    try:
+        record = train(
+            f"{first.cell.slug} seeds {named}",
+            stack,
+            optimizer,
+            step,
+            steps,
+            observe,
+            first.cell.training.evaluation_steps(steps),
+            generators,
+            None if first.checkpoint is None else Checkpoint(first.checkpoint, f"{first.cell.identity} {named}"),
+            step.check,
+        )
+    except Diverged:
+        return [Diverged(at) for at in diverged_at.tolist()]
+    return [
+        Diverged(at)
+        if found is None
+        else Outcome(
+            logits=found,
+            observations=[row["seeds"][index] for row in record.rows],
+            statement=first.calibration.statement,
+            steps_per_second=record.steps_per_second * len(jobs),
+            roots_per_second=record.roots_per_second,
+            peak_memory_bytes=record.peak_memory_bytes,
+            notes={
+                "device": record.device,
+                "resumed_at": record.resumed_at,
+                "stacked_seeds": len(jobs),
+                **notes(index),
+            },
+        )
+        for index, (found, at) in enumerate(zip(last, diverged_at.tolist(), strict=True))
+    ]
+
+
+def stacking_pays(cell: Cell, device: torch.device) -> bool:
+    """Whether seeds on ego trees are trained side by side: on a GPU, whose time goes into starting operations.
+
+    On a CPU one process per core is faster. Dropout would draw the masks of all seeds from one generator.
+    """
+    return device.type == "cuda" and not cell.model.dropout
+
+
+def run_together(runs: Sequence[Run], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+    """Private runs of one cell side by side; a single one by itself."""
+    if len(runs) == 1:
+        return [run_loop(runs[0], observes[0])]
+    steps = [run.step for run in runs if isinstance(run.step, PrivateStep)]
+    if len(steps) < len(runs):
+        raise TypeError("only private steps on ego trees can be stacked")
+    stack = SeedStack([run.bench.network for run in runs])
+    optimizer = make_optimizer(chain.from_iterable(n.parameters() for n in stack.networks), runs[0].job.cell.training)
+    whole = runs[0].whole()
+
+    def logits(done: int) -> list[np.ndarray | None]:
+        sound = set(stack.sound)
+        return [run.logits(whole, done) if seed in sound else None for seed, run in enumerate(runs)]
+
+    return train_stack(
+        [run.job for run in runs],
+        observes,
+        stack,
+        optimizer,
+        StackedPrivateStep(stack, steps, optimizer),
+        {f"{name} {run.job.seed}": drawn for run in runs for name, drawn in run.bench.generators.items()},
+        logits,
+        lambda index: runs[index].all_notes(),
+    )

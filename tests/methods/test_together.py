@@ -1,0 +1,137 @@
+"""Seeds on ego trees side by side, as on a GPU, here on the CPU: the same runs, one record each."""
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.data.store import save_graph
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.methods.base import Job, StackedMethod
+from dpgraph.methods.dp_gnn import DpGnn
+from dpgraph.methods.dp_residual import DpResidual
+from dpgraph.methods.registry import method
+from dpgraph.methods.stages import blind, train_cell
+from dpgraph.methods.together import stacking_pays
+from dpgraph.privacy.for_cell import calibrate
+from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.loop import Diverged
+from tests.contract.conftest import toy_graph
+from tests.contract.test_methods import cell as calibrated_cell
+
+CPU = torch.device("cpu")
+RUNS = [
+    ("dp-mlp", 0, "rigorous", "gcn"),
+    ("dp-gnn", 1, "rigorous", "gcn"),
+    ("dp-gnn", 2, "rigorous", "gin"),
+    ("dp-gnn", 1, "rigorous-fixed-size", "gat"),
+    ("dp-gnn", 1, "published", "gcn"),
+    ("dp-residual", 1, "rigorous", "gcn"),
+    ("dp-residual", 2, "rigorous", "gat"),
+]
+every_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run)))
+
+
+def cell_of(run, seeds=(0, 1, 2), **training) -> Cell:
+    """The contract's cell with its noise given, so that nothing is to be solved."""
+    name, hops, variant, architecture = run
+    cell = calibrated_cell(name, hops, variant, architecture, **training)
+    privacy = cell.privacy.model_copy(update={"epsilon": None, "noise_multiplier": 3.0})
+    return parse(Cell, {**cell.model_dump(), "privacy": privacy.model_dump(), "seeds": seeds}, "cell")
+
+
+def jobs_of(cell, checkpoint=None):
+    graph = toy_graph()
+    calibration = calibrate(cell, len(graph.train_nodes))
+    return [Job(blind(graph), cell, seed, calibration, CPU, checkpoint) for seed in cell.seeds]
+
+
+def together(cell, checkpoint=None, observe=lambda step, logits: {"step": step}):
+    jobs = jobs_of(cell, checkpoint)
+    return method(cell.method).run_all(jobs, [observe] * len(jobs))
+
+
+@every_run
+def test_a_seed_ends_as_if_alone(run):
+    cell = cell_of(run)
+    outcomes = together(cell)
+    for job, outcome in zip(jobs_of(cell), outcomes, strict=True):
+        alone = method(cell.method).run(job, lambda step, logits: {"step": step})
+        np.testing.assert_allclose(outcome.logits, alone.logits, rtol=1e-4, atol=1e-4)
+        assert outcome.observations == alone.observations
+        assert outcome.statement == alone.statement
+        assert outcome.notes == alone.notes | {"stacked_seeds": 3}
+    first, second, _ = outcomes
+    assert not np.allclose(first.logits, second.logits, atol=1e-2)
+
+
+def test_only_on_a_gpu_and_without_dropout():
+    cell = cell_of(RUNS[1])
+    assert not stacking_pays(cell, CPU)
+    assert stacking_pays(cell, torch.device("cuda"))
+    dropped = cell.model_copy(update={"model": cell.model.model_copy(update={"dropout": 0.5})})
+    assert not stacking_pays(dropped, torch.device("cuda"))
+    for name in ("dp-gnn", "dp-mlp", "dp-residual"):
+        assert isinstance(method(name), StackedMethod)
+
+
+@pytest.fixture
+def stacking(monkeypatch):
+    """As if the CPU were a GPU."""
+    for kind in (DpGnn, DpResidual):
+        monkeypatch.setattr(kind, "stacks", lambda self, cell, device: True)
+
+
+def test_through_the_stage(tmp_path, stacking, monkeypatch):
+    save_graph(toy_graph(), tmp_path / "graph")
+    record = train_cell(cell_of(RUNS[5]), tmp_path / "out", tmp_path / "graph", device="cpu", workers=2)
+    assert [seed.notes["stacked_seeds"] for seed in record.seeds] == [3, 3, 3]
+    assert all((tmp_path / "out" / f"seed={seed}.predictions.npy").exists() for seed in range(3))
+    more = train_cell(cell_of(RUNS[5], (0, 1, 2, 3)), tmp_path / "out", tmp_path / "graph", device="cpu")
+    assert [seed.notes.get("stacked_seeds") for seed in more.seeds] == [3, 3, 3, None]
+    assert more.seeds[:3] == record.seeds
+    assert not list((tmp_path / "out").glob("*.checkpoint*"))
+
+
+class Killed(Exception):
+    pass
+
+
+@every_run
+def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, run):
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    cell = cell_of(run, (0, 1), steps=9, evaluations=3, optimizer="adam")
+    whole = together(cell)
+    seen = []
+
+    def observe(step, logits):
+        seen.append(step)
+        if len(seen) == 3:
+            raise Killed
+        return {"step": step}
+
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Killed):
+        together(cell, path, observe)
+    resumed = together(cell, path)
+    assert resumed[0].notes["resumed_at"] == 5
+    for a, b in zip(whole, resumed, strict=True):
+        assert np.array_equal(a.logits, b.logits)
+        assert a.observations == b.observations
+
+
+def test_seeds_that_diverge_are_failures_with_their_step():
+    cell = cell_of(RUNS[1], learning_rate=1e38, optimizer="sgd")
+    wide = cell.privacy.model_copy(update={"clip_norm": 1e6})
+    outcomes = together(cell.model_copy(update={"privacy": wide}))
+    assert [str(outcome) for outcome in outcomes if isinstance(outcome, Diverged)] == [
+        "parameters are not finite after step 2"
+    ] * 3
+
+
+def test_inference_may_differ_between_seeds():
+    """Each seed pays for its own choice, and says what it chose."""
+    cell = cell_of(RUNS[5])
+    paid = cell.privacy.model_copy(update={"choice_epsilon": 0.2})
+    outcomes = together(parse(Cell, {**cell.model_dump(), "privacy": paid.model_dump()}, "cell"))
+    assert {outcome.notes["inference"] for outcome in outcomes} <= {"with neighbours", "each node alone"}
