@@ -49,6 +49,11 @@ try:
     PLAN = load_plan(CONFIG, HERE / "workflow")
     for task in PLAN.suite.tasks:
         entry(PLAN.task(task).dataset)  # refuses unknown data sets
+    TRAINING_BUNDLES = training_bundles(PLAN)
+    CALIBRATION_BUNDLES = calibration_bundles(PLAN)
+    # a job must not judge markers: its own is not there while it runs
+    if workflow.is_main_process:
+        forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
@@ -61,11 +66,6 @@ config["about"] = front_page(PLAN)  # what the report's front page says of the s
 PATHS = Paths(CONFIG)
 SUITE = PATHS.suite
 PLAN_ARGUMENTS = CONFIG.arguments()
-TRAINING_BUNDLES = training_bundles(PLAN)
-CALIBRATION_BUNDLES = calibration_bundles(PLAN)
-# a job must not judge markers: its own is not there while it runs
-if workflow.is_main_process:
-    forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
 # the bundle's marker by the cell's slug, by the calibration's key
 TRAINED = {
     member: PATHS.trained(name)

@@ -22,6 +22,7 @@ from dpgraph.data.bundles import (
     train_seconds,
     training_bundles,
 )
+from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
@@ -36,6 +37,12 @@ CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")}
 @pytest.fixture(scope="module")
 def plan():
     return load_plan(Config(suite="demo"), WORKFLOW)
+
+
+@pytest.fixture(autouse=True)
+def _planned(monkeypatch):
+    """The time of the plan, which the code leaves in the environment for its jobs, is undone after each test."""
+    monkeypatch.setenv("DPGRAPH_PLANNED", "")
 
 
 def test_every_cell_and_calibration_is_in_one_bundle(plan):
@@ -168,7 +175,6 @@ def test_a_touched_member_is_no_other_member(tmp_path):
 def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, monkeypatch):
     """A job that outlives its Snakemake ends later, or leaves Snakemake's note that it had begun."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DPGRAPH_PLANNED", raising=False)
     plan = load_plan(Config(suite="demo"), WORKFLOW)
     paths = Paths(plan.config)
     name, bundle = next(iter(training_bundles(plan).items()))
@@ -194,3 +200,17 @@ def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, 
     forget_unfinished(plan, [bundle], [])
     assert marker.exists()
     assert not is_forced(marker, "asked")
+
+
+def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    name, bundle = next(iter(training_bundles(plan).items()))
+
+    def refuse(self, missing_ok=False):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    marker = Paths(plan.config).trained(name)
+    with pytest.raises(UserError, match=rf"^{marker}: permission denied \(it does not say what is there"):
+        forget_unfinished(plan, [bundle], [])

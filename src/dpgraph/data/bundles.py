@@ -18,11 +18,12 @@ from functools import cache
 from pathlib import Path
 
 from dpgraph.data.registry import entry
+from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
-from dpgraph.files import read_json
+from dpgraph.files import cause, read_json
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
@@ -179,7 +180,8 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
 
     Snakemake knows markers only; this is how it notices that somebody deleted or damaged a cell's record. Only members
     younger than the marker are read: a touched file is no other file. The next job of a bundle without a marker, or
-    with one whose job outlived its Snakemake, is no forced rerun: it leaves alone what is there.
+    with one whose job outlived its Snakemake, is no forced rerun: it leaves alone what is there. Raises UserError for a
+    marker that may not be removed.
     """
     paths = Paths(plan.config)
     os.environ[PLANNED] = str(time.time_ns())
@@ -187,13 +189,20 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
         marker = paths.trained(bundle.name)
         stands = _stands(marker, {name: paths.result(plan.cells[name]) for name in bundle.members})
         if not stands:
-            marker.unlink(missing_ok=True)
+            _remove(marker)
         if not stands or _begun(marker):
-            last_asked(marker).unlink(missing_ok=True)
+            _remove(last_asked(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
         if not _stands(marker, {key: paths.privacy / f"{key}.json" for key in bundle.members}):
-            marker.unlink(missing_ok=True)
+            _remove(marker)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{cause(error)} (it does not say what is there, and has to go)") from None
 
 
 def _stands(marker: Path, members: Mapping[str, Path]) -> bool:
