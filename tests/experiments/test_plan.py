@@ -161,6 +161,31 @@ def test_hyperparameters_come_from_the_paper():
         published.rows("nothing")
 
 
+def test_every_row_of_daigavane_s_hyperparameters_is_trained():
+    """Tables 9 to 12: each row is a cell of suite `paper`, with its architecture, on its data set, private or not."""
+    plan = load_plan(Config(suite="paper"), WORKFLOW)
+    called = {plan.task(name).folder: task.published for name, task in plan.suite.tasks.items()}
+
+    def fits(cell, row, part):
+        private, kind = row["model"].startswith("DP-"), row["model"].removeprefix("DP-").split(" ")[0].lower()
+        value = cell.model_dump()
+        return (
+            (cell.privacy is not None, cell.model.architecture) == (private, kind)
+            and called[cell.task.folder] == row["dataset"]
+            and ("2-layer" not in row["model"] or cell.model.hops == 2)
+            and ("1-layer" not in row["model"] or cell.model.hops == 1)
+            and ("SGD" not in row["model"] or cell.training.optimizer == "sgd")
+            and all(value[name][key] == x for name, values in part.items() for key, x in values.items())
+        )
+
+    paper = "daigavane2022-node-level-dp-gnn"
+    rows = [row for row in published.match("hyperparameters", paper=paper) if row["table"].startswith("table")]
+    assert len(rows) == 64
+    for row in rows:
+        part = published.hyperparameters(paper, row["table"], row["model"], row["dataset"])
+        assert any(fits(cell, row, part) for cell in plan.cells.values()), row
+
+
 def test_a_sweep_must_change_the_cell(tmp_path):
     """K of a private method means nothing to one without privacy: two values would show the same run twice."""
     folder = tmp_path / "workflow"

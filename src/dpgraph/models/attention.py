@@ -33,7 +33,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments | P
 
 def attend_states(queries: Tensor, states: Tensor, segments: Segments, head_width: int) -> Tensor:
     """(n, H, D) queries K^T q, (num_rows, D) states that are read once each -> (n, H, D) means of states."""
-    return _AttendStates.apply(queries / head_width**0.5, states, segments)  # type: ignore[no-any-return]
+    return _AttendStates.apply(queries, states, segments, head_width**-0.5)  # type: ignore[no-any-return]
 
 
 class _Attend(torch.autograd.Function):
@@ -101,25 +101,30 @@ def _softmax(scores: Tensor, segments: Segments) -> Tensor:
 
 
 class _AttendStates(torch.autograd.Function):
+    """Holds nothing of the queries' size but them, the result and their gradients: they are H times the states' width.
+
+    So the scale 1 / sqrt(d) goes to the scores, not to the queries.
+    """
+
     @staticmethod
-    def forward(ctx: Context, queries: Tensor, states: Tensor, segments: Segments) -> Tensor:
+    def forward(ctx: Context, queries: Tensor, states: Tensor, segments: Segments, scale: float) -> Tensor:
         lengths = segments.lengths
         if lengths is None:
             raise TypeError("attend_states needs segments without shared rows")
         result, weights = torch.empty_like(queries), []
         for block in blocks(lengths, states.device):
             rows = block.take(states)
-            scores = torch.bmm(queries[block.runs], rows.transpose(1, 2))
+            scores = torch.bmm(queries[block.runs], rows.transpose(1, 2)).mul_(scale)
             if block.missing is not None:
                 scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
             weights.append(torch.softmax(scores, 2))
-            result[block.runs] = torch.bmm(weights[-1], rows)
+            block.put(result, weights[-1], rows)
         ctx.save_for_backward(queries, states, *weights)
-        ctx.segments = segments  # type: ignore[attr-defined]
+        ctx.segments, ctx.scale = segments, scale  # type: ignore[attr-defined]
         return result
 
     @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         queries, states, *saved = ctx.saved_tensors  # type: ignore[attr-defined]
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
         out, lengths = gradients[0], segments.lengths
@@ -129,13 +134,13 @@ class _AttendStates(torch.autograd.Function):
         for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
             rows, drawn_from, asked = block.take(states), out[block.runs], queries[block.runs]
             drawn = torch.bmm(drawn_from, rows.transpose(1, 2))
-            scores = weights * (drawn - (weights * drawn).sum(2, keepdim=True))
-            query_gradient[block.runs] = torch.bmm(scores, rows)
-            both = torch.bmm(torch.cat([scores, weights], 1).transpose(1, 2), torch.cat([asked, drawn_from], 1))
+            scores = (weights * ctx.scale).mul_(drawn - (weights * drawn).sum(2, keepdim=True))  # type: ignore[attr-defined]
+            block.put(query_gradient, scores, rows)
+            both = torch.bmm(weights.transpose(1, 2), drawn_from).baddbmm_(scores.transpose(1, 2), asked)
             if block.missing is not None:
                 state_gradient[block.rows.masked_fill(block.missing, spare)] = both  # type: ignore[union-attr]
             elif isinstance(block.rows, slice):
                 state_gradient[block.rows] = both.flatten(0, 1)
             else:
                 state_gradient[block.rows] = both
-        return query_gradient, state_gradient[:spare], None
+        return query_gradient, state_gradient[:spare], None, None

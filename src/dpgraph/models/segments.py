@@ -123,6 +123,13 @@ class Block:
         picked = rows[self.rows]
         return picked.view(*self.shape, *rows.shape[1:]) if isinstance(self.rows, slice) else picked
 
+    def put(self, result: Tensor, left: Tensor, right: Tensor) -> None:
+        """Writes the product of (b, k, w) and (b, w, d) to the runs' places in `result` (n, k, d)."""
+        if isinstance(self.runs, slice):
+            torch.bmm(left, right, out=result[self.runs])
+        else:
+            result[self.runs] = torch.bmm(left, right)
+
 
 def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
     """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpgraph.models.dense import KeyLinear, SelfWeight
 from dpgraph.models.segments import Block, blocks
@@ -100,7 +101,7 @@ class LinearGradients:
             inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
             scaled = rows.per_row(factors)
             if bias is not None:
-                sums[bias] += torch.mv(gradients.flatten(1).T, scaled.flatten())
+                sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
             if inputs.shape[2] <= gradients.shape[2]:  # weigh the narrower factor
                 inputs = inputs * scaled
             else:
@@ -141,7 +142,8 @@ class Recorder:
     """Applies layers to batches and records the rows on which they act."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[nn.Module, Tensor, Tensor, np.ndarray]] = []
+        # layer, its rows, its output or where that stands in the graph, rows of each root
+        self.calls: list[tuple[nn.Module, Tensor, Tensor | GradientEdge, np.ndarray]] = []
 
     def on(self, batch: EgoBatch) -> BatchRecorder:
         return BatchRecorder(self, batch)
@@ -167,9 +169,10 @@ class BatchRecorder:
     batch: EgoBatch
 
     def __call__(self, layer: nn.Module, rows: Tensor, level: int) -> Tensor:
-        output = layer(rows)
-        self.recorder.calls.append((layer, rows, output, self.batch.sizes[level]))
-        return output  # type: ignore[no-any-return]
+        output: Tensor = layer(rows)
+        # Not the output itself: it would be held longer than a step without privacy holds it.
+        self.recorder.calls.append((layer, rows, get_gradient_edge(output), self.batch.sizes[level]))
+        return output
 
 
 def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> Rows:
@@ -193,6 +196,9 @@ def _square(rows: Tensor) -> Tensor:
 def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor, Tensor]:
     """One row of each call for each root: norms from dot products."""
     heads = max(rows.inputs.shape[1] for rows in calls)
+    if len(calls) == heads == 1:  # nothing adds up
+        square = (_square(calls[0].inputs) + bias).mul_(_square(calls[0].gradients)).squeeze(1)
+        return square, square
     split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
     squares = [(_square(a) + bias) * _square(g) for a, g in split]  # (B, H) each
     result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
