@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from dpgraph.randomness import torch_generator
 from dpgraph.training.clipping import ROUNDING
-from dpgraph.training.ghost import LinearGradients, Rows
+from dpgraph.training.ghost import LinearGradients, Recorder, Rows
 
 CASES = {
     "root-only": [1] * 6,
@@ -100,3 +103,60 @@ def test_rows_of_other_roots_do_not_leak_into_padding():
     norms = gradients_of(rows).squared_norms()[0]
     assert not torch.isfinite(norms[0])
     assert torch.equal(norms[1:], clean[1:])
+
+
+def test_outputs_are_not_held_until_their_gradients_are_known():
+    """As without privacy: tanh keeps its own result, not what it was applied to."""
+    layer, recorder = torch.nn.Linear(3, 2, dtype=torch.float64), Recorder()
+    rows = rows_of([1] * 4, d_in=3).inputs.squeeze(1)
+    output = recorder.on(SimpleNamespace(sizes=(np.ones(4, dtype=np.int64),)))(layer, rows, 0)
+    held, losses = weakref.ref(output), torch.tanh(output).sum(1)
+    del output
+    assert held() is None
+    (call,) = recorder.gradients(losses)[layer].calls
+    torch.testing.assert_close(call.gradients.squeeze(1), 1 - torch.tanh(layer(rows)).square())
+
+
+def rounded(values: torch.Tensor) -> torch.Tensor:
+    """float32 to the nearest number with 10 bits, as a GPU rounds operands in TF32."""
+    bits = values.contiguous().view(torch.int32)
+    return ((bits + (1 << 12)) & ~((1 << 13) - 1)).view(torch.float32)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 30, 300])
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm(size, cancel, monkeypatch):
+    """TF32: norms and sums are products of rounded operands, and the roots' contributions still do not exceed C."""
+    real, products = torch.matmul, []
+
+    def coarse(a, b):
+        products.append(a)
+        return real(rounded(a), rounded(b))
+
+    monkeypatch.setattr(torch, "matmul", coarse)
+    rows = rows_of([2 * size] * 50, torch.float32)
+    if cancel:  # rows that cancel but for a thousandth: rounding is then most of what is left
+        a, g = (x.unflatten(0, (50, 2 * size)) for x in (rows.inputs, rows.gradients))
+        a[:, size:], g[:, size:] = a[:, :size], -g[:, :size] * 1.001
+    norms, scale = gradients_of(rows).squared_norms()
+    assert products
+    monkeypatch.setattr("torch.backends.mkldnn.matmul.fp32_precision", "tf32")
+    enlarged = norms + ROUNDING * product_eps(norms) * scale
+    contributions = formed(Rows(rounded(rows.inputs).double(), rounded(rows.gradients).double(), rows.sizes))
+    assert torch.all(contributions <= enlarged)
+    if cancel:
+        assert torch.any(contributions > norms + ROUNDING * torch.finfo(torch.float32).eps * scale)
+
+
+def test_products_are_as_exact_as_they_are_set_to_be():
+    """Of the cell on GPUs, of PyTorch's own setting elsewhere; other types are not touched."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    for name, found in (("tf32", "tf32"), ("float32", "ieee")):
+        with pytest.raises(ZeroDivisionError), products_in(name):
+            assert matmul.fp32_precision == found
+            raise ZeroDivisionError
+        assert matmul.fp32_precision == before
+    one = torch.ones(1)
+    assert product_eps(one) == torch.finfo(torch.float32).eps
+    assert product_eps(one.double()) == torch.finfo(torch.float64).eps

@@ -151,7 +151,7 @@ class Recorder:
     def gradients(self, losses: Tensor) -> dict[nn.Module, RootGradients]:
         """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
         # Parameters are not among the inputs, so that their gradients are not computed.
-        found = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])
+        found = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
         calls: dict[nn.Module, tuple[Rows, ...]] = {}
         for (layer, inputs, _, sizes), gradient in zip(self.calls, found, strict=True):
             calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
