@@ -22,6 +22,8 @@ SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}
 FEATURES = re.compile(r"raw|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
+# what the noise does not depend on
+NOT_CALIBRATED = {"optimizer": "adam", "learning_rate": 1.0, "momentum": 0.0, "evaluations": 1, "precision": "float32"}
 LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
 
 
@@ -158,6 +160,10 @@ class Training(Finite):
         default=None,
         description="K of a method without privacy, whose lists are then sampled by Algorithm 1; null: whole lists",
     )
+    precision: Literal["float32", "tf32"] = Field(
+        default="float32",
+        description="Of products of matrices on a GPU: tf32 rounds their operands to 10 bits; clipping allows for it",
+    )
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Training:
@@ -242,17 +248,11 @@ class Privacy(Finite):
         "published (Theorems 6 to 8)",
     )
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
-    noise_multiplier: (
-        Annotated[
-            float,
-            Field(
-                gt=0,
-                description="rigorous: noise std / clip norm (rigorous-fixed-size: / 2 C R); published: lambda = "
-                "std / (2 C N(K, r))",
-            ),
-        ]
-        | None
-    ) = None
+    noise_multiplier: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="rigorous: noise std / clip norm (rigorous-fixed-size: / 2 C R); published: lambda = "
+        "std / (2 C N(K, r))",
+    )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="None: 1 / (10 N), N = number of training nodes"
     )
@@ -370,9 +370,7 @@ class Cell(Finite):
         return self.model_copy(
             update={
                 "model": Model(architecture=self.model.architecture, hops=self.model.hops),
-                "training": self.training.model_copy(
-                    update={"optimizer": "adam", "learning_rate": 1.0, "momentum": 0.0, "evaluations": 1}
-                ),
+                "training": self.training.model_copy(update=NOT_CALIBRATED),
                 "privacy": self.privacy.model_copy(
                     update={name: defaults[name].default for name in ("clip_norm", "clip_percentile")}
                 ),

@@ -274,6 +274,7 @@ def _train_seeds(
 
     from dpgraph.methods import registry
     from dpgraph.training.loop import Diverged
+    from dpgraph.training.precision import products_in
 
     graph = load_graph(graph_folder)
     chosen = _device(device)
@@ -290,10 +291,11 @@ def _train_seeds(
     found = registry.method(cell.method)
     outcomes: list[Any]
     try:
-        if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
-            outcomes = found.run_all(jobs, [observe] * len(jobs))
-        else:
-            outcomes = [found.run(jobs[0], observe)]
+        with products_in(cell.training.precision):
+            if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
+                outcomes = found.run_all(jobs, [observe] * len(jobs))
+            else:
+                outcomes = [found.run(jobs[0], observe)]
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
         outcomes = [error] * len(jobs)
     share = (time.monotonic() - start) / len(jobs)

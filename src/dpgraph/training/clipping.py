@@ -8,7 +8,8 @@ Guarantees, for every batch, features, labels and parameters:
    parameters only.
 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is ||grad_v|| enlarged
    by more than its own rounding error (`ROUNDING` unit roundoffs of the absolute values that it sums up), so that a
-   contribution does not exceed C where the rows of a tree cancel. Rounding of the sum itself is outside of this.
+   contribution does not exceed C where the rows of a tree cancel. Where matrices are multiplied with rounded operands
+   (TF32), the roundoff is theirs. Rounding of the sum itself is outside of this.
 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every group and is
    counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is private.
 
@@ -29,6 +30,7 @@ from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
 from dpgraph.training.per_root import announce, formed_gradients
+from dpgraph.training.precision import product_eps
 
 ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
@@ -153,7 +155,7 @@ def clip_factors(
     `limits` are the clip norms C, (L,) or (B, L).
     """
     squared, scale = _squared_norms(found, values, column, limits.shape[-1])
-    enlarged = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
+    enlarged = squared + ROUNDING * product_eps(squared) * scale
     finite = torch.isfinite(enlarged).all(1)
     return squared, torch.clamp_max(limits / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0), finite
 

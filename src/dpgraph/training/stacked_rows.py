@@ -22,6 +22,7 @@ from dpgraph.models.segments import reduce
 from dpgraph.sampling.batches import Sampler
 from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import Diverged
+from dpgraph.training.precision import product_eps
 
 TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
 VECTOR = 16  # bits of a product depend on where it and its factors lie in memory: with so many roots at 64 bytes each
@@ -76,7 +77,7 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
     last = (error.square().sum(2) * mixed.square().sum(2)).flatten()
     squared += last
     scale += last
-    enlarged = squared.add_(scale, alpha=ROUNDING * torch.finfo(squared.dtype).eps)
+    enlarged = squared.add_(scale, alpha=ROUNDING * product_eps(squared))
     factors = torch.clamp_max(clip_norm / enlarged.sqrt(), 1).masked_fill_(~torch.isfinite(enlarged), 0)
     return factors.view(mixed.shape[:2])
 
