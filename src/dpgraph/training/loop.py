@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dpgraph.progress import progress
 from dpgraph.training.checkpoint import Checkpoint, Generator
@@ -102,6 +102,13 @@ def train(
         peak_memory_bytes=_peak_memory(device),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
     )
+
+
+def note_diverged(at: Tensor, lost: Tensor, done: int) -> None:
+    """Notes in `at` (S,) which of S seeds are first found `lost` (S,) after `done` steps; Diverged when all are."""
+    at.copy_(torch.where(lost & (at == 0), done, at))
+    if bool((at > 0).all()):
+        raise Diverged(int(at.max()))
 
 
 def _raise_unless_finite(network: nn.Module, done: int) -> None:

@@ -22,7 +22,7 @@ from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.joined import JoinedBatch, joined_chunks
 from dpgraph.training.clipping import clip_columns, clip_factors
 from dpgraph.training.ghost import BatchRecorder, LinearGradients, Recorder, RootGradients, Rows, ScalarGradients
-from dpgraph.training.loop import Diverged
+from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient
 from dpgraph.training.steps import ClippedTerm, PrivateStep
@@ -115,15 +115,12 @@ class StackedPrivateStep:
 
     def check(self, done: int) -> None:
         """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
-        at = self.stack.diverged_at
-        bad = [
+        lost = [
             torch.stack([~torch.isfinite(parameter).all() for parameter in network.parameters()]).any()
             for network in self.stack.networks
         ]
-        at.copy_(torch.where(torch.stack(bad) & (at == 0), done, at))
         self._running = None
-        if bool((at > 0).all()):
-            raise Diverged(int(at.max()))
+        note_diverged(self.stack.diverged_at, torch.stack(lost), done)
 
 
 def clipped_gradient_sums(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dpgraph.models.kipf import Block, KipfStack, Read, dropout_factors
 from dpgraph.sampling.graph_splits import Schedule
-from dpgraph.training.loop import Diverged
+from dpgraph.training.loop import note_diverged
 
 CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they are visited
 
@@ -181,9 +181,5 @@ class StackedStep:
 
     def check(self, done: int) -> None:
         """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
-        states = self.states
-        bad = ~torch.isfinite(states.released()).all(dim=1) & (states.diverged_at == 0)
-        states.diverged_at.copy_(torch.where(bad, done, states.diverged_at))
         self._running = None
-        if bool((states.diverged_at > 0).all()):
-            raise Diverged(int(states.diverged_at.max()))
+        note_diverged(self.states.diverged_at, ~torch.isfinite(self.states.released()).all(dim=1), done)

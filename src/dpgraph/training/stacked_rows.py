@@ -21,7 +21,7 @@ from dpgraph.models.row_stack import RowBatch, RowStack, SeedRows
 from dpgraph.models.segments import reduce
 from dpgraph.sampling.batches import Sampler
 from dpgraph.training.clipping import ROUNDING
-from dpgraph.training.loop import Diverged
+from dpgraph.training.loop import note_diverged
 from dpgraph.training.precision import product_eps
 
 TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
@@ -170,9 +170,5 @@ class StackedRowsStep:
 
     def check(self, done: int) -> None:
         """Notes seeds whose parameters are not finite, which fail alone; raises Diverged when all have."""
-        at = self.stack.diverged_at
-        bad = ~torch.isfinite(self.stack.theta.data).all(dim=1) & (at == 0)
-        at.copy_(torch.where(bad, done, at))
         self._running = None
-        if bool((at > 0).all()):
-            raise Diverged(int(at.max()))
+        note_diverged(self.stack.diverged_at, ~torch.isfinite(self.stack.theta.data).all(dim=1), done)
