@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 
 from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch
@@ -72,7 +73,7 @@ class SeedBatchRecorder(BatchRecorder):
         twins, joined, sizes = self.recorder.twins[layer], self.recorder.joined, self.batch.sizes[level]
         parts = rows.split(np.add.reduceat(sizes, joined.bounds[:-1]).tolist())
         output = torch.cat([twins[seed](part) for seed, part in zip(joined.seeds, parts, strict=True)])
-        self.recorder.calls.append((layer, rows, output, sizes))
+        self.recorder.calls.append((layer, rows, get_gradient_edge(output), sizes))
         return output
 
 
