@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from dpgraph.models.attention import attend, attend_states
 from dpgraph.models.segments import Segments, blocks
 from dpgraph.randomness import torch_generator
+from dpgraph.sampling.edge_lists import EdgeLists
+from dpgraph.sampling.ego import pack_ego_trees
 
 LISTS = {
     "shared": [[0, 1, 2, 3], [3], [1, 0], [4, 1, 0]],  # row 5 has no reader
     "runs": [[0], [1, 2, 3], [4, 5]],
     "alone": [[2], [0], [1]],
+    "rows themselves": [[0], [1], [2], [3], [4], [5]],
 }
+RUNS = {"runs", "rows themselves"}
 
 
 def segments_of(lists: list[list[int]], num_rows: int, runs: bool) -> Segments:
@@ -33,14 +37,22 @@ def draw(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("case", LISTS)
 def test_reductions(case):
     lists, rows = LISTS[case], draw(6, 3)
-    segments = segments_of(lists, 6, case == "runs")
+    segments = segments_of(lists, 6, case in RUNS)
     torch.testing.assert_close(segments.sum(rows), torch.stack([rows[e].sum(0) for e in lists]))
     torch.testing.assert_close(segments.mean(rows), torch.stack([rows[e].mean(0) for e in lists]))
     assert torch.equal(segments.own(rows), rows[[e[0] for e in lists]])
-    assert segments.alone == (case == "alone")
+    assert segments.alone == (case in {"alone", "rows themselves"})
     assert torch.autograd.gradcheck(segments.sum, rows)
     assert torch.autograd.gradcheck(segments.mean, rows)
     assert torch.autograd.gradcheck(segments.own, rows)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_root_without_a_list_reads_its_row_as_it_is(hops):
+    """The values of the operators, without their copies: own records are half of residual clipping."""
+    trees = pack_ego_trees(EdgeLists(np.zeros(5, np.int64), np.zeros(0, np.int32)), np.arange(4), hops)
+    segments, rows = Segments.of_level(trees.batch(np.array([2, 0, 3])), hops - 1), draw(3, 2)
+    assert segments.mean(rows) is segments.sum(rows) is segments.own(rows) is rows
 
 
 def naive_attention(queries, keys, values, lists):

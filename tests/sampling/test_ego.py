@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
 from dpgraph.sampling.edge_lists import full_edge_lists
-from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.sampling.ego import ROOT_ROWS, pack_ego_trees
 
 N = 9
 GRAPHS = st.dictionaries(st.integers(0, N - 1), st.sets(st.integers(0, N - 1)), min_size=1, max_size=N).map(
@@ -84,6 +84,16 @@ def test_a_hub_is_neither_truncated_nor_padded(graph_of, hops):
     pieces = list(trees.chunks(np.arange(n)))
     assert sum(piece.num_roots for piece in pieces) == n
     assert sum(len(piece.nodes) for piece in pieces) == trees.tree_sizes.sum()
+
+
+@given(GRAPHS, st.integers(0, 2), st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
+def test_roots_bound_a_chunk_as_rows_do(graph_of, lists, hops, chunk_rows):
+    """A chunk's cost is below `chunk_rows` without its last tree, and most chunks are full."""
+    trees = pack_ego_trees(full_edge_lists(graph_of(N, lists), np.arange(N)), np.arange(N), hops, chunk_rows=chunk_rows)
+    costs = [piece.sizes[-1] + ROOT_ROWS for piece in trees.chunks(np.arange(N))]
+    assert all(cost.sum() < chunk_rows + cost.max() for cost in costs)
+    assert len(costs) <= 1 + sum(cost.sum() for cost in costs) // chunk_rows
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2])

@@ -35,7 +35,9 @@ class Segments:
         if isinstance(batch, PaddedTrees):
             return batch.segments(level)  # type: ignore[return-value]  # it has what layers call
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
-        return cls(hop.ptr, hop.columns, int(sizes.sum()), sizes if level == 0 else None)  # a root reads all its rows
+        # A root reads all its rows. Where it is its only one, so does it on every level.
+        columns = None if bool(np.all(sizes == 1)) else hop.columns
+        return cls(hop.ptr, columns, int(sizes.sum()), sizes if level == 0 else None)
 
     @classmethod
     def of_graph(cls, hop: Hop) -> Segments:
@@ -48,21 +50,28 @@ class Segments:
 
     def own(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d): the row of each segment's own node."""
+        if self._identity:
+            return rows
         first = self.ptr[:-1]
         return rows.index_select(0, first if self.columns is None else self.columns[first])
 
     def sum(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
+        return rows if self._identity else _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
 
     def mean(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+        return rows if self._identity else _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
 
     @property
     def alone(self) -> bool:
         """Whether every segment is its own row and nothing else."""
         return len(self.entries) == self.num_segments
+
+    @property
+    def _identity(self) -> bool:
+        """Whether segment i is row i and nothing else."""
+        return self.columns is None and self.num_rows == self.num_segments
 
     @cached_property
     def entries(self) -> Tensor:

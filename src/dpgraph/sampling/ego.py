@@ -21,8 +21,9 @@ from dpgraph.sampling.edge_lists import EdgeLists
 
 MAX_HOPS = 2
 MAX_ROWS = 2**29  # 4 GiB of node ids
-CHUNK_ROWS_CPU = 4096  # rows whose activations stay in a core's cache
-CHUNK_ROWS_CUDA = 1 << 19
+CHUNK_ROWS_CPU = 8192  # rows whose activations stay in a core's cache
+CHUNK_ROWS_CUDA = 1 << 20
+ROOT_ROWS = 4  # what a root's own layers hold, in rows of the encoder
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,15 @@ class EgoTrees:
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
     def chunks(self, positions: np.ndarray) -> Iterator[EgoBatch]:
-        """The batch in pieces of about `chunk_rows` rows, roots by ascending size; `places` keeps the order."""
+        """The batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
+
+        Each has about `chunk_rows` rows, where a root counts as `ROOT_ROWS` more.
+        """
         ranks = self.rank[positions]
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
-        piece = np.cumsum(self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]) // self.chunk_rows
+        rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
+        piece = np.cumsum(rows + ROOT_ROWS) // self.chunk_rows
         cuts = np.flatnonzero(np.diff(piece)) + 1
         for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
             if len(part):

@@ -100,12 +100,14 @@ class LinearGradients:
         for rows in self.calls:
             inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
             scaled = rows.per_row(factors)
-            if bias is not None:
-                sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
-            if inputs.shape[2] <= gradients.shape[2]:  # weigh the narrower factor
+            if inputs.shape[2] < gradients.shape[2]:  # weigh the narrower factor
                 inputs = inputs * scaled
+                if bias is not None:
+                    sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
             else:
                 gradients = gradients * scaled
+                if bias is not None:
+                    sums[bias] += gradients.sum(0).flatten()
             if inputs.shape[1] == 1:
                 weight.addmm_(gradients.squeeze(1).T, inputs.squeeze(1))
             else:
