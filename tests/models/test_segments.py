@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.models.attention import attend, attend_states
-from dpgraph.models.segments import Segments, blocks
+from dpgraph.models.segments import FEW_BLOCKS, Segments, blocks
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -75,9 +75,10 @@ def test_attention_over_shared_rows(case):
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(1, 14), min_size=1, max_size=6))
-def test_attention_over_runs(lengths):
-    """Blocks of any lengths, in any order: 9 and 10 share a padded block."""
+@given(st.lists(st.integers(1, 14), min_size=1, max_size=6), st.booleans())
+def test_attention_over_runs(lengths, many):
+    """Blocks of any lengths, in any order: 9 and 10 share a padded block where there are many."""
+    lengths = lengths + [10, 9] * (FEW_BLOCKS // 2 if many else 0)
     stop = np.cumsum(lengths)
     lists = [list(range(s - n, s)) for s, n in zip(stop, lengths, strict=True)]
     segments = segments_of(lists, int(stop[-1]), True)
@@ -93,7 +94,7 @@ def test_attention_over_runs(lengths):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
-@given(st.lists(st.integers(1, 200), min_size=1, max_size=30))
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=3 * FEW_BLOCKS))
 def test_blocks_hold_every_row_once(lengths):
     sizes = np.array(lengths)
     rows, runs = [], []

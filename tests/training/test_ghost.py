@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.models.segments import FEW_BLOCKS
 from dpgraph.randomness import torch_generator
 from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.ghost import LinearGradients, Recorder, Rows
@@ -18,6 +19,7 @@ CASES = {
     "root-only": [1] * 6,
     "ascending": [1, 1, 2, 3, 3, 3, 9, 40, 41, 200],
     "unsorted": [40, 1, 9, 200, 2, 3, 1, 41],
+    "unsorted and padded": [40, 1, 9, 200, 2, 3, 1, 41] * (1 + FEW_BLOCKS // 8),
     "one-hub": [300],
 }
 
@@ -97,8 +99,8 @@ def test_enlarged_norms_bound_the_true_ones_where_rows_cancel(size, magnitude, c
 
 
 def test_rows_of_other_roots_do_not_leak_into_padding():
-    """Sizes 13 and 14 share a padded block; infinities in one root leave the other's norm alone."""
-    rows = rows_of([14, 13, 14])
+    """Sizes 13 and 14 share a padded block; infinities in one root leave the others' norms alone."""
+    rows = rows_of([14, 13] * FEW_BLOCKS)
     clean = gradients_of(rows).squared_norms()[0]
     rows.inputs[:14] = float("inf")
     norms = gradients_of(rows).squared_norms()[0]

@@ -18,6 +18,7 @@ from dpgraph.models.padded import PaddedTrees
 from dpgraph.sampling.ego import EgoBatch, Hop
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
+FEW_BLOCKS = 16  # so many cost less than gathering rows
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,14 @@ class Block:
 
 def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
     """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""
+    starts = np.cumsum(lengths) - lengths
+    cuts = np.flatnonzero(np.diff(lengths)) + 1
+    if len(cuts) < FEW_BLOCKS:
+        for first, last in zip([0, *cuts], [*cuts, len(lengths)], strict=True):
+            yield _equal_runs(int(first), int(last), int(starts[first]), int(lengths[first]))
+        return
     order = np.argsort(lengths, kind="stable")
     ascending = bool(np.all(np.diff(lengths) >= 0))
-    starts = np.cumsum(lengths) - lengths
     ordered = lengths[order]
     cuts = np.flatnonzero(np.diff(_width_class(ordered))) + 1
     for first, last in zip([0, *cuts], [*cuts, len(order)], strict=True):
@@ -152,14 +158,19 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
         low, width = int(ordered[first]), int(ordered[last - 1])
         shape = (int(last - first), width)
         if ascending and low == width:
-            begin = int(starts[first])
-            yield Block(slice(int(first), int(last)), slice(begin, begin + shape[0] * width), shape, None)
+            yield _equal_runs(int(first), int(last), int(starts[first]), width)
             continue
         column = np.arange(width)
         # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
         rows = starts[runs, None] + np.minimum(column, lengths[runs, None] - 1)
         missing = None if low == width else _upload(column >= lengths[runs, None], device)
         yield Block(_upload(runs, device), _upload(rows, device), shape, missing)
+
+
+def _equal_runs(first: int, last: int, begin: int, width: int) -> Block:
+    """Neighbours of equal length, whose rows begin at `begin`."""
+    shape = (last - first, width)
+    return Block(slice(first, last), slice(begin, begin + shape[0] * width), shape, None)
 
 
 def _upload(values: np.ndarray, device: torch.device) -> Tensor:
