@@ -20,6 +20,7 @@ from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import cell as calibrated_cell
 
 CPU = torch.device("cpu")
+CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
 RUNS = [
     ("dp-mlp", 0, "rigorous", "gcn"),
     ("dp-gnn", 1, "rigorous", "gcn"),
@@ -40,22 +41,23 @@ def cell_of(run, seeds=(0, 1, 2), **training) -> Cell:
     return parse(Cell, {**cell.model_dump(), "privacy": privacy.model_dump(), "seeds": seeds}, "cell")
 
 
-def jobs_of(cell, checkpoint=None):
+def jobs_of(cell, checkpoint=None, device=CPU):
     graph = toy_graph()
     calibration = calibrate(cell, len(graph.train_nodes))
-    return [Job(blind(graph), cell, seed, calibration, CPU, checkpoint) for seed in cell.seeds]
+    return [Job(blind(graph), cell, seed, calibration, device, checkpoint) for seed in cell.seeds]
 
 
-def together(cell, checkpoint=None, observe=lambda step, logits: {"step": step}):
-    jobs = jobs_of(cell, checkpoint)
+def together(cell, checkpoint=None, observe=lambda step, logits: {"step": step}, device=CPU):
+    jobs = jobs_of(cell, checkpoint, device)
     return method(cell.method).run_all(jobs, [observe] * len(jobs))
 
 
 @every_run
-def test_a_seed_ends_as_if_alone(run):
-    cell = cell_of(run)
-    outcomes = together(cell)
-    for job, outcome in zip(jobs_of(cell), outcomes, strict=True):
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_a_seed_ends_as_if_alone(run, device):
+    cell, device = cell_of(run), torch.device(device)
+    outcomes = together(cell, device=device)
+    for job, outcome in zip(jobs_of(cell, device=device), outcomes, strict=True):
         alone = method(cell.method).run(job, lambda step, logits: {"step": step})
         np.testing.assert_allclose(outcome.logits, alone.logits, rtol=1e-4, atol=1e-4)
         assert outcome.observations == alone.observations

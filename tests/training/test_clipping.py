@@ -16,6 +16,7 @@ from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_l
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training import ghost
 from dpgraph.training.clipping import clipped_gradient_sum, gradient_norms, neighbour_losses, root_losses
+from dpgraph.training.precision import products_in
 
 ARCHITECTURES = [
     ("gcn", hops, n_enc, n_dec, activation)
@@ -264,3 +265,34 @@ def test_bad_clip_norms(graph, make_network, clip, message):
     with pytest.raises(UserError) as error:
         clipped_gradient_sum(network, trees, positions, features, labels, clip)
     assert str(error.value) == message
+
+
+WITH_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "tolerance"),
+    [
+        ("cpu", "float32", 1e-5),
+        pytest.param("cuda", "float32", 1e-5, marks=WITH_CUDA),
+        pytest.param("cuda", "tf32", 1e-2, marks=WITH_CUDA),
+    ],
+)
+@pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), *MESSAGE_PASSING])
+def test_sums_of_a_device_are_those_of_float64(graph, make_network, kind, hops, device, precision, tolerance):
+    """What one root contributes stays within the clip norm whatever the precision."""
+    lists = full_edge_lists(graph, graph.train_nodes) if hops else empty_edge_lists(graph)
+    features, labels = torch.from_numpy(graph.features), torch.from_numpy(graph.labels)
+    exact = make_network(hops, architecture=kind)
+    rough = make_network(hops, architecture=kind).float().to(device)
+    for positions in (np.arange(len(graph.train_nodes)), np.array([3])):
+        on_host = pack_ego_trees(lists, graph.train_nodes, hops)
+        expected = clipped_gradient_sum(exact, on_host, positions, features.double(), labels, 0.1)
+        with products_in(precision):
+            trees = pack_ego_trees(lists, graph.train_nodes, hops, device)
+            found = clipped_gradient_sum(rough, trees, positions, features.to(device), labels.to(device), 0.1)
+        length = torch.cat([part.flatten() for part in expected.sums]).norm()
+        for one, other in zip(found.sums, expected.sums, strict=True):
+            assert (one.double().cpu() - other).norm() <= tolerance * length
+        torch.testing.assert_close(found.norms.double().cpu(), expected.norms, rtol=tolerance, atol=tolerance)
+    assert torch.cat([part.flatten() for part in found.sums]).norm() <= 0.1 * (1 + 1e-6)
