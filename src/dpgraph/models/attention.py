@@ -111,7 +111,8 @@ class _AttendStates(torch.autograd.Function):
         lengths = segments.lengths
         if lengths is None:
             raise TypeError("attend_states needs segments without shared rows")
-        result, weights = torch.empty_like(queries), []
+        # Not in the queries' own layout, in which blocks could not be written in place.
+        result, weights = torch.empty_like(queries, memory_format=torch.contiguous_format), []
         for block in blocks(lengths, states.device):
             rows = block.take(states)
             scores = torch.bmm(queries[block.runs], rows.transpose(1, 2)).mul_(scale)
@@ -128,7 +129,7 @@ class _AttendStates(torch.autograd.Function):
         queries, states, *saved = ctx.saved_tensors  # type: ignore[attr-defined]
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
         out, lengths = gradients[0], segments.lengths
-        query_gradient = torch.empty_like(queries)
+        query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
         spare = len(states)  # padding is written to a row of its own
         state_gradient = states.new_empty(spare + 1, states.shape[1])
         for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
