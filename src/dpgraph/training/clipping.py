@@ -66,7 +66,7 @@ def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels
     states = network.encode(batch, features, dense)
     full = network.classify(states, batch, dense)
     alone = batch.without_messages()
-    own = network.classify(states[batch.own], alone, recorder.on(alone))
+    own = network.classify(states.index_select(0, batch.own), alone, recorder.on(alone))
     target = labels[batch.roots]
     cross_entropy = nn.functional.cross_entropy
     return cross_entropy(full, target, reduction="none") - cross_entropy(own, target, reduction="none")
