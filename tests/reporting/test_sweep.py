@@ -8,7 +8,9 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.formats import quantity
 from dpgraph.reporting.sweep import sweep_points, sweep_table
+from dpgraph.reporting.sweep_display import sweep_display
 from dpgraph.reporting.sweep_figure import _tick, positions
 from dpgraph.reporting.tables import write_table
 
@@ -64,6 +66,14 @@ def test_nothing_is_printed_of_another_data_set(views_plan, results):
 def test_order_of_values_is_the_suites(views_plan, results):
     table = sweep_table(views_plan, "daigavane/table5", results)
     assert list(dict.fromkeys(table["value"])) == ["2500", "10000", "full"]
+
+
+def test_rows_of_the_page_are_by_number_and_words_come_last(views_plan, results):
+    """Grids of one artefact that each have some of the values must not shuffle them."""
+    table = sweep_table(views_plan, "daigavane/table5", results)
+    shuffled = pd.concat([table[table["value"] == value] for value in ("full", "10000", "2500")])
+    shown = sweep_display("Title", shuffled, quantity("accuracy/test"), "Batch size m")
+    assert [row[0].value for row in shown.blocks[0].rows if row[0].value] == ["2500", "10000", "full"]
 
 
 def test_written_table(views_plan, results, tmp_path):

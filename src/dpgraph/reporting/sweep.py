@@ -54,6 +54,19 @@ def _gap(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], t
     }
 
 
+def as_number(value: str) -> float | None:
+    """The number that a sweep's value is called, None for a word.
+
+    >>> as_number("10,000"), as_number("full")
+    (10000.0, None)
+    """
+    try:
+        number = float(value.replace(",", ""))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number beside it.
 

@@ -21,6 +21,7 @@ from dpgraph.reporting.display import (
     with_delta,
 )
 from dpgraph.reporting.formats import Quantity
+from dpgraph.reporting.sweep import as_number
 
 
 def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: str) -> Table:
@@ -52,7 +53,8 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
     label = str(part["task_label"].iloc[0])
     title = label if math.isnan(target) else f"{label}, target ε = {formats.significant(target)}"
     rows: list[list[Text]] = []
-    for value, at in part.groupby("value", sort=False):
+    # by number, words after them as the suite lists them: several grids of a suite may each have some of the values
+    for value, at in sorted(part.groupby("value", sort=False), key=lambda group: _order(str(group[0]))):
         found = {row["method"]: row for row in at.to_dict("records")}
         line = [found.get(method) for method in methods]
         rows.append([Text(str(value)), Text("ours"), *(_ours(row, notes) for row in line)])
@@ -64,6 +66,11 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
         if any(row and not math.isnan(row["gap_published"]) for row in line):
             rows.append([Text(""), Text("paper’s gap"), *map(_printed_gap, line)])
     return Block(with_delta(title, part), rows)
+
+
+def _order(value: str) -> tuple[bool, float]:
+    number = as_number(value)
+    return number is None, number or 0.0
 
 
 def _ours(row: dict | None, notes: Footnotes) -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from dpgraph.reporting import drawing
 from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
 from dpgraph.reporting.palette import Look, look, shades
+from dpgraph.reporting.sweep import as_number
 
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
@@ -122,7 +122,7 @@ def positions(values: list[str]) -> Places:
     >>> positions(["1", "10", "100"]).logarithmic, positions(["10", "50", "90", "100"]).logarithmic
     (True, False)
     """
-    numbers = {value: number for value in values if (number := _number(value)) is not None}
+    numbers = {value: number for value in values if (number := as_number(value)) is not None}
     others = [value for value in values if value not in numbers]
     if not numbers:
         return Places({value: float(index) for index, value in enumerate(others)}, False)
@@ -146,14 +146,6 @@ def _uneven(values: Sequence[float] | np.ndarray) -> float:
     return float(gaps.std() / gaps.mean())
 
 
-def _number(text: str) -> float | None:
-    try:
-        number = float(text.replace(",", ""))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _x_axis(axes: Axes, place: Places) -> None:
     if place.logarithmic:
         axes.set_xscale("log")
@@ -165,7 +157,7 @@ def _x_axis(axes: Axes, place: Places) -> None:
 
 def _tick(value: str) -> str:
     """Thousands short, so that neighbours do not touch: 2500 is 2.5k."""
-    number = _number(value)
+    number = as_number(value)
     if number is None or number < 1000:
         return value
     return f"{number / 1000:g}k"
