@@ -123,7 +123,11 @@ def test_axis_of_numbers_and_other_labels():
     narrow = positions(["3", "5", "7", "none"])
     assert not narrow.logarithmic
     assert narrow.x["none"] == 9.0
-    assert positions(["0", "0.1", "1"]).logarithmic is False  # there is no logarithm of 0
+    zero = positions(["0", "0.01", "0.02", "0.05", "0.1", "0.2"])  # to scale, the first three would touch
+    assert zero.logarithmic
+    assert 0.002 < zero.x["0"] < zero.x["0.01"] == 0.01
+    assert not positions(["0", "0.25", "0.5", "1"]).logarithmic
+    assert not positions(["-1", "0.1", "1"]).logarithmic
     assert positions(["a", "b"]).x == {"a": 0.0, "b": 1.0}
     assert positions(["7"]).x == {"7": 7.0}
     assert [_tick(text) for text in ("2500", "10,000", "0.1", "999", "full")] == ["2.5k", "10k", "0.1", "999", "full"]

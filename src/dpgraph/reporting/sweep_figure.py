@@ -55,14 +55,15 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
 
 def _looks(plan: Plan, artefact_id: str) -> dict[Line, Look]:
     targets: dict[str, set[float]] = {}
-    styles: dict[str, Look] = {}
+    styles: dict[str, list[Look]] = {}
     for entry in plan.entries_of(artefact_id):
-        styles.setdefault(entry.method_id, look(entry.cell))
+        styles.setdefault(entry.method_id, []).append(look(entry.cell))
         targets.setdefault(entry.method_id, set()).add(-1.0 if entry.epsilon is None else entry.epsilon)
     return {
         (method, target): shade
-        for method, style in styles.items()
-        for target, shade in zip(sorted(targets[method]), shades(style, len(targets[method])))
+        for method, styled in styles.items()
+        # the look of most values: at one of them a method may be another one, such as residual clipping at C_n = 0
+        for target, shade in zip(sorted(targets[method]), shades(max(styled, key=styled.count), len(targets[method])))
     }
 
 
@@ -109,7 +110,10 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], shown: Quant
 
 
 class Places:
-    """Where values stand on the x axis: numbers to scale, all other labels one step apart at the right."""
+    """Where values stand on the x axis: numbers to scale, all other labels one step apart at the right.
+
+    On a logarithmic axis 0 stands one step left of the least.
+    """
 
     def __init__(self, x: dict[str, float], logarithmic: bool) -> None:
         self.x, self.logarithmic = x, logarithmic
@@ -121,23 +125,23 @@ def positions(values: list[str]) -> Places:
     {'2500': 2500.0, '5000': 5000.0, 'full': 7500.0}
     >>> positions(["1", "10", "100"]).logarithmic, positions(["10", "50", "90", "100"]).logarithmic
     (True, False)
+    >>> positions(["0", "1", "10", "100"]).x["0"]
+    0.1
     """
     numbers = {value: number for value in values if (number := as_number(value)) is not None}
     others = [value for value in values if value not in numbers]
     if not numbers:
         return Places({value: float(index) for index, value in enumerate(others)}, False)
-    low, high = min(numbers.values()), max(numbers.values())
-    logarithmic = (
-        low > 0 and high / low >= WIDE and _uneven(np.log(list(numbers.values()))) < _uneven(list(numbers.values()))
-    )
-    steps = max(len(set(numbers.values())) - 1, 1)
-    if logarithmic:
-        step = (high / low) ** (1 / steps)
-        right = {value: high * step ** (index + 1) for index, value in enumerate(others)}
-    else:
-        step = (high - low) / steps or 1.0
-        right = {value: high + step * (index + 1) for index, value in enumerate(others)}
-    return Places(numbers | right, logarithmic)
+    every = list(numbers.values())
+    low, high = min(every), max(every)
+    positive = [number for number in every if number > 0]
+    if low >= 0 and len(positive) > 1 and max(positive) / min(positive) >= WIDE:
+        step = (high / min(positive)) ** (1 / max(len(set(positive)) - 1, 1))
+        at = {value: number or min(positive) / step for value, number in numbers.items()}
+        if _uneven(np.log(list(at.values()))) < _uneven(every):
+            return Places(at | {value: high * step ** (index + 1) for index, value in enumerate(others)}, True)
+    step = (high - low) / max(len(set(every)) - 1, 1) or 1.0
+    return Places(numbers | {value: high + step * (index + 1) for index, value in enumerate(others)}, False)
 
 
 def _uneven(values: Sequence[float] | np.ndarray) -> float:
