@@ -16,6 +16,7 @@ from dpgraph.methods.together import stacking_pays
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
+from dpgraph.training.seed_stack import StackedPrivateStep
 from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import cell as calibrated_cell
 
@@ -65,6 +66,20 @@ def test_a_seed_ends_as_if_alone(run, device):
         assert outcome.notes == alone.notes | {"stacked_seeds": 3}
     first, second, _ = outcomes
     assert not np.allclose(first.logits, second.logits, atol=1e-2)
+
+
+def test_seeds_share_the_data_on_the_device(monkeypatch):
+    prepared = []
+    real = StackedPrivateStep.__call__
+
+    def call(self):
+        prepared.append(self.steps)
+        return real(self)
+
+    monkeypatch.setattr(StackedPrivateStep, "__call__", call)
+    together(cell_of(RUNS[1]))
+    assert len({id(step.features) for step in prepared[0]} | {id(step.labels) for step in prepared[0]}) == 2
+    assert len({id(step.network) for step in prepared[0]}) == 3
 
 
 def test_only_on_a_gpu_and_without_dropout():

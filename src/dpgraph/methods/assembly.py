@@ -44,8 +44,11 @@ class Bench:
         return {"batches": self.batches, "noise": self.noise, **dropout}
 
 
-def set_up(job: Job) -> Bench:
-    """Same initial parameters and batches for every method that agrees in model and sampler: seeds are paired."""
+def set_up(job: Job, beside: Bench | None = None) -> Bench:
+    """Same initial parameters and batches for every method that agrees in model and sampler: seeds are paired.
+
+    The data lies on the device once for seeds that are trained `beside` each other.
+    """
     masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
     network = Network(
         job.cell.model,
@@ -54,11 +57,16 @@ def set_up(job: Job) -> Bench:
         torch_generator(*job.names("parameters")),
         masks=masks,
     ).to(job.device)
+    if beside is not None:
+        features, labels = beside.features, beside.labels
+    else:
+        features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
+        labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
     return Bench(
         network=network,
         optimizer=make_optimizer(network.parameters(), job.cell.training),
-        features=torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device),
-        labels=torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device),
+        features=features,
+        labels=labels,
         batches=numpy_generator(*job.names("batches")),
         noise=torch_generator(*job.names("noise"), device=job.device),
         masks=masks,

@@ -49,21 +49,23 @@ class DpGnn:
         return stacking_pays(cell, device)
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_together([self._prepare(job) for job in jobs], observes)
+        return run_together(self._prepare, jobs, observes)
 
-    def _prepare(self, job: Job) -> Run:
+    def _prepare(self, job: Job, beside: Bench | None = None) -> Run:
         privacy = job.cell.privacy
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
         if isinstance(job.mechanism, PoissonTrees | FixedSizeStableTrees):
-            return self._rigorous(job, job.mechanism, privacy)
+            return self._rigorous(job, job.mechanism, privacy, beside)
         if isinstance(job.mechanism, FixedBatchTrees):
-            return self._published(job, job.mechanism, privacy)
+            return self._published(job, job.mechanism, privacy, beside)
         kinds = "poisson-trees, fixed-size-stable-trees or fixed-batch-trees"
         raise invalid("mechanism", job.mechanism.kind, kinds)
 
-    def _rigorous(self, job: Job, mechanism: PoissonTrees | FixedSizeStableTrees, privacy: Privacy) -> Run:
-        bench = set_up(job)
+    def _rigorous(
+        self, job: Job, mechanism: PoissonTrees | FixedSizeStableTrees, privacy: Privacy, beside: Bench | None
+    ) -> Run:
+        bench = set_up(job, beside)
         num_roots = len(job.graph.train_nodes)
         trees, ran = stable_trees(job, mechanism.hops, mechanism.max_degree, mechanism.list_cap)
         sampler: Sampler
@@ -78,8 +80,8 @@ class DpGnn:
         step = private_step(bench, [term], noise_over_clip(mechanism) * privacy.clip_norm, divisor)
         return Run(job, bench, step, sampler, {"edge_lists": ran, "clip_norm": privacy.clip_norm})
 
-    def _published(self, job: Job, mechanism: FixedBatchTrees, privacy: Privacy) -> Run:
-        bench = set_up(job)
+    def _published(self, job: Job, mechanism: FixedBatchTrees, privacy: Privacy, beside: Bench | None) -> Run:
+        bench = set_up(job, beside)
         roots = job.graph.train_nodes
         lists, ran = empty_edge_lists(job.graph), "none"
         if mechanism.max_degree is not None:

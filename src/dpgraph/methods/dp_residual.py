@@ -8,7 +8,7 @@ import torch
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
-from dpgraph.methods.assembly import Run, noise_over_clip, private_step, run_loop, set_up, stable_trees
+from dpgraph.methods.assembly import Bench, Run, noise_over_clip, private_step, run_loop, set_up, stable_trees
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.methods.inference_choice import InferenceChoice
 from dpgraph.methods.together import run_together, stacking_pays
@@ -38,15 +38,15 @@ class DpResidual:
         return stacking_pays(cell, device)
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_together([self._prepare(job) for job in jobs], observes)
+        return run_together(self._prepare, jobs, observes)
 
-    def _prepare(self, job: Job) -> Run:
+    def _prepare(self, job: Job, beside: Bench | None = None) -> Run:
         privacy, mechanism = job.cell.privacy, job.mechanism
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")
         if not isinstance(mechanism, ResidualTrees):
             raise invalid("mechanism", mechanism.kind, "residual-trees")
-        bench = set_up(job)
+        bench = set_up(job, beside)
         choice = InferenceChoice(job, bench, mechanism) if mechanism.choice_epsilon else None
         roots = job.graph.train_nodes
         own_clip = privacy.clip_norm

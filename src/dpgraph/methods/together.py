@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dpgraph.experiments.cell import Cell
-from dpgraph.methods.assembly import Run, run_loop
+from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.loop import Diverged, Row, train
@@ -117,8 +117,12 @@ def stacking_pays(cell: Cell, device: torch.device) -> bool:
     return device.type == "cuda" and not cell.model.dropout
 
 
-def run_together(runs: Sequence[Run], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-    """Private runs of one cell side by side; a single one by itself."""
+def run_together(
+    prepare: Callable[[Job, Bench | None], Run], jobs: Sequence[Job], observes: Sequence[Observe]
+) -> list[Outcome | Diverged]:
+    """Private runs of one cell side by side, on the data of the first; a single one by itself."""
+    first = prepare(jobs[0], None)
+    runs = [first, *(prepare(job, first.bench) for job in jobs[1:])]
     if len(runs) == 1:
         return [run_loop(runs[0], observes[0])]
     steps = [run.step for run in runs if isinstance(run.step, PrivateStep)]
@@ -133,7 +137,7 @@ def run_together(runs: Sequence[Run], observes: Sequence[Observe]) -> list[Outco
         return [run.logits(whole, done) if seed in sound else None for seed, run in enumerate(runs)]
 
     return train_stack(
-        [run.job for run in runs],
+        jobs,
         observes,
         stack,
         optimizer,
