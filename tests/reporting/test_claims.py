@@ -9,7 +9,7 @@ import pytest
 
 from dpgraph.experiments.claim import Computed
 from dpgraph.reporting import computed
-from dpgraph.reporting.claims import claims_table, write_claims
+from dpgraph.reporting.claims import _html_row, claims_table, write_claims
 
 
 @pytest.fixture
@@ -186,3 +186,11 @@ def test_group_privacy_by_hand():
     single = theorem1_rdp(100, 100, 1, noise * affected, tuple(2**doublings * order for order in orders))
     theorem = theorem1_rdp(100, 100, affected, noise, orders)
     assert 3**doublings * single / theorem == pytest.approx([4.0, 4.0])
+
+
+@pytest.mark.parametrize(("last", "folded"), [("c: p = 0.2", False), ("epsilon of " + "x" * 400, True)])
+def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
+    row = dict.fromkeys(("claim", "statement", "source", "own_numbers", "control", "scope"), "")
+    page = _html_row(row | {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3})
+    assert last in page
+    assert ("<details><summary>1 more</summary>" in page) is folded

@@ -245,6 +245,7 @@ def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:
 
 WHY = 120  # characters of a reason beside the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
+LONG = 300  # characters of a single sentence that unfolds, too
 HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
 
 
@@ -282,7 +283,7 @@ def _html_row(row: dict) -> str:
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
     parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]
     evidence = "".join(parts)
-    if len(parts) > SHOWN + 1:
+    if len(parts) > SHOWN + 1 or len("".join(parts[SHOWN:])) > LONG:
         more = f"<details><summary>{len(parts) - SHOWN} more</summary>{''.join(parts[SHOWN:])}</details>"
         evidence = "".join(parts[:SHOWN]) + more
     return (
