@@ -36,6 +36,7 @@ document.getElementById("f").addEventListener("load", async () => {
   const found = {errors: [], broken: 0, shown: [], links: [], text: frame.document.body.innerText};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
+  while (!frame.eval("typeof app !== 'undefined' && app && app.setView")) await wait(100);  // it may come after the page
   const app = frame.eval("app"), results = frame.eval("results");
   for (const view of [{content: "rulegraph"}, {content: "stats"}]) {
     app.setView(view); await wait(500); found.broken += images(frame.document);
