@@ -26,7 +26,8 @@ FLAGS = [
     "--window-size=1400,1000",
 ]
 
-# Opens the report in a frame, shows every result and every view, and writes down what it met.
+# Opens the report in a frame, shows every result and every view, and writes down what it met. The page's program may
+# come after the page.
 CRAWLER = """<!doctype html><title>crawler</title><iframe id=f width=1300 height=900 src="report.html"></iframe>
 <pre id=found></pre><script>
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -36,7 +37,7 @@ document.getElementById("f").addEventListener("load", async () => {
   const found = {errors: [], broken: 0, shown: [], links: [], text: frame.document.body.innerText};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
-  while (!frame.eval("typeof app !== 'undefined' && app && app.setView")) await wait(100);  // it may come after the page
+  while (!frame.eval("typeof app !== 'undefined' && app && app.setView")) await wait(100);
   const app = frame.eval("app"), results = frame.eval("results");
   for (const view of [{content: "rulegraph"}, {content: "stats"}]) {
     app.setView(view); await wait(500); found.broken += images(frame.document);
