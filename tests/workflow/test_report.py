@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -27,7 +28,7 @@ FLAGS = [
 ]
 
 # Opens the report in a frame, shows every result and every view, and writes down what it met. The page's program may
-# come after the page.
+# come after the page: it is waited for by requests, during which the browser's virtual clock stands still.
 CRAWLER = """<!doctype html><title>crawler</title><iframe id=f width=1300 height=900 src="report.html"></iframe>
 <pre id=found></pre><script>
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -37,7 +38,8 @@ document.getElementById("f").addEventListener("load", async () => {
   const found = {errors: [], broken: 0, shown: [], links: [], text: frame.document.body.innerText};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
-  while (!frame.eval("typeof app !== 'undefined' && app && app.setView")) await wait(100);
+  const ready = () => frame.eval("typeof app !== 'undefined' && Boolean(app) && Boolean(app.setView)");
+  for (let asked = 0; asked < 100 && !ready(); asked++) await fetch("pause");
   const app = frame.eval("app"), results = frame.eval("results");
   for (const view of [{content: "rulegraph"}, {content: "stats"}]) {
     app.setView(view); await wait(500); found.broken += images(frame.document);
@@ -64,6 +66,14 @@ document.getElementById("f").addEventListener("load", async () => {
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        if self.path != "/pause":
+            super().do_GET()
+            return
+        time.sleep(0.2)
+        self.send_response(204)
+        self.end_headers()
+
     def log_message(self, *arguments):
         pass
 
@@ -85,9 +95,10 @@ def crawl(folder, profile, attempts=3):
     finally:
         server.shutdown()
         server.server_close()
-    assert text, "the crawler did not finish: " + run.stderr[-2000:]
+    spoken = [line for line in run.stderr.splitlines() if "CONSOLE" in line]
+    assert text, "the crawler did not finish: " + "\n".join(spoken)
     unescaped = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    return json.loads(unescaped), [line for line in run.stderr.splitlines() if "CONSOLE" in line and "rror" in line]
+    return json.loads(unescaped), [line for line in spoken if "rror" in line]
 
 
 def _visit(port, profile, budget):
