@@ -35,11 +35,13 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const images = (doc) => [...doc.querySelectorAll("img")].filter((i) => !(i.complete && i.naturalWidth > 0)).length;
 document.getElementById("f").addEventListener("load", async () => {
   const frame = document.getElementById("f").contentWindow;
-  const found = {errors: [], broken: 0, shown: [], links: [], text: frame.document.body.innerText};
+  const found = {errors: [], broken: 0, shown: [], links: [], text: ""};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
-  const ready = () => frame.eval("typeof app !== 'undefined' && Boolean(app) && Boolean(app.setView)");
+  const program = "typeof app !== 'undefined' && Boolean(app && app.setView)";
+  const ready = () => frame.eval(program) && frame.document.body.innerText;
   for (let asked = 0; asked < 100 && !ready(); asked++) await fetch("pause");
+  found.text = frame.document.body.innerText;
   const app = frame.eval("app"), results = frame.eval("results");
   for (const view of [{content: "rulegraph"}, {content: "stats"}]) {
     app.setView(view); await wait(500); found.broken += images(frame.document);
