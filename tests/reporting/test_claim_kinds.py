@@ -92,7 +92,8 @@ def test_a_value_that_the_suite_lacks(verdict):
 def test_smaller_range(verdict):
     row = verdict(RANGE, RISING)  # 0.5 points over K, 11 over the batch size
     assert row["verdict"] == "reproduced"
-    assert re.search(r"range full to 2500 minus range 10 to 3: \+(9|1[01])\.\d\d points", row["evidence"])
+    found = re.search(r"range full to 2500 minus range 10 to 3: \+(\d+\.\d\d) points", row["evidence"])
+    assert abs(float(found[1]) - 10.5) < 1  # the made seeds scatter with the cells' hashes
     assert row["scope"].startswith("on the paper's data sets ogbn-arxiv")
     assert verdict(RANGE, RISING | {"3": 0.30})["verdict"] == "contradicted"
     assert verdict(RANGE, dict.fromkeys(RISING, 0.6), std=0.02)["verdict"] == "inconclusive"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Privacy
+from dpgraph.experiments.cell import Privacy
 from dpgraph.methods.assembly import (
     Bench,
     Run,
     fixed_size_sampler,
     noise_over_clip,
     private_step,
-    run_loop,
     set_up,
     stable_trees,
 )
-from dpgraph.methods.base import Job, Method, Observe, Outcome
-from dpgraph.methods.together import run_together, stacking_pays
+from dpgraph.methods.base import Job, Method
+from dpgraph.methods.together import TreeMethod
 from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, PoissonTrees
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
@@ -31,7 +28,7 @@ from dpgraph.training.loop import Diverged
 from dpgraph.training.steps import ClippedTerm
 
 
-class DpGnn:
+class DpGnn(TreeMethod):
     """DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism.
 
     `rigorous`: stable sampler, Poisson batches, one public clip norm for the joint gradient, one noise draw;
@@ -40,18 +37,7 @@ class DpGnn:
     of its initial gradient norms, noise std 2 C_l N(K, r) lambda for group l. With 0 hops this is DP-MLP.
     """
 
-    private = True
-
-    def run(self, job: Job, observe: Observe) -> Outcome:
-        return run_loop(self._prepare(job), observe)
-
-    def stacks(self, cell: Cell, device: torch.device) -> bool:
-        return stacking_pays(cell, device)
-
-    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_together(self._prepare, jobs, observes)
-
-    def _prepare(self, job: Job, beside: Bench | None = None) -> Run:
+    def prepare(self, job: Job, beside: Bench | None = None) -> Run:
         privacy = job.cell.privacy
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.assembly import Bench, Run, noise_over_clip, private_step, run_loop, set_up, stable_trees
-from dpgraph.methods.base import Job, Method, Observe, Outcome
+from dpgraph.methods.assembly import Bench, Run, noise_over_clip, private_step, set_up, stable_trees
+from dpgraph.methods.base import Job, Method
 from dpgraph.methods.inference_choice import InferenceChoice
-from dpgraph.methods.together import run_together, stacking_pays
+from dpgraph.methods.together import TreeMethod
 from dpgraph.privacy.mechanisms import ResidualTrees
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import neighbour_losses
-from dpgraph.training.loop import Diverged
 from dpgraph.training.steps import ClippedTerm
 
 
-class DpResidual:
+class DpResidual(TreeMethod):
     """Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.
 
     Each step draws two independent Poisson batches of roots: one for the gradients g_self of their losses without any
@@ -29,18 +23,7 @@ class DpResidual:
     choice_epsilon the final predictions read neighbours or none, as validation nodes say; those along training do.
     """
 
-    private = True
-
-    def run(self, job: Job, observe: Observe) -> Outcome:
-        return run_loop(self._prepare(job), observe)
-
-    def stacks(self, cell: Cell, device: torch.device) -> bool:
-        return stacking_pays(cell, device)
-
-    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_together(self._prepare, jobs, observes)
-
-    def _prepare(self, job: Job, beside: Bench | None = None) -> Run:
+    def prepare(self, job: Job, beside: Bench | None = None) -> Run:
         privacy, mechanism = job.cell.privacy, job.mechanism
         if privacy is None:
             raise invalid("privacy", None, f"a budget for the method {job.cell.method}")

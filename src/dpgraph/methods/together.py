@@ -117,6 +117,25 @@ def stacking_pays(cell: Cell, device: torch.device) -> bool:
     return device.type == "cuda" and not cell.model.dropout
 
 
+class TreeMethod:
+    """Private training on ego trees; a method says how the run of a seed is prepared."""
+
+    private = True
+
+    def prepare(self, job: Job, beside: Bench | None = None) -> Run:
+        """The run of one seed, on the data of another one that is trained beside it."""
+        raise NotImplementedError
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(self.prepare(job), observe)
+
+    def stacks(self, cell: Cell, device: torch.device) -> bool:
+        return stacking_pays(cell, device)
+
+    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+        return run_together(self.prepare, jobs, observes)
+
+
 def run_together(
     prepare: Callable[[Job, Bench | None], Run], jobs: Sequence[Job], observes: Sequence[Observe]
 ) -> list[Outcome | Diverged]:
