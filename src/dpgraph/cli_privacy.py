@@ -36,7 +36,7 @@ def epsilon(options: argparse.Namespace) -> None:
             print(f"{one.mode} epsilon: none: {one.reason}")
             continue
         print(f"{one.mode} epsilon: {one.epsilon:.6g} at delta {options.delta:g}")
-        print(f"  adjacency: {one.adjacency}\n  sampling: {one.sampling}")
+        print(f"  relation: {one.relation} ({one.relation.meaning})\n  scope: {one.scope}\n  sampling: {one.sampling}")
         for assumption in one.assumptions:
             print(f"  assumes: {assumption}")
 

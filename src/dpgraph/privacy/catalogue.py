@@ -9,6 +9,7 @@ from typing import Any, Literal
 from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.parameters import PARAMETERS, PREMISES
+from dpgraph.privacy.relation import Relation
 
 Unknown = Literal["noise", "steps", "rate"]
 
@@ -20,7 +21,7 @@ class Accountant:
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     premises: tuple[str, ...] = ()
-    adjacency: str = ""
+    relation: Relation = Relation.NONE
     sampling: str = ""
     assumptions: tuple[str, ...] = ()
     noise: str | None = None
@@ -57,13 +58,12 @@ class Accountant:
 
 
 SGD_PREMISES = ("sampling", "clipping", "groups")
-NODE_NULL = "node-null: one node's record becomes null"
 PUBLIC = "public clip norm and hyper-parameters, not tuned on the private data"
 _RELATIONAL = ("nodes", "relations", "max_degree", "negatives", "q", "sigma_over_sensitivity")
 _DM = ("affected_roots", "q", "sigma_over_clip", "steps")
 _PATE: dict[str, Any] = {
     "required": ("checks", "answers", "sigma_threshold", "sigma_votes"),
-    "adjacency": "one teacher's vote",
+    "relation": Relation.VOTE,
     "noise": "sigma_votes",
     "steps": "answers",
 }
@@ -73,15 +73,17 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("moments", "published", "epsilon"): Accountant(
         **_POISSON,
         optional=("lambda_max",),
-        adjacency="one node, as claimed",
+        relation=Relation.SUBGRAPH,
         sampling="Poisson, as claimed",
         assumptions=("integer moments up to lambda_max", "sensitivity C although a (sub)graph's gradient moves 2C"),
     ),
     ("gaussian", "rigorous", "epsilon"): Accountant(
         ("sensitivity", "sigma", "compositions"),
-        adjacency="whichever the sensitivity is for",
+        relation=Relation.GRAPH,
         sampling="none",
-        assumptions=("T releases of L2 sensitivity at most `sensitivity`",),
+        assumptions=(
+            "T releases that move by at most `sensitivity` (L2) between any two data sets",
+        ),
         noise="sigma",
         steps="compositions",
     ),
@@ -89,14 +91,14 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         **_POISSON,
         optional=("relation", "method"),
         premises=SGD_PREMISES,
-        adjacency="one record added, removed or (relation=replace_one) replaced",
+        relation=Relation.RECORD_REMOVE,
         sampling="Poisson",
         assumptions=("one record changes one term", PUBLIC),
     ),
     ("hypergeometric", "published", "epsilon"): Accountant(
         ("num_train", "batch_size", "max_degree", "hops", "noise_multiplier", "steps"),
         optional=("orders", "conversion"),
-        adjacency="node-level (Daigavane et al., Definition 2)",
+        relation=Relation.NODE_REMOVE,
         sampling="batches of fixed size without replacement",
         assumptions=("at most N(K, r) roots change (Lemma 1)", "one multiplier for all groups"),
         noise="noise_multiplier",
@@ -108,7 +110,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         _DM,
         optional=("own_root_removed",),
         premises=(*SGD_PREMISES, "sampler"),
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="Poisson",
         assumptions=("at most R loss terms change", PUBLIC),
         noise="sigma_over_clip",
@@ -118,7 +120,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         ("affected_roots", "q_self", "neighbour_to_self_clip", "sigma_over_self_clip", "steps"),
         optional=("q_neighbour",),
         premises=(*SGD_PREMISES, "sampler", "batches"),
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="two independent Poisson batches per step",
         assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
         noise="sigma_over_self_clip",
@@ -127,7 +129,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("residual_one_batch", "rigorous", "epsilon"): Accountant(
         ("affected_roots", "q", "neighbour_to_self_clip", "sigma_over_self_clip", "steps"),
         premises=(*SGD_PREMISES, "sampler"),
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="one Poisson batch for both terms; the number of drawn affected roots counts as revealed",
         assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
         noise="sigma_over_self_clip",
@@ -137,7 +139,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         (*_DM, "eps_quantile"),
         optional=("own_root_removed",),
         premises=("sampling", "groups", "sampler"),
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="Poisson",
         assumptions=(
             "clip norm from the exponential mechanism on a public grid, sensitivity R, eps_quantile-DP",
@@ -150,7 +152,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("paid_tuning", "rigorous", "epsilon"): Accountant(
         (*_POISSON["required"], "runs", "mean_runs"),
         premises=SGD_PREMISES,
-        adjacency="one record added or removed",
+        relation=Relation.RECORD_REMOVE,
         sampling="Poisson",
         assumptions=(
             "the number of runs is drawn before and hidden, and only the best run is released",
@@ -162,7 +164,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("relational_coupled", "published", "epsilon"): Accountant(
         (*_RELATIONAL, "steps"),
         optional=("orders", "standard_clipping"),
-        adjacency="one entity (Huang et al.)",
+        relation=Relation.ENTITY,
         sampling="Poisson over relations, coupled negatives",
         assumptions=("Proposition 4.1's sensitivity, which is false for adaptive clipping",),
         noise="sigma_over_sensitivity",
@@ -176,7 +178,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         ("nodes", "relations", "max_degree", "negatives", "q", "sigma_over_clip", "steps"),
         optional=("refill",),
         premises=(*SGD_PREMISES, "sampler"),
-        adjacency="one entity's record becomes null",
+        relation=Relation.ENTITY,
         sampling="Poisson over relations; one uniform ordered sample of negatives",
         assumptions=("degrees at most K, by schema or with D = refill", "every tuple is clipped at a public norm"),
         noise="sigma_over_clip",
@@ -191,26 +193,29 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ),
     ("class_dp_theorem5", "published", "epsilon"): Accountant(
         **_POISSON,
-        adjacency="one class replaced",
+        relation=Relation.CLASS,
         sampling="Poisson over classes",
         assumptions=("its own condition is q < 1 / (16 sigma)",),
     ),
     ("appr_gaussian_theorem6", "published", "epsilon"): Accountant(
         ("rows", "sigma_over_clip", "row_delta"),
-        adjacency="one node",
+        relation=Relation.NODE_REMOVE,
         sampling="none",
         assumptions=("row sensitivity C1, although two clipped rows differ by up to sqrt(2) C1",),
         noise="sigma_over_clip",
         steps=None,
     ),
     ("appr_exponential", "published", "epsilon"): Accountant(
-        ("rows", "top_k", "eps_gumbel"), optional=("row_delta", "eps_laplace"), adjacency="one node", sampling="none",
+        ("rows", "top_k", "eps_gumbel"),
+        optional=("row_delta", "eps_laplace"),
+        relation=Relation.NODE_REMOVE,
+        sampling="none",
         steps=None,
     ),
     ("appr_exponential", "rigorous", "epsilon"): Accountant(
         ("rows", "top_k", "eps_gumbel"),
         optional=("eps_laplace",),
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="none",
         assumptions=("bounded range 2 eps_gumbel per draw",),
         steps=None,
@@ -218,7 +223,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("appr_training_theorem8", "published", "epsilon"): Accountant(
         ("num_train", "batch_size", "noise_multiplier", "column_norm", "steps", "eps_pagerank"),
         optional=("sampled_share", "lambda_max"),
-        adjacency="one node",
+        relation=Relation.NODE_REMOVE,
         sampling="Poisson at rate B / N, as claimed",
         assumptions=(
             "a capped column norm bounds a node's effect on training",
@@ -229,7 +234,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("appr_training", "rigorous", "epsilon"): Accountant(
         ("rows", "sigma_over_clip", "column_support", "q", "noise_multiplier", "steps"),
         premises=SGD_PREMISES,
-        adjacency=NODE_NULL,
+        relation=Relation.NODE_NULL,
         sampling="Poisson over the rows",
         assumptions=("column support capped on the released matrix", "rows non-negative and clipped", PUBLIC),
         noise="noise_multiplier",

@@ -10,13 +10,14 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.privacy import class_level, pagerank, pate, relational
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
+from dpgraph.privacy.catalogue import NAMES, NO_RIGOROUS, Accountant, Unknown, accountant
 from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_one_batch_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.parameters import GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.quantile import PureDp
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.renyi import (
     GNN_ORDERS,
     WIDE_ORDERS,
@@ -234,9 +235,7 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
     """
     if (name, mode, "epsilon") not in FUNCTIONS and name in NAMES:
         reason = NO_RIGOROUS.get(name) if mode == "rigorous" else "no paper published an accountant for it"
-        return Guarantee(
-            mode=mode, accountant=name, adjacency="none", sampling="none", epsilon=None, reason=reason, delta=delta
-        )
+        return Guarantee(mode=mode, accountant=name, sampling="none", epsilon=None, reason=reason, delta=delta)
     known = accountant(name, mode)
     epsilon = evaluate(name, mode, parameters, delta)
     unchecked: tuple[str, ...] = (
@@ -245,12 +244,18 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
     return Guarantee(
         mode=mode,
         accountant=name,
-        adjacency=known.adjacency,
+        relation=_relation(known, parameters) if math.isfinite(epsilon) else Relation.NONE,
+        scope=Scope.PARAMETERS if math.isfinite(epsilon) else Scope.NONE,
         sampling=known.sampling,
         assumptions=(*known.assumptions, *unchecked, *remark_on_zero(epsilon)),
         epsilon=epsilon,
         delta=delta,
     )
+
+
+def _relation(known: Accountant, parameters: Parameters) -> Relation:
+    """Of the Poisson-subsampled Gaussian as it is asked for."""
+    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else known.relation
 
 
 def solve_for(

@@ -8,27 +8,27 @@ from typing import Any, Literal
 from pydantic import Field, field_serializer, model_validator
 
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.procedure import Procedure
+from dpgraph.privacy.relation import Relation, Scope
 
 Mode = Literal["published", "rigorous"]
-
-NODE_NULL = (
-    "node-null: the ids are public; one node's record (features, label and its own out-list) is replaced by null, "
-    "its loss term vanishes; pointers to it in other nodes' lists stay and bring no message"
-)
 
 
 class Guarantee(Frozen):
     """One (epsilon, delta) under one accountant, or the reason why there is none.
 
-    `mode` is "published" (the paper's formula, kept even where it is wrong) or "rigorous" (proved in docs/privacy.md).
-    `epsilon` is inf without privacy and None where nothing is guaranteed; then `reason` says why.
+    `mode` is "published" (the paper's formula and relation, kept even where they are wrong) or "rigorous" (proved in
+    docs/privacy.md). `epsilon` is inf without privacy and None where nothing is guaranteed; then `reason` says why, and
+    relation and scope are none.
     """
 
     mode: Mode
     accountant: str
-    adjacency: str
+    relation: Relation = Relation.NONE
+    scope: Scope = Scope.NONE
     sampling: str
     assumptions: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = Field(default=(), description="Premises of the formula that do not hold for what ran")
     epsilon: float | None = Field(ge=0)
     reason: str | None = None
     delta: float | None = Field(default=None, ge=0, lt=1)
@@ -37,6 +37,11 @@ class Guarantee(Frozen):
     def _reason(self) -> Guarantee:
         if (self.epsilon is None) != (self.reason is not None):
             raise ValueError("reason: expected exactly when epsilon is None")
+        nothing = self.epsilon is None or self.epsilon == math.inf
+        if (self.relation is Relation.NONE) != nothing or (self.scope is Scope.NONE) != nothing:
+            raise ValueError(
+                f"relation={self.relation}, scope={self.scope}: expected none exactly where nothing is guaranteed"
+            )
         return self
 
     @field_serializer("epsilon", when_used="json")
@@ -48,7 +53,9 @@ class Guarantee(Frozen):
     def text(self) -> str:
         """Short form for tables.
 
-        >>> guarantee = Guarantee(mode="rigorous", accountant="-", adjacency="-", sampling="-", epsilon=7.98214)
+        >>> guarantee = Guarantee(
+        ...     mode="rigorous", accountant="-", relation="edge", scope="parameters", sampling="-", epsilon=7.98214
+        ... )
         >>> guarantee.text
         '7.98'
         """
@@ -56,18 +63,19 @@ class Guarantee(Frozen):
 
 
 class PrivacyStatement(Frozen):
-    """What a method hands back with its results: the mechanism that ran and its two guarantees."""
+    """The mechanism of a run with its two guarantees, and what it does with the data, in the units of the run."""
 
     mechanism: dict[str, Any] = Field(description="The mechanism as JSON; mechanism_from() reads it back")
-    sampler: str = Field(description="How neighbourhoods are bounded: stable, algorithm-1 or none")
-    batches: str
-    clipping: str
     noise_std_over_clip: float | None = Field(
         description="Noise std divided by clip norm, per coordinate; None: no noise"
     )
     steps: int
     published: Guarantee
     rigorous: Guarantee
+    procedure: Procedure | None = Field(default=None, description="Compared with what ran; None: nothing has run")
+    uncovered: tuple[str, ...] = Field(
+        default=(), description="Steps before training that read private data and that no epsilon here covers"
+    )
 
 
 def remark_on_zero(epsilon: float) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.pagerank_mechanisms import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.published_trees import FixedBatchTrees
 from dpgraph.privacy.record_mechanisms import PoissonLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.subgraph_mechanisms import (
     CutSubgraphs,
     MaskedSubgraphs,
@@ -60,7 +61,7 @@ class NonPrivate(Frozen):
         return None
 
     def _guarantee(self, mode: Literal["published", "rigorous"]) -> Guarantee:
-        return Guarantee(mode=mode, accountant="none", adjacency="any", sampling="any", epsilon=math.inf)
+        return Guarantee(mode=mode, accountant="none", sampling="any", epsilon=math.inf)
 
     def published(self) -> Guarantee:
         return self._guarantee("published")
@@ -80,9 +81,6 @@ class NonPrivate(Frozen):
     def statement(self) -> PrivacyStatement:
         return PrivacyStatement(
             mechanism=self.model_dump(mode="json"),
-            sampler="none",
-            batches="any",
-            clipping="none",
             noise_std_over_clip=None,
             steps=self.steps,
             published=self.published(),
@@ -96,7 +94,15 @@ class NoRecord(NonPrivate):
     kind: Literal["no-record"] = "no-record"  # type: ignore[assignment]
 
     def _guarantee(self, mode: Literal["published", "rigorous"]) -> Guarantee:
-        return Guarantee(mode=mode, accountant="none needed", adjacency="any", sampling="none", epsilon=0.0, delta=0.0)
+        return Guarantee(
+            mode=mode,
+            accountant="none needed",
+            relation=Relation.GRAPH,
+            scope=Scope.ALL_OUTPUTS,
+            sampling="none",
+            epsilon=0.0,
+            delta=0.0,
+        )
 
 
 NoisyMechanism = (

@@ -3,38 +3,103 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, differences
+from dpgraph.privacy.relation import Inference, Relation, Scope
 
 PUBLIC_SETTINGS = (
     "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
     "data nor tuned on them"
 )
-RELEASED_ONLY = "covers the released parameters, not predictions that read private neighbours"
+MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
+NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
+
+
+class Shape(Frozen):
+    """What a step reads, how its batch is drawn and what is clipped: of a mechanism, or as a formula presumes it."""
+
+    lists: Lists
+    batches: Batches
+    clipped: Clipped
 
 
 class NoisySteps(Frozen):
-    """T noisy steps over N roots. An open quantity is None; guarantees need both closed."""
+    """T noisy steps over N roots. An open quantity is None; guarantees need both closed.
+
+    `relation` is the one that `rigorous` is proved for; its scope is what `inference` leaves of the parameters'.
+    """
+
+    relation: ClassVar[Relation]
+    # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
+    refuses_delta: ClassVar[bool] = True
 
     num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
+    num_protected: int | None = Field(
+        default=None, description="Everybody whose record the guarantee is for: delta < 1 / this; None: the roots"
+    )
     steps: int | None = Field(description="T; None: open")
     delta: float
     noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")
+    inference: Inference = Field(default=Inference.RAW_GRAPH, description="What predictions read")
 
     def _check(self) -> None:
         if self.num_roots < 1:
             raise invalid("num_roots", self.num_roots, "an integer >= 1")
-        if self.steps is not None and self.steps < 1:
-            raise invalid("steps", self.steps, "an integer >= 1")
+        if self.num_protected is not None and self.num_protected < self.num_roots:
+            raise invalid("num_protected", self.num_protected, f"an integer >= num_roots = {self.num_roots}")
+        if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
+            raise invalid("steps", self.steps, f"an integer from 1 to {MOST_STEPS}")
         if not 0 < self.delta < 1:
             raise invalid("delta", self.delta, "a number in (0, 1)")
-        if self.noise_multiplier is not None and not 0 < self.noise_multiplier < math.inf:
-            raise invalid("noise_multiplier", self.noise_multiplier, "a finite number > 0")
+        if self.refuses_delta and (reason := self.meaningless_delta):
+            raise invalid("delta", self.delta, reason)
+        if self.noise_multiplier is not None and not NOISE_RANGE[0] <= self.noise_multiplier <= NOISE_RANGE[1]:
+            low, high = NOISE_RANGE
+            raise invalid("noise_multiplier", self.noise_multiplier, f"a number from {low:g} to {high:g}")
+
+    @property
+    def meaningless_delta(self) -> str | None:
+        """What delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
+        protected = self.num_protected or self.num_roots
+        if self.delta < 1 / protected:
+            return None
+        return f"a number < 1 / {protected} = {1 / protected:.3g}, the number of those protected"
+
+    @property
+    def shape(self) -> Shape:
+        raise NotImplementedError
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """All that the run does with private data; `clip_norms` are C, or one for each group, in gradient units."""
+        raise NotImplementedError
+
+    def _unmet(self, presumed: Shape) -> tuple[str, ...]:
+        """How what runs differs from what a paper's formula presumes."""
+        return tuple(differences(presumed, self.shape, "presumed"))
+
+    def _proved(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
+        """The rigorous guarantee; none at a delta that means nothing."""
+        if (reason := self.meaningless_delta) is not None:
+            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", sampling)
+        return Guarantee(
+            mode="rigorous",
+            accountant=accountant,
+            relation=self.relation if math.isfinite(epsilon) else Relation.NONE,
+            scope=self.inference.scope if math.isfinite(epsilon) else Scope.NONE,
+            sampling=sampling,
+            assumptions=(*assumptions, PUBLIC_SETTINGS, f"covers: {self.inference.scope.meaning}"),
+            epsilon=epsilon,
+            delta=self.delta,
+        )
+
+    def _none(self, mode: Mode, reason: str, sampling: str) -> Guarantee:
+        return Guarantee(mode=mode, accountant="none", sampling=sampling, epsilon=None, reason=reason, delta=self.delta)
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -49,9 +114,6 @@ class NoisySteps(Frozen):
         raise NotImplementedError
 
     def rigorous(self) -> Guarantee:
-        raise NotImplementedError
-
-    def statement(self) -> PrivacyStatement:
         raise NotImplementedError
 
     def with_noise(self, noise_multiplier: float) -> Self:
@@ -83,13 +145,10 @@ class NoisySteps(Frozen):
             raise invalid(name, None, "a number: calibrate the mechanism first")
         return self.steps, self.noise_multiplier
 
-    def _statement(self, sampler: str, batches: str, clipping: str) -> PrivacyStatement:
+    def statement(self) -> PrivacyStatement:
         steps, _ = self.closed()
         return PrivacyStatement(
             mechanism=self.model_dump(mode="json"),
-            sampler=sampler,
-            batches=batches,
-            clipping=clipping,
             noise_std_over_clip=self.noise_std_over_clip,
             steps=steps,
             published=self.published(),
@@ -104,23 +163,32 @@ def check_tree(hops: int, max_degree: int | None) -> None:
         raise invalid("max_degree", max_degree, "an integer >= 1 with hops, None without")
 
 
-def published_mlp(rate: float, noise: float, steps: int, delta: float) -> Guarantee:
+def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
     """DP-MLP under the released code's own accountant; `noise` is noise std / clip norm."""
     from dpgraph.privacy.renyi import poisson_gaussian_epsilon
 
     return Guarantee(
         mode="published",
         accountant="Poisson-subsampled Gaussian, RDP orders 1.1 to 199.9, as in the released code for DP-MLP",
-        adjacency="add or remove one record",
+        relation=Relation.RECORD_REMOVE,
+        scope=Scope.PARAMETERS,
         sampling=f"Poisson, rate {rate:.6g}",
         assumptions=("one record changes one loss term",),
+        unmet=unmet,
         epsilon=poisson_gaussian_epsilon(rate, noise, steps, delta),
         delta=delta,
     )
 
 
 def published_theorem1(
-    num_roots: int, batch_size: int, reach: int, noise: float, steps: int, delta: float, remarks: tuple[str, ...]
+    num_roots: int,
+    batch_size: int,
+    reach: int,
+    noise: float,
+    steps: int,
+    delta: float,
+    remarks: tuple[str, ...],
+    unmet: tuple[str, ...],
 ) -> Guarantee:
     """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
     from dpgraph.privacy.renyi import theorem1_epsilon
@@ -129,7 +197,8 @@ def published_theorem1(
     return Guarantee(
         mode="published",
         accountant="Theorem 1",
-        adjacency="node-level (Daigavane et al., Definition 2)",
+        relation=Relation.NODE_REMOVE,
+        scope=Scope.PARAMETERS,
         sampling=f"batches of {batch_size} without replacement",
         assumptions=(
             f"at most N(K, r) = {reach} roots change (Lemma 1)",
@@ -137,6 +206,12 @@ def published_theorem1(
             "orders 1.1 to 9.9, improved conversion, as in the released code",
             *remark_on_zero(epsilon),
         ),
+        unmet=unmet,
         epsilon=epsilon,
         delta=delta,
     )
+
+
+# what the published formulas presume
+RELEASED_MLP = Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+THEOREM_1 = Shape(lists=Lists.ALGORITHM_1, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)

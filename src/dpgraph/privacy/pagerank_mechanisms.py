@@ -6,14 +6,17 @@ The rows are those of M public roots, the training those roots' losses. Proofs: 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, Mode, PrivacyStatement
-from dpgraph.privacy.noisy_steps import PUBLIC_SETTINGS, RELEASED_ONLY, NoisySteps
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.noisy_steps import RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Term
+from dpgraph.privacy.procedure import Release as ReleaseRecord
+from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
     from dpgraph.privacy.double_mixture import MixturePair
@@ -27,6 +30,8 @@ NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
 
 class PagerankSteps(NoisySteps):
     """Rows for M = num_roots roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
+
+    relation: ClassVar[Relation] = Relation.NODE_NULL
 
     release: Release
     top_k: int = Field(description="K, entries of a row")
@@ -58,6 +63,22 @@ class PagerankSteps(NoisySteps):
     def release_mu(self) -> float:
         """mu of the Gaussian release: the matrix moves by sqrt(2 M) C1."""
         return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)
+
+    @property
+    def releases(self) -> tuple[ReleaseRecord, ...]:
+        """The rows as a release: Gaussian noise in units of C1 on the matrix, or Gumbel noise in those of C2."""
+        if not self.released:
+            return ()
+        gaussian = self.release == "gaussian"
+        return (
+            ReleaseRecord(
+                kind=f"rows, {self.release}",
+                noise=self.release_noise or 0.0,
+                values_noise=self.values_epsilon,
+                sensitivity=math.sqrt(2 * self.num_roots) if gaussian else 1.0,
+                count=self.num_roots,
+            ),
+        )
 
     def release_rdp(self, orders: Orders) -> np.ndarray:
         """Renyi divergences of the release of all rows; 0 where none is made."""
@@ -161,20 +182,13 @@ class PoissonPagerank(PagerankSteps):
         return pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
-        return Guarantee(
-            mode="rigorous",
-            accountant=self._accountant,
-            adjacency=NODE_NULL,
-            sampling=f"Poisson, rate {self.sampling_rate:.6g}, of {self.num_roots} roots",
-            assumptions=(
-                self._rows,
-                f"at most {self.affected_roots} roots read a node's record",
-                PUBLIC_ROOTS,
-                PUBLIC_SETTINGS,
-                RELEASED_ONLY,
-            ),
-            epsilon=self._epsilon(),
-            delta=self.delta,
+        return self._proved(
+            self._accountant,
+            f"Poisson, rate {self.sampling_rate:.6g}, of {self.num_roots} roots",
+            self._epsilon(),
+            self._rows,
+            f"at most {self.affected_roots} roots read a node's record",
+            PUBLIC_ROOTS,
         )
 
     @property
@@ -205,19 +219,36 @@ class PoissonPagerank(PagerankSteps):
             from dpgraph.privacy.noisy_steps import published_mlp
 
             steps, noise = self.closed()
-            return published_mlp(self.sampling_rate, noise, steps, self.delta)
-        return Guarantee(
-            mode="published",
-            accountant="none",
-            adjacency="none",
-            sampling="Poisson",
-            epsilon=None,
-            reason="no paper has published this mechanism",
-            delta=self.delta,
-        )
+            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+        return self._none("published", "no paper has published this mechanism", "Poisson")
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement(self.release, "poisson", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.NONE if self.release == "identity" else Lists.CAPPED_ROWS
+        return Shape(lists=lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        term = Term(
+            lists=self.shape.lists,
+            max_degree=None if self.release == "identity" else self.column_cap,
+            batches=Batches.POISSON,
+            num_roots=self.num_roots,
+            rate=self.sampling_rate,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(noise * clip_norm,),
+            noise_draws=steps,
+            divisor=self.sampling_rate * self.num_roots,
+            steps=steps,
+            releases=self.releases,
+        )
 
 
 class FixedBatchPagerank(PagerankSteps):
@@ -230,6 +261,8 @@ class FixedBatchPagerank(PagerankSteps):
     R = 1, a move of C), composed with the release. Rows that are not released cost nothing by themselves, as every
     step is paid for whatever they are.
     """
+
+    refuses_delta: ClassVar[bool] = False
 
     kind: Literal["fixed-batch-pagerank"] = "fixed-batch-pagerank"
     batch_size: int = Field(description="B, of the M roots, drawn without replacement")
@@ -266,21 +299,14 @@ class FixedBatchPagerank(PagerankSteps):
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
-        return Guarantee(
-            mode="rigorous",
-            accountant="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
-            adjacency=NODE_NULL,
-            sampling=f"batches of {self.batch_size} of {self.num_roots} roots without replacement",
-            assumptions=(
-                self._rows,
-                f"{reach} a node's record",
-                NOT_AMPLIFIED,
-                PUBLIC_ROOTS,
-                PUBLIC_SETTINGS,
-                RELEASED_ONLY,
-            ),
-            epsilon=self._renyi_epsilon(),
-            delta=self.delta,
+        return self._proved(
+            "Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
+            f"batches of {self.batch_size} of {self.num_roots} roots without replacement",
+            self._renyi_epsilon(),
+            self._rows,
+            f"{reach} a node's record",
+            NOT_AMPLIFIED,
+            PUBLIC_ROOTS,
         )
 
     def published(self) -> Guarantee:
@@ -299,13 +325,15 @@ class FixedBatchPagerank(PagerankSteps):
         return Guarantee(
             mode="published",
             accountant="Theorems 6 to 8, moments accountant with lambda 1 to 32",
-            adjacency="node-level",
+            relation=Relation.NODE_REMOVE,
+            scope=Scope.PARAMETERS,
             sampling=f"rate B / N = {self.batch_size}/{self.sampled_nodes}",
             assumptions=(
                 "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing",
                 "constants of Theorem 8 are not given: moments accountant at sigma / tau",
                 *remarks,
             ),
+            unmet=self._unmet(THEOREM_8),
             epsilon=epsilon,
             delta=self.delta,
         )
@@ -321,8 +349,36 @@ class FixedBatchPagerank(PagerankSteps):
             return theorem6_epsilon(rows, noise, row_delta)
         return theorem7_epsilon(rows, self.top_k, noise, row_delta, self.values_epsilon)
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement(self.release, "fixed-size without replacement", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.NONE if self.release == "identity" else Lists.SCALED_ROWS
+        return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        steps, _ = self.closed()
+        (clip_norm,) = clip_norms
+        term = Term(
+            lists=self.shape.lists,
+            column_norm=None if self.release == "identity" else self.column_norm,
+            batches=Batches.FIXED_SIZE,
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=((self.noise_std_over_clip or 0.0) * clip_norm,),
+            noise_draws=steps,
+            divisor=self.batch_size,
+            steps=steps,
+            releases=self.releases,
+        )
+
+
+THEOREM_8 = Shape(lists=Lists.SCALED_ROWS, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
 
 def _sampled_once(share: float, epsilon: float) -> float:

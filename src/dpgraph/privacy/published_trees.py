@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
-from dpgraph.privacy.noisy_steps import NoisySteps, check_tree, published_mlp, published_theorem1
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.noisy_steps import (
+    RELEASED_MLP,
+    THEOREM_1,
+    NoisySteps,
+    Shape,
+    check_tree,
+    published_mlp,
+    published_theorem1,
+)
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Term
+from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.trees import tree_size
 
 
@@ -18,6 +28,9 @@ class FixedBatchTrees(NoisySteps):
     `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda; without hops it is
     C_l lambda, as in the released code. No proof covers it, so `rigorous` gives the reasons instead of a number.
     """
+
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
 
     kind: Literal["fixed-batch-trees"] = "fixed-batch-trees"
     batch_size: int = Field(description="m, drawn without replacement")
@@ -50,10 +63,17 @@ class FixedBatchTrees(NoisySteps):
     def published(self) -> Guarantee:
         steps, noise = self.closed()
         if self.hops == 0:
-            return published_mlp(self.batch_size / self.num_roots, noise, steps, self.delta)
-        remarks = ("one noise multiplier for all groups",)
+            rate = self.batch_size / self.num_roots
+            return published_mlp(rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots, self.batch_size, self.affected_roots, noise, steps, self.delta, remarks
+            self.num_roots,
+            self.batch_size,
+            self.affected_roots,
+            noise,
+            steps,
+            self.delta,
+            ("one noise multiplier for all groups",),
+            self._unmet(THEOREM_1),
         )
 
     def rigorous(self) -> Guarantee:
@@ -71,19 +91,32 @@ class FixedBatchTrees(NoisySteps):
             )
         if self.hops == 0:
             reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
-        return Guarantee(
-            mode="rigorous",
-            accountant="none",
-            adjacency=NODE_NULL,
-            sampling=f"batches of {self.batch_size} without replacement",
-            epsilon=None,
-            reason="; ".join(reasons),
-            delta=self.delta,
-        )
+        return self._none("rigorous", "; ".join(reasons), f"batches of {self.batch_size} without replacement")
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement(
-            "algorithm-1" if self.hops else "none",
-            "fixed-size without replacement",
-            "per group, 75th percentile of private gradient norms",
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
+        return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """`clip_norms`: one for each group, percentiles of private gradient norms."""
+        steps, _ = self.closed()
+        term = Term(
+            lists=self.shape.lists,
+            hops=self.hops,
+            max_degree=self.max_degree,
+            batches=Batches.FIXED_SIZE,
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            clipped=Clipped.ROOT_GROUPS,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=tuple((self.noise_std_over_clip or 0.0) * clip_norm for clip_norm in clip_norms),
+            noise_draws=steps,
+            divisor=self.batch_size,
+            steps=steps,
         )

@@ -6,20 +6,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
-from dpgraph.privacy.noisy_steps import PUBLIC_SETTINGS, NoisySteps
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.noisy_steps import RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Term
+from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
     from dpgraph.privacy.renyi import Orders
-
-RECORD_NULL = "record-null: one training record is replaced by null, its loss term vanishes; N is public"
-RECORD = "record: one training record is replaced by any other or by null; N is public"
 
 
 class Lots(NoisySteps):
@@ -29,11 +28,6 @@ class Lots(NoisySteps):
     def rate(self) -> float:
         """q = L / N"""
         raise NotImplementedError
-
-    def _check(self) -> None:
-        super()._check()
-        if self.delta >= 1 / self.num_roots:
-            raise invalid("delta", self.delta, f"a number < 1 / num_roots = {1 / self.num_roots:.3g}")
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -51,9 +45,11 @@ class Lots(NoisySteps):
         return Guarantee(
             mode="published",
             accountant="moments accountant, lambda 1 to 32",
-            adjacency="add or remove one record",
+            relation=Relation.RECORD_REMOVE,
+            scope=Scope.PARAMETERS,
             sampling=f"Poisson, rate {self.rate:.6g}",
             assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
+            unmet=self._unmet(RELEASED_MLP),
             epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
             delta=self.delta,
         )
@@ -65,6 +61,8 @@ class PoissonLots(Lots):
     A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample; the pair of
     laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
     """
+
+    relation: ClassVar[Relation] = Relation.RECORD_REMOVE
 
     kind: Literal["poisson-lots"] = "poisson-lots"
     sampling_rate: float = Field(description="q, public")
@@ -100,18 +98,37 @@ class PoissonLots(Lots):
             epsilon = gaussian_epsilon(math.sqrt(steps) / noise, self.delta)
         else:
             epsilon = composed_epsilon(affected_roots_pair(1, self.sampling_rate, noise), steps, self.delta)
-        return Guarantee(
-            mode="rigorous",
-            accountant="Poisson-subsampled Gaussian, privacy loss distribution",
-            adjacency=RECORD_NULL,
-            sampling=f"Poisson, rate {self.sampling_rate:.6g}",
-            assumptions=("the gradient of a record depends on that record only", PUBLIC_SETTINGS),
-            epsilon=epsilon,
-            delta=self.delta,
+        return self._proved(
+            "Poisson-subsampled Gaussian, privacy loss distribution",
+            f"Poisson, rate {self.sampling_rate:.6g}",
+            epsilon,
+            "the gradient of a record depends on that record only",
         )
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "poisson", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        term = Term(
+            lists=Lists.NONE,
+            batches=Batches.POISSON,
+            num_roots=self.num_roots,
+            rate=self.sampling_rate,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(noise * clip_norm,),
+            noise_draws=steps,
+            divisor=self.sampling_rate * self.num_roots,
+            steps=steps,
+        )
 
 
 class FixedLots(Lots):
@@ -138,6 +155,29 @@ class FixedLots(Lots):
     def _sampling(self) -> str:
         return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
 
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """Noise is added to the clipped mean of a lot, which is divided by nothing."""
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        clipped = self.shape.clipped
+        term = Term(
+            lists=Lists.NONE,
+            batches=Batches.SHUFFLED,
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            clipped=clipped,
+            clip_norms=(math.inf,) if clipped is Clipped.NOTHING else clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(noise * clip_norm,),
+            noise_draws=steps,
+            divisor=1.0,
+            steps=steps,
+        )
+
 
 class ShuffledLots(FixedLots):
     """As published: each epoch cuts a fresh permutation into lots of fixed size and clips the mean gradient of a lot.
@@ -148,6 +188,9 @@ class ShuffledLots(FixedLots):
     = 2 sqrt(E) / noise_multiplier. A mixture over permutations is no worse than its worst member (hockey-stick
     divergences are jointly convex). Nothing is claimed for the order in which a lot comes.
     """
+
+    relation: ClassVar[Relation] = Relation.RECORD_REPLACE
+    refuses_delta: ClassVar[bool] = False
 
     kind: Literal["shuffled-lots"] = "shuffled-lots"
 
@@ -165,18 +208,16 @@ class ShuffledLots(FixedLots):
         from dpgraph.privacy.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
-        return Guarantee(
-            mode="rigorous",
-            accountant=f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
-            adjacency=RECORD,
-            sampling=self._sampling,
-            assumptions=("one clipped vector a lot, which one record moves by up to 2 C", PUBLIC_SETTINGS),
-            epsilon=gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
-            delta=self.delta,
+        return self._proved(
+            f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            self._sampling,
+            gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
+            "one clipped vector a lot, which one record moves by up to 2 C",
         )
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "shuffled lots of fixed size", "joint over the lot's mean gradient")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
 
 
 class UnclippedLots(FixedLots):
@@ -185,21 +226,19 @@ class UnclippedLots(FixedLots):
     Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds.
     """
 
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
     kind: Literal["unclipped-lots"] = "unclipped-lots"
 
     def rdp(self, orders: Orders) -> np.ndarray:
         return np.full(len(orders), np.inf)
 
     def rigorous(self) -> Guarantee:
-        return Guarantee(
-            mode="rigorous",
-            accountant="none",
-            adjacency=RECORD,
-            sampling=self._sampling,
-            epsilon=None,
-            reason="nothing is clipped, so one record may move a gradient without bound",
-            delta=self.delta,
+        return self._none(
+            "rigorous", "nothing is clipped, so one record may move a gradient without bound", self._sampling
         )
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "shuffled lots of fixed size", "none")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)

@@ -7,24 +7,21 @@ C)^2). One node may turn that vector around, so it moves by up to 2 C, not C. Pr
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement, remark_on_zero
-from dpgraph.privacy.noisy_steps import PUBLIC_SETTINGS, RELEASED_ONLY, NoisySteps
+from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
+from dpgraph.privacy.noisy_steps import NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Procedure, Term
+from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
     from dpgraph.privacy.double_mixture import MixturePair
     from dpgraph.privacy.renyi import Orders
 
-GRAPH = "graph: any other graph, whatever its edges, features and labels"
-NODE_REMOVE = (
-    "node-remove: one node of any degree leaves or joins, with its record and all incident edges; ids are public and "
-    "the place of an absent node stays empty"
-)
 TRAINING_ONLY = "training reads training nodes with a loss and the edges between them, no others"
 SENSITIVITY = "one clipped vector a step, which one node moves by up to 2 C"
 
@@ -61,25 +58,45 @@ class GraphSplits(NoisySteps):
         return Guarantee(
             mode="published",
             accountant="moments accountant, lambda 1 to 32",
-            adjacency="any other graph" if self.num_splits == 1 else "any other subgraph",
+            relation=Relation.GRAPH if self.num_splits == 1 else Relation.SUBGRAPH,
+            scope=Scope.PARAMETERS,
             sampling=f"Poisson, rate 1/{self.num_splits}",
             assumptions=(
                 "one subgraph is one record, whose removal moves the gradient by C",
                 "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit",
             ),
+            unmet=self._unmet(MOMENTS),
             epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
             delta=self.delta,
         )
 
-    def _rigorous(self, accountant: str, adjacency: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
-        return Guarantee(
-            mode="rigorous",
-            accountant=accountant,
-            adjacency=adjacency,
-            sampling=sampling,
-            assumptions=(SENSITIVITY, *assumptions, PUBLIC_SETTINGS, RELEASED_ONLY, *remark_on_zero(epsilon)),
-            epsilon=epsilon,
-            delta=self.delta,
+    def _rigorous(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
+        return self._proved(accountant, sampling, epsilon, SENSITIVITY, *assumptions, *remark_on_zero(epsilon))
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """Noise is added to one clipped vector, which is divided by nothing: the mean's divisor is inside of it."""
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        shape = self.shape
+        fresh, nothing = shape.batches is Batches.POISSON, shape.batches is Batches.NONE
+        term = Term(
+            loss=Loss.NOTHING if nothing else Loss.FULL,
+            lists=shape.lists,
+            batches=shape.batches,
+            num_roots=self.num_roots,
+            rate=self.rate if fresh else None,
+            num_parts=None if fresh or nothing else self.num_splits,
+            clipped=shape.clipped,
+            clip_norms=(math.inf,) if shape.clipped is Clipped.NOTHING else clip_norms,
+            draws=0 if nothing else steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(noise * clip_norm,),
+            noise_draws=steps,
+            divisor=1.0,
+            steps=steps,
         )
 
     def _gaussian(self, steps: int) -> float:
@@ -97,9 +114,8 @@ class GraphSplits(NoisySteps):
         """Renyi divergences of the whole run, for the price of a search."""
         raise NotImplementedError
 
-    def _check_delta(self) -> None:
-        if self.delta >= 1 / self.num_roots:
-            raise invalid("delta", self.delta, f"a number < 1 / num_roots = {1 / self.num_roots:.3g}")
+
+MOMENTS = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
 
 class MaskedSubgraphs(GraphSplits):
@@ -108,6 +124,9 @@ class MaskedSubgraphs(GraphSplits):
     Any node may change the gradient of every part, and parts follow a known schedule, so nothing is amplified: T
     Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
     """
+
+    relation: ClassVar[Relation] = Relation.GRAPH
+    refuses_delta: ClassVar[bool] = False
 
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
 
@@ -120,7 +139,6 @@ class MaskedSubgraphs(GraphSplits):
         steps, _ = self.closed()
         return self._rigorous(
             "Gaussian DP, mu = 2 sqrt(T) / noise multiplier",
-            GRAPH,
             "none: every step may read every node",
             self._gaussian(steps),
         )
@@ -128,8 +146,9 @@ class MaskedSubgraphs(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return self._gaussian_rdp(self.closed()[0], orders)
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "fixed parts of the loss", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.STEP)
 
 
 class UnclippedSubgraphs(GraphSplits):
@@ -139,6 +158,9 @@ class UnclippedSubgraphs(GraphSplits):
     layers of weights grow with the noise, and gradients with the weights, training hardly depends on the noise.
     """
 
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
     kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
 
     @model_validator(mode="after")
@@ -147,21 +169,15 @@ class UnclippedSubgraphs(GraphSplits):
         return self
 
     def rigorous(self) -> Guarantee:
-        return Guarantee(
-            mode="rigorous",
-            accountant="none",
-            adjacency=GRAPH,
-            sampling="none: every step may read every node",
-            epsilon=None,
-            reason="nothing is clipped, so one node may move a gradient without bound",
-            delta=self.delta,
-        )
+        reason = "nothing is clipped, so one node may move a gradient without bound"
+        return self._none("rigorous", reason, "none: every step may read every node")
 
     def rdp(self, orders: Orders) -> np.ndarray:
         return np.full(len(orders), np.inf)
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "fixed parts of the loss", "none")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.NOTHING)
 
 
 class CutSubgraphs(GraphSplits):
@@ -171,12 +187,13 @@ class CutSubgraphs(GraphSplits):
     composition over the parts: E Gaussian steps of sensitivity 2 C.
     """
 
+    relation: ClassVar[Relation] = Relation.NODE_REMOVE
+
     kind: Literal["cut-subgraphs"] = "cut-subgraphs"
 
     @model_validator(mode="after")
     def _valid(self) -> CutSubgraphs:
         self._check()
-        self._check_delta()
         return self
 
     @property
@@ -187,7 +204,6 @@ class CutSubgraphs(GraphSplits):
     def rigorous(self) -> Guarantee:
         return self._rigorous(
             f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
-            NODE_REMOVE,
             f"{self.num_splits} fixed parts by id, in turn",
             self._gaussian(self.epochs),
             TRAINING_ONLY,
@@ -197,8 +213,9 @@ class CutSubgraphs(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return self._gaussian_rdp(self.epochs, orders)
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("edges between parts cut", "fixed parts by id", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.CUT, batches=Batches.PARTS_BY_ID, clipped=Clipped.STEP)
 
 
 class PoissonSubgraphs(GraphSplits):
@@ -208,12 +225,13 @@ class PoissonSubgraphs(GraphSplits):
     |g' - g| <= 2 C: the Poisson-subsampled Gaussian at half the noise multiplier. True removal of a node of any degree.
     """
 
+    relation: ClassVar[Relation] = Relation.NODE_REMOVE
+
     kind: Literal["poisson-subgraphs"] = "poisson-subgraphs"
 
     @model_validator(mode="after")
     def _valid(self) -> PoissonSubgraphs:
         self._check()
-        self._check_delta()
         return self
 
     @property
@@ -239,19 +257,22 @@ class PoissonSubgraphs(GraphSplits):
             epsilon = composed_epsilon(self.dominating_pair, steps, self.delta)
         return self._rigorous(
             "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
-            NODE_REMOVE,
             f"Poisson, rate 1/{self.num_splits}, of nodes",
             epsilon,
             TRAINING_ONLY,
             "the mean's divisor is a function of the drawn nodes alone and inside of the clipped vector",
         )
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("induced subgraph", "poisson", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.STEP)
 
 
 class PureNoise(GraphSplits):
     """SGD-DP whose gradient is zero: a control that reads no record, so that its epsilon is 0 at any noise."""
+
+    relation: ClassVar[Relation] = Relation.GRAPH
+    refuses_delta: ClassVar[bool] = False
 
     kind: Literal["pure-noise"] = "pure-noise"
 
@@ -265,9 +286,10 @@ class PureNoise(GraphSplits):
         return Guarantee(
             mode="rigorous",
             accountant="none needed",
-            adjacency=GRAPH,
+            relation=self.relation,
+            scope=self.inference.scope,
             sampling="none",
-            assumptions=("no record is read", RELEASED_ONLY),
+            assumptions=("no record is read",),
             epsilon=0.0,
             delta=0.0,
         )
@@ -275,5 +297,6 @@ class PureNoise(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return np.zeros(len(orders))
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("none", "none", "none: the gradient is zero")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.NONE, clipped=Clipped.STEP)

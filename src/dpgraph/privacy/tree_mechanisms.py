@@ -6,20 +6,23 @@ All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import NODE_NULL, Guarantee, PrivacyStatement
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.noisy_steps import (
-    PUBLIC_SETTINGS,
-    RELEASED_ONLY,
+    RELEASED_MLP,
+    THEOREM_1,
     NoisySteps,
+    Shape,
     check_tree,
     published_mlp,
     published_theorem1,
 )
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Procedure, Release, Term
+from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.trees import tree_size
 
 if TYPE_CHECKING:
@@ -29,14 +32,13 @@ if TYPE_CHECKING:
 class StableTrees(NoisySteps):
     """Ego trees of depth r over the stable sampler's lists."""
 
+    relation: ClassVar[Relation] = Relation.NODE_NULL
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
     list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
 
     def _check(self) -> None:
         super()._check()
-        if self.delta >= 1 / self.num_roots:
-            raise invalid("delta", self.delta, f"a number < 1 / num_roots = {1 / self.num_roots:.3g}")
         check_tree(self.hops, self.max_degree)
         if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
             raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
@@ -62,13 +64,19 @@ class StableTrees(NoisySteps):
     @property
     def _assumptions(self) -> tuple[str, ...]:
         if self.hops == 0:
-            return PUBLIC_SETTINGS, RELEASED_ONLY
+            return ()
         return (
             f"stable sampler: at most {self.affected_roots} roots change",
             "messages and normalisers depend on accepted nodes only",
-            PUBLIC_SETTINGS,
-            RELEASED_ONLY,
         )
+
+    @property
+    def lists(self) -> Lists:
+        return Lists.STABLE if self.hops else Lists.NONE
+
+    def _trees(self) -> dict[str, Any]:
+        """Fields of a term over the sampler's trees."""
+        return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
 
 
 class PoissonTrees(StableTrees):
@@ -113,29 +121,53 @@ class PoissonTrees(StableTrees):
         from dpgraph.privacy.composition import composed_epsilon
 
         steps, _ = self.closed()
-        return Guarantee(
-            mode="rigorous",
-            accountant="double mixture, privacy loss distribution",
-            adjacency=NODE_NULL,
-            sampling=f"Poisson, rate {self.sampling_rate:.6g}",
-            assumptions=self._assumptions,
-            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta),
-            delta=self.delta,
+        return self._proved(
+            "double mixture, privacy loss distribution",
+            f"Poisson, rate {self.sampling_rate:.6g}",
+            composed_epsilon(self.dominating_pair, steps, self.delta),
+            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
         steps, noise = self.closed()
         if self.hops == 0:
-            return published_mlp(self.sampling_rate, noise, steps, self.delta)
-        batch_size = max(1, round(self.sampling_rate * self.num_roots))
-        remarks = ("evaluated at this noise", "its sampling assumption, fixed-size batches, does not hold here")
+            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots, batch_size, self.reach, noise / (2 * self.reach), steps, self.delta, remarks
+            self.num_roots,
+            max(1, round(self.sampling_rate * self.num_roots)),
+            self.reach,
+            noise / (2 * self.reach),
+            steps,
+            self.delta,
+            ("evaluated at this noise",),
+            self._unmet(THEOREM_1),
         )
 
-    def statement(self) -> PrivacyStatement:
-        return self._statement("stable" if self.hops else "none", "poisson", "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        term = Term(
+            **self._trees(),
+            batches=Batches.POISSON,
+            num_roots=self.num_roots,
+            rate=self.sampling_rate,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(noise * clip_norm,),
+            noise_draws=steps,
+            divisor=self.sampling_rate * self.num_roots,  # N as it was made public
+            steps=steps,
+        )
 
 
 class ResidualTrees(StableTrees):
@@ -205,37 +237,64 @@ class ResidualTrees(StableTrees):
         steps, _ = self.closed()
         choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
         paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
-        return Guarantee(
-            mode="rigorous",
-            accountant="double mixture of residual clipping, privacy loss distribution",
-            adjacency=NODE_NULL,
-            sampling=f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
+        return self._proved(
+            "double mixture of residual clipping, privacy loss distribution",
+            f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
             f"{self.neighbour_rate:.6g} (neighbour terms)",
-            assumptions=(
-                "a self gradient reads its root's own record only",
-                f"C_n / C_s = {self.neighbour_clip:.6g} is public",
-                *paid,
-                *self._assumptions,
-            ),
-            epsilon=composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
-            delta=self.delta,
+            composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
+            "a self gradient reads its root's own record only",
+            f"C_n / C_s = {self.neighbour_clip:.6g} is public",
+            *paid,
+            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
-        return Guarantee(
-            mode="published",
-            accountant="none",
-            adjacency="none",
-            sampling="two independent Poisson batches",
-            epsilon=None,
-            reason="no paper has published this mechanism",
-            delta=self.delta,
-        )
+        return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
 
-    def statement(self) -> PrivacyStatement:
-        reads_lists = self.neighbour_clip > 0 or self.choice_epsilon > 0
-        sampler = "stable" if reads_lists else "none"
-        return self._statement(sampler, "poisson", "self and neighbour terms apart, public clip norms")
+    @property
+    def choice_sensitivity(self) -> int:
+        """S: validation nodes whose tree one record changes, however many there are."""
+        return self.changed_trees
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """`clip_norms` is C_s alone: C_n follows."""
+        steps, noise = self.closed()
+        (own_clip,) = clip_norms
+        shared: dict[str, Any] = {
+            "batches": Batches.POISSON,
+            "num_roots": self.num_roots,
+            "clipped": Clipped.ROOT,
+            "draws": steps,
+        }
+        terms = [
+            Term(
+                loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate, clip_norms=(own_clip,),
+                **shared,
+            )
+        ]  # fmt: skip
+        if self.neighbour_clip > 0:
+            clip = (self.neighbour_clip * own_clip,)
+            terms.append(
+                Term(loss=Loss.NEIGHBOURS, rate=self.neighbour_rate, clip_norms=clip, **self._trees(), **shared)
+            )
+        choice = Release(
+            kind="choice of inference",
+            noise=self.choice_epsilon,
+            sensitivity=self.choice_sensitivity,
+            count=1,
+            lists=Lists.STABLE,
+            max_degree=self.max_degree,
+            list_cap=self.list_cap,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=tuple(terms),
+            noise_std=(noise * own_clip,),
+            noise_draws=steps,
+            divisor=self.sampling_rate * self.num_roots,
+            steps=steps,
+            releases=(choice,) if self.choice_epsilon else (),
+        )
 
 
 class FixedSizeStableTrees(StableTrees):
@@ -271,16 +330,13 @@ class FixedSizeStableTrees(StableTrees):
         from dpgraph.privacy.renyi import theorem1_least_epsilon
 
         steps, _ = self.closed()
-        return Guarantee(
-            mode="rigorous",
-            accountant="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
-            adjacency=NODE_NULL,
-            sampling=f"batches of {self.batch_size} without replacement",
-            assumptions=self._assumptions,
-            epsilon=theorem1_least_epsilon(
+        return self._proved(
+            "Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+            f"batches of {self.batch_size} without replacement",
+            theorem1_least_epsilon(
                 self.num_roots, self.batch_size, self.affected_roots, self.proved_multiplier, steps, self.delta
             ),
-            delta=self.delta,
+            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
@@ -288,7 +344,8 @@ class FixedSizeStableTrees(StableTrees):
         steps, noise = self.closed()
         std = 2 * self.affected_roots * noise
         if self.hops == 0:
-            return published_mlp(self.batch_size / self.num_roots, std, steps, self.delta)
+            rate = self.batch_size / self.num_roots
+            return published_mlp(rate, std, steps, self.delta, self._unmet(RELEASED_MLP))
         return published_theorem1(
             self.num_roots,
             self.batch_size,
@@ -297,11 +354,33 @@ class FixedSizeStableTrees(StableTrees):
             steps,
             self.delta,
             ("evaluated at this noise",),
+            self._unmet(THEOREM_1),
         )
 
-    def statement(self) -> PrivacyStatement:
-        batches = "fixed-size without replacement"
-        return self._statement("stable" if self.hops else "none", batches, "joint, public clip norm")
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        steps, noise = self.closed()
+        (clip_norm,) = clip_norms
+        term = Term(
+            **self._trees(),
+            batches=Batches.FIXED_SIZE,
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=steps,
+        )
+        return Procedure(
+            relation=self.relation,
+            terms=(term,),
+            noise_std=(2 * self.affected_roots * noise * clip_norm,),
+            noise_draws=steps,
+            divisor=self.batch_size,
+            steps=steps,
+        )
 
 
 def _check_rate(name: str, value: float) -> None:

@@ -1,0 +1,148 @@
+"""What a private run does with the data, as numbers and enums: once as accounted, once read off the objects that ran.
+
+A mechanism states its `Procedure` in the units of the run (`NoisySteps.procedure`); what was prepared and counted while
+it ran is read by `PreparedStep.ran`. `check_same` compares both field by field, and a difference is an error: then no
+epsilon holds. `premises` of a paper's formula are compared in the same way, where a difference is a remark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.relation import Relation
+
+TOLERANCE = 1e-9  # relative: two ways to round one product
+
+
+class Loss(StrEnum):
+    """Whose gradient a term is."""
+
+    FULL = "loss"
+    SELF = "loss of a root alone"
+    NEIGHBOURS = "what neighbours add to the loss"
+    NOTHING = "zero"
+
+
+class Lists(StrEnum):
+    """How the records are bounded that a loss reads."""
+
+    NONE = "own record"
+    STABLE = "stable"
+    ALGORITHM_1 = "algorithm-1"
+    WHOLE_GRAPH = "whole graph"
+    CUT = "edges between parts cut"
+    INDUCED = "induced subgraph"
+    CAPPED_ROWS = "rows, column support capped"
+    SCALED_ROWS = "rows, column norm clipped"
+    UNBOUNDED = "uncut lists"
+
+
+class Batches(StrEnum):
+    """How the roots of a step are drawn."""
+
+    POISSON = "poisson"
+    FIXED_SIZE = "fixed-size without replacement"
+    SHUFFLED = "shuffled lots of fixed size"
+    MASKED_PARTS = "fixed parts of the loss"
+    PARTS_BY_ID = "fixed parts by id"
+    NONE = "none"
+
+
+class Clipped(StrEnum):
+    """What is clipped as one vector."""
+
+    ROOT = "each root's gradient"
+    ROOT_GROUPS = "each root's gradient, group by group"
+    STEP = "the gradient of a step"
+    NOTHING = "nothing"
+
+
+class Term(Frozen):
+    """One sum of clipped gradients within a step, over a batch that is drawn for it alone."""
+
+    loss: Loss = Loss.FULL
+    lists: Lists
+    hops: int = 0
+    max_degree: int | None = Field(default=None, description="K: most lists in which a node stands; rows: K_col")
+    list_cap: int | None = Field(default=None, description="D: longest list")
+    column_norm: float | None = Field(default=None, description="tau: L1 norm of a column of rows")
+    batches: Batches
+    num_roots: int = Field(description="N: roots that batches are drawn from")
+    rate: float | None = Field(default=None, description="q, Poisson batches")
+    batch_size: int | None = Field(default=None, description="m, batches of fixed size")
+    num_parts: int | None = Field(default=None, description="s, fixed parts")
+    clipped: Clipped
+    clip_norms: tuple[float, ...] = Field(description="C, or one for each group; inf: none")
+    draws: int = Field(description="Batches that are drawn for this term in the run")
+
+
+class Release(Frozen):
+    """A release besides the steps: rows of PageRank, or a choice."""
+
+    kind: str
+    noise: float = Field(description="Noise std / clip norm, or the epsilon of a pure mechanism")
+    values_noise: float | None = Field(default=None, description="A second one, where the release has two")
+    sensitivity: float = Field(description="In the unit of the noise; of a choice: votes")
+    count: int = Field(description="Rows or choices")
+    lists: Lists = Lists.NONE
+    max_degree: int | None = None
+    list_cap: int | None = None
+
+
+class Procedure(Frozen):
+    """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""
+
+    relation: Relation
+    terms: tuple[Term, ...]
+    noise_std: tuple[float, ...] = Field(description="One for all coordinates, or one for each group")
+    noise_draws: int
+    divisor: float = Field(description="Public number by which the noisy sum is divided")
+    steps: int
+    releases: tuple[Release, ...] = ()
+
+
+class NotAsAccounted(UserError):
+    """What ran is not what was accounted for: no epsilon holds."""
+
+
+def check_same(accounted: Procedure, ran: Procedure) -> None:
+    """Raises NotAsAccounted, which names every field that differs with both values."""
+    found = list(differences(accounted, ran))
+    if found:
+        raise NotAsAccounted(f"what ran is not what was accounted for, so no epsilon holds: {'; '.join(found)}")
+
+
+def differences(expected: Frozen, found: Frozen, first: str = "accounted", second: str = "ran") -> Iterator[str]:
+    """'noise_std: ran 0.77, accounted 1' for every field in which the two differ by more than rounding."""
+    yield from _compare("", expected.model_dump(), found.model_dump(), first, second)
+
+
+def _compare(path: str, expected: Any, found: Any, first: str, second: str) -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for name, value in expected.items():
+            yield from _compare(f"{path}.{name}" if path else name, value, found[name], first, second)
+    elif isinstance(expected, tuple) and isinstance(found, tuple) and len(expected) == len(found):
+        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+            yield from _compare(f"{path}[{index}]", one, other, first, second)
+    elif not _equal(expected, found):
+        yield f"{path}: {second} {_text(found)}, {first} {_text(expected)}"
+
+
+def _equal(expected: Any, found: Any) -> bool:
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found)]
+    if all(numbers):
+        return math.isclose(expected, found, rel_tol=TOLERANCE)
+    return bool(expected == found)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value)} of {'them' if value and isinstance(value[0], dict) else value}"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

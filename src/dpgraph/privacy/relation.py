@@ -1,0 +1,86 @@
+"""Which data sets count as neighbours, and what a guarantee covers: every epsilon says both."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Relation(StrEnum):
+    """Neighbouring data sets; `meaning` says it in words. Unlike relations are no common scale for epsilon."""
+
+    GRAPH = "graph"
+    SUBGRAPH = "subgraph"
+    NODE_NULL = "node-null"
+    NODE_REMOVE = "node-remove"
+    NODE_REPLACE = "node-replace"
+    EDGE = "edge"
+    RECORD_REMOVE = "record-remove"
+    RECORD_REPLACE = "record-replace"
+    ENTITY = "entity"
+    CLASS = "class"
+    SUBCLASS = "subclass"
+    VOTE = "vote"
+    NONE = "none"
+
+    @property
+    def meaning(self) -> str:
+        return MEANINGS[self]
+
+
+MEANINGS = {
+    Relation.GRAPH: "any other graph, whatever its edges, features and labels",
+    Relation.SUBGRAPH: "any other subgraph in the place of one of the parts",
+    Relation.NODE_NULL: "the ids are public; one node's record (features, label and its own out-list) is replaced by "
+    "null, its loss term vanishes; pointers to it in other nodes' lists stay and bring no message",
+    Relation.NODE_REMOVE: "one node of any degree leaves or joins, with its record and all incident edges; ids are "
+    "public and the place of an absent node stays empty",
+    Relation.NODE_REPLACE: "one node's record and all incident edges are replaced by any others; ids are public",
+    Relation.EDGE: "one edge appears or disappears",
+    Relation.RECORD_REMOVE: "one record is replaced by null, its loss term vanishes; their number is public",
+    Relation.RECORD_REPLACE: "one record is replaced by any other or by null; their number is public",
+    Relation.ENTITY: "one entity's record becomes null, and with it all tuples that name it",
+    Relation.CLASS: "all records of one class are replaced or leave",
+    Relation.SUBCLASS: "all records of one subclass are replaced or leave; the partition is public",
+    Relation.VOTE: "one teacher's vote in every histogram moves to another class",
+    Relation.NONE: "nothing is protected",
+}
+
+
+class Scope(StrEnum):
+    """What may be seen of a run without leaving its guarantee; `meaning` says it in words."""
+
+    PARAMETERS = "parameters"
+    JOINT = "joint"
+    STRANGERS = "strangers"
+    ALL_OUTPUTS = "all outputs"
+    NONE = "none"
+
+    @property
+    def meaning(self) -> str:
+        return COVERED[self]
+
+
+COVERED = {
+    Scope.PARAMETERS: "the released parameters; not predictions, which read the raw graph at test time",
+    Scope.JOINT: "parameters and predictions, in the view of all but the protected one (of an edge: both ends)",
+    Scope.STRANGERS: "parameters and predictions, in the view of all but the protected node and its neighbours",
+    Scope.ALL_OUTPUTS: "everything may be published",
+    Scope.NONE: "nothing",
+}
+
+
+class Inference(StrEnum):
+    """What the prediction of a node reads besides the released parameters."""
+
+    NOTHING = "nothing"
+    OWN_RECORD = "its own record"
+    RAW_GRAPH = "the raw graph"
+
+    @property
+    def scope(self) -> Scope:
+        """What a guarantee of the parameters covers if predictions read this."""
+        return {
+            Inference.NOTHING: Scope.ALL_OUTPUTS,
+            Inference.OWN_RECORD: Scope.JOINT,
+            Inference.RAW_GRAPH: Scope.PARAMETERS,
+        }[self]
