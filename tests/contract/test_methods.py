@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.data.graph import TEST
+from dpgraph.data.adjacency import transpose
+from dpgraph.data.graph import TEST, TRAIN
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
-from dpgraph.methods.base import Job
+from dpgraph.methods.jobs import blind, make_jobs
 from dpgraph.methods.registry import method, methods
-from dpgraph.methods.stages import blind
-from dpgraph.privacy.for_cell import calibrate
-from dpgraph.privacy.guarantee import PrivacyStatement
+from dpgraph.privacy.for_cell import calibrate, inference_of
 from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, UnclippedLots, UnclippedSubgraphs, mechanism_from
+from dpgraph.privacy.procedure import NotAsAccounted, differences
 
 CPU = torch.device("cpu")
 
@@ -107,8 +107,11 @@ def calibrated(found: Cell, num_train: int):
 def run(graph, name, seed=0, device=CPU, observe=lambda step, logits: {"step": step}, found=None):
     asked = found or CELLS[name]
     calibration = calibrated(asked, len(graph.train_nodes))
-    job = Job(blind(graph), asked, seed, calibration, device)
-    return method(asked.method).run(job, observe), calibration
+    (job,) = make_jobs(graph, asked, [seed], calibration, device)
+    outcome = method(asked.method).run(job, observe)
+    if job.prepared is not None:
+        job.prepared.check(outcome.resumed_at)
+    return outcome, calibration
 
 
 @every_cell
@@ -143,28 +146,114 @@ def test_no_global_generator_is_used(toy, name):
 
 
 @every_cell
-def test_statement_says_what_ran(toy, name):
-    outcome, calibration = run(toy, name)
-    statement = outcome.statement
-    assert isinstance(statement, PrivacyStatement)
-    assert statement == calibration.statement
+def test_what_ran_is_what_was_accounted_for(toy, name):
+    """Read off the objects that ran, and equal to what the mechanism states, whose epsilon is reported."""
+    found = CELLS[name]
+    (job,) = make_jobs(toy, found, [0], calibrated(found, len(toy.train_nodes)), CPU)
+    if not method(found.method).private:
+        assert job.prepared is None
+        return
+    with pytest.raises(NotAsAccounted, match=r"so no epsilon holds: .*steps: ran 0, accounted 6"):
+        job.prepared.check()
+    outcome = method(found.method).run(job, lambda step, logits: {})
+    ran = job.prepared.check(outcome.resumed_at)
+    assert ran.steps == ran.noise_draws == 6
+    assert not list(differences(job.mechanism.procedure(job.prepared.accounted_clip_norms), ran))
+    assert outcome.notes["edge_lists"] in (ran.terms[-1].lists, getattr(found.pagerank, "release", None))
+    assert outcome.notes["batches"] == ran.terms[-1].batches
+    if not isinstance(job.mechanism, FixedBatchTrees):
+        assert job.prepared.accounted_clip_norms == (found.privacy.clip_norm,)
+
+
+@every_cell
+def test_statement_has_both_epsilons(toy, name):
+    calibration = calibrated(CELLS[name], len(toy.train_nodes))
+    statement = calibration.statement
     assert mechanism_from(statement.mechanism) == calibration.mechanism
     assert calibration.mechanism.statement() == statement
-    if method(CELLS[name].method).private:
-        assert outcome.notes["edge_lists"] == statement.sampler
-        assert outcome.notes["batches"] == statement.batches
-        variant = CELLS[name].privacy.variant
-        guarantee = statement.published if variant in ("published", "released") else statement.rigorous
-        assert guarantee.epsilon is not None
-        assert 5.5 < guarantee.epsilon <= 6.0
-        if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs | UnclippedLots):
-            assert statement.rigorous.epsilon is None
-            assert statement.rigorous.reason
-        if isinstance(calibration.mechanism, PureNoise):
-            assert statement.rigorous.epsilon == 0
-    else:
+    if not method(CELLS[name].method).private:
         expected = 0 if CELLS[name].method == "random" else float("inf")
         assert statement.published.epsilon == statement.rigorous.epsilon == expected
+        return
+    variant = CELLS[name].privacy.variant
+    guarantee = statement.published if variant in ("published", "released") else statement.rigorous
+    assert guarantee.epsilon is not None
+    assert 5.5 < guarantee.epsilon <= 6.0
+    if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs | UnclippedLots):
+        assert statement.rigorous.epsilon is None
+        assert statement.rigorous.reason
+        assert statement.rigorous.relation == statement.rigorous.scope == "none"
+    else:
+        reads_edges = inference_of(CELLS[name]) == "the raw graph"
+        assert statement.rigorous.scope == ("parameters" if reads_edges else "joint")
+        assert statement.rigorous.relation == calibration.mechanism.relation != "none"
+    if isinstance(calibration.mechanism, PureNoise):
+        assert statement.rigorous.epsilon == 0
+
+
+PRIVATE = [name for name, found in CELLS.items() if found.privacy is not None]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_method_sees_no_label(toy, name):
+    """What it trains on is in the prepared step: it cannot copy labels into its predictions."""
+    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+    assert (job.graph.labels == -1).all()
+    with pytest.raises(ValueError, match="expected no labels"):
+        replace(job, graph=toy)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_null_record_can_be_fed(toy, name):
+    """A training node without label, list and features, whose place stays: the same public numbers, other results."""
+    outcomes, procedures = [], []
+    for graph in (toy, null_record(toy, 3)):
+        (job,) = make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+        outcomes.append(method(CELLS[name].method).run(job, lambda step, logits: {}))
+        procedures.append(job.prepared.check())
+    if not isinstance(calibrated(CELLS[name], 40).mechanism, FixedBatchTrees):  # whose clip norms move
+        assert procedures[0] == procedures[1]
+    assert all(np.isfinite(outcome.logits).all() for outcome in outcomes)
+
+
+def null_record(graph, node):
+    kept = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr)) != node
+    lengths = np.where(np.arange(graph.num_nodes) == node, 0, np.diff(graph.out_ptr))
+    features, labels = graph.features.copy(), graph.labels.copy()
+    features[node], labels[node] = 0, -1
+    ptr, idx = np.concatenate([[0], np.cumsum(lengths)]), graph.out_idx[kept]
+    back = transpose(ptr, idx)
+    return replace(graph, out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1], features=features, labels=labels)
+
+
+def test_a_null_record_has_no_gradient(toy):
+    """All training records null: nothing but noise moves the parameters, in every engine."""
+    for name in ("dp-gnn-1-rigorous", "dp-mlp-0-rigorous", "dp-residual-1-rigorous", "dp-lots-0-published",
+                 "dp-subgraph-3-rigorous", "dp-appr-identity-rigorous"):  # fmt: skip
+        results = []
+        for scale in (1.0, 5.0):
+            features = (scale * toy.features).astype(np.float32)
+            labels = np.where(toy.split == TRAIN, -1, toy.labels)
+            (job,) = make_jobs(replace(toy, features=features, labels=labels), CELLS[name], [0],
+                               calibrated(CELLS[name], 40), CPU)  # fmt: skip
+            step = run_steps(job)
+            results.append(step)
+        assert all(np.array_equal(a, b) for a, b in zip(*results)), name
+
+
+def run_steps(job):
+    """Parameters after the run, seen through the optimiser's last call."""
+    seen = []
+    original = torch.optim.Optimizer.__init__
+
+    def remember(self, params, defaults):
+        original(self, params, defaults)
+        seen.append([parameter for group in self.param_groups for parameter in group["params"]])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Optimizer, "__init__", remember)
+        method(job.cell.method).run(job, lambda step, logits: {})
+    return [parameter.detach().numpy().copy() for parameter in seen[0]]
 
 
 @every_cell
@@ -199,22 +288,15 @@ def test_noise_reaches_the_parameters(toy, name):
     assert not np.array_equal(run(toy, name)[0].logits, run(toy, name, found=loose)[0].logits)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in CELLS if "rigorous" in name and not any(other in name for other in ("mlp", "subgraph", "appr"))],
-)
-def test_the_divisor_is_public(toy, name, monkeypatch):
-    """A node that leaves the training set must not change what the noisy sum is divided by."""
-    divisors = []
-    monkeypatch.setattr(
-        "dpgraph.training.steps.apply_gradient", lambda optimizer, sums, divisor: divisors.append(divisor)
-    )
-    calibration = calibrated(CELLS[name], len(toy.train_nodes))
-    split = toy.split.copy()
-    split[toy.train_nodes[0]] = TEST
-    for graph in (toy, replace(toy, split=split)):
-        method(CELLS[name].method).run(Job(blind(graph), CELLS[name], 0, calibration, CPU), lambda step, logits: {})
-    assert len(set(divisors)) == 1
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_divisor_is_public(toy, name):
+    """A record that becomes null must not change what the noisy sum is divided by, nor any other public number."""
+    found, nulled = (
+        make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)[0].prepared for graph in
+        (toy, null_record(toy, int(toy.train_nodes[0])))
+    )  # fmt: skip
+    assert getattr(found, "divisor", 1.0) == getattr(nulled, "divisor", 1.0)
+    assert found.accounted() == nulled.accounted()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -7,8 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dpgraph.errors import invalid
+
 TRAIN, VALIDATION, TEST, NO_SPLIT = 0, 1, 2, 255
 SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}
+DATA_DEPENDENT = "data_dependent"  # key of `Graph.meta`
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,11 @@ class Graph:
 
     def nodes_of(self, split: str) -> np.ndarray:
         return np.flatnonzero(self.split == SPLIT_NAMES[split])
+
+
+def data_dependent(graph: Graph) -> tuple[str, ...]:
+    """What was made of all records together before training, one phrase each: no epsilon of a run covers it."""
+    found = graph.meta.get(DATA_DEPENDENT, ())
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+        raise invalid(f"{graph.name}: meta.{DATA_DEPENDENT}", found, "a list of texts (run the preprocessing again)")
+    return tuple(found)

@@ -383,8 +383,10 @@ class Cell(Finite):
     def _pagerank_for_calibration(self) -> Pagerank | None:
         if self.pagerank is None:
             return None
-        unread = ("own_weight", "teleport", "sparsity", "tolerance", "inference_steps")
+        unread = ("own_weight", "teleport", "sparsity", "tolerance")
         defaults = {name: Pagerank.model_fields[name].default for name in unread}
+        # whether predictions read edges is part of the guarantee's scope
+        defaults["inference_steps"] = min(1, self.pagerank.inference_steps)
         return self.pagerank.model_copy(update=defaults | ({"clip": 1.0} if self.pagerank.released else {}))
 
     @cached_property

@@ -29,6 +29,9 @@ class SeedRecord(Frozen):
     peak_memory_bytes: int = 0
     device: str = ""
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
+    procedure: dict[str, Any] | None = Field(
+        default=None, description="privacy/procedure: read off the objects that ran, equal to what was accounted for"
+    )
 
 
 class Budget(Frozen):

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpgraph.data.graph import Graph
+from dpgraph.data.graph import TRAIN, VALIDATION, Graph
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.streams import stream
 from dpgraph.methods.exposure import Exposure
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.guarantee import PrivacyStatement
 from dpgraph.privacy.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     import torch
 
+    from dpgraph.preparation.base import PreparedStep
     from dpgraph.training.loop import Diverged
 
 Observation = dict[str, Any]  # plain JSON: it goes into checkpoints
@@ -27,22 +28,33 @@ Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, cl
 
 @dataclass(frozen=True)
 class Job:
-    """What a method gets for one seed. Labels outside training and validation are hidden (-1)."""
+    """What a method gets for one seed; `methods.jobs.make_jobs` makes it.
+
+    Labels outside training and validation are hidden (-1). A private method sees no label at all: those that it trains
+    on are in `prepared`, with all that its guarantee rests on. Raises ValueError for a graph that shows more.
+    """
 
     graph: Graph
     cell: Cell
     seed: int
     calibration: Calibration  # noise and steps are known
     device: torch.device
+    prepared: PreparedStep | None = None  # None: without privacy
     checkpoint: Path | None = None  # where a long run may leave its state; None: nowhere
+
+    def __post_init__(self) -> None:
+        labels, split = np.asarray(self.graph.labels), np.asarray(self.graph.split)
+        allowed = np.isin(split, (TRAIN, VALIDATION)) & (self.prepared is None)
+        if (labels[~allowed] >= 0).any():
+            raise ValueError("graph: expected no labels but those that the method may read")
 
     @property
     def mechanism(self) -> Mechanism:
         return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Names of the random generator of a role: the same for every method, so that methods are paired by seed."""
-        return ("dpgraph", self.cell.task.folder, role, self.seed)
+        """Names of the random generator of a role; methods are paired by seed in what `experiments.streams` says."""
+        return stream(self.cell, role, self.seed)
 
 
 @dataclass(frozen=True)
@@ -51,10 +63,10 @@ class Outcome:
 
     logits: np.ndarray  # (N, classes) float32, of the last step
     observations: list[Observation]  # what `observe` returned, unread
-    statement: PrivacyStatement
     steps_per_second: float
     roots_per_second: float
     peak_memory_bytes: int
+    resumed_at: int = 0  # steps of an earlier process
     exposure: Exposure | None = None  # what attacks on the parameters may use; None: the method offers nothing
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -62,11 +74,13 @@ class Outcome:
 class Method(Protocol):
     """A class per method; the first line of its docstring is what `python -m dpgraph list methods` shows.
 
-    Its mechanism is that of the cell (privacy/for_cell.py), solved before it runs. The name of a private method starts
-    with "dp-".
+    `mechanisms` are the kinds that it can run, one for each variant. Which one a cell has is said in
+    privacy/for_cell.py, where every private method is named; any other is refused. The name of a private method starts
+    with "dp-", and what it does with private data is `Job.prepared`, compared with the mechanism after the run.
     """
 
     private: bool
+    mechanisms: tuple[str, ...]
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""

@@ -13,6 +13,7 @@ class Random:
     """Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0."""
 
     private = False
+    mechanisms: tuple[str, ...] = ("no-record",)
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         shape = (job.graph.num_nodes, job.graph.num_classes)
@@ -24,6 +25,7 @@ class Majority:
     """Predicts the most frequent training label for every node, without privacy."""
 
     private = False
+    mechanisms: tuple[str, ...] = ("non-private",)
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         labels = np.asarray(job.graph.labels)[used_nodes(job)]
@@ -38,7 +40,6 @@ def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
     return Outcome(
         logits=logits,
         observations=[observe(step, logits) for step in points],
-        statement=job.calibration.statement,
         steps_per_second=0.0,
         roots_per_second=0.0,
         peak_memory_bytes=0,

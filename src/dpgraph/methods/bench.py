@@ -22,10 +22,11 @@ from dpgraph.files import atomic_path
 from dpgraph.models.network import Network
 from dpgraph.progress import progress
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import FixedSizeSampler
+from dpgraph.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import neighbour_losses
+from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
 
@@ -139,19 +140,22 @@ def _steps(graph: Graph, device: torch.device, setting: Setting) -> dict[str, St
         return network, make_optimizer(network.parameters(), training)
 
     def private(*terms: ClippedTerm) -> PrivateStep:
-        batches, noise = numpy_generator("bench", "batches"), torch_generator("bench", "noise", device=device)
-        return PrivateStep(*trained(), features, labels, terms, 1.0, float(size), batches, noise)
+        noise = GaussianNoise(1.0, torch_generator("bench", "noise", device=device))
+        return PrivateStep(*trained(), features, labels, terms, noise, float(size))
+
+    def draws(name: str = "batches") -> Draws:
+        return Draws(sampler, numpy_generator("bench", name))
 
     batches = numpy_generator("bench", "batches")
-    term = ClippedTerm(trees, sampler, 1.0)
+    term = ClippedTerm(trees, draws(), 1.0)
     steps: dict[str, Step] = {
         "plain": PlainStep(*trained(), trees, features, labels, sampler, batches),
         "private": private(term),
     }
     if setting.hops:
         alone = pack_ego_trees(empty, roots, setting.hops, device)
-        neighbours = ClippedTerm(trees, sampler, 0.1, neighbour_losses)
-        steps["residual"] = private(ClippedTerm(alone, sampler, 1.0), neighbours)
+        neighbours = ClippedTerm(trees, draws("second"), 0.1, neighbour_losses)
+        steps["residual"] = private(ClippedTerm(alone, draws(), 1.0), neighbours)
     return steps
 
 

@@ -17,12 +17,15 @@ class Gnn:
     """GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."""
 
     private = False
+    mechanisms: tuple[str, ...] = ("non-private",)
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Whole lists of all nodes, or with `training.max_degree` those that Algorithm 1 samples, as in the paper."""
         bench = set_up(job)
         roots = job.graph.train_nodes
         sampler = fixed_size_sampler(job.cell, len(roots))
+        batches = numpy_generator(*job.names("batches"))
+        labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
         hops, cap = job.cell.model.hops, job.cell.training.max_degree
         step: Step
         if hops and cap is None:
@@ -33,19 +36,17 @@ class Gnn:
                 closed_hop(whole, job.device),
                 torch.from_numpy(roots).to(job.device),
                 bench.features,
-                bench.labels,
+                labels,
                 sampler,
-                bench.batches,
+                batches,
             )
         else:
             lists = empty_edge_lists(job.graph)
             if hops and cap is not None:
                 lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))
             trees = pack_ego_trees(lists, roots, hops, job.device)
-            step = PlainStep(
-                bench.network, bench.optimizer, trees, bench.features, bench.labels, sampler, bench.batches
-            )  # fmt: skip
-        return run_loop(Run(job, bench, step, sampler), observe)
+            step = PlainStep(bench.network, bench.optimizer, trees, bench.features, labels, sampler, batches)
+        return run_loop(Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)}), observe)
 
 
 METHODS: dict[str, Method] = {"gnn": Gnn(), "mlp": Gnn()}

@@ -9,33 +9,21 @@ import numpy as np
 import torch
 
 from dpgraph.data.graph import Graph
-from dpgraph.errors import invalid
 from dpgraph.methods.assembly import Bench
 from dpgraph.methods.base import Job
 from dpgraph.methods.evaluator import predictions
 from dpgraph.models.inference import FullGraph
-from dpgraph.models.network import Network
-from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.mechanisms import ResidualTrees
-from dpgraph.randomness import entropy, numpy_generator
-from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, stable_edge_lists
+from dpgraph.preparation.trees import PreparedChoice
+from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists
 
 
 @dataclass(frozen=True)
 class InferenceChoice:
-    """Made once, on validation nodes, after the last step (docs/privacy.md, Theorem 4).
-
-    The count is how many more validation nodes are right with the stable sampler's lists than with none. Only its noisy
-    sign leaves this object. Raises UserError for a graph without validation nodes.
-    """
+    """Made once, on validation nodes, after the last step (docs/privacy.md, Theorem 4); its noise is prepared."""
 
     job: Job
     bench: Bench
-    mechanism: ResidualTrees
-
-    def __post_init__(self) -> None:
-        if not len(self._nodes):
-            raise invalid("choice_epsilon", self.mechanism.choice_epsilon, "null where there are no validation nodes")
+    choice: PreparedChoice
 
     def inference(self, whole: FullGraph) -> FullGraph:
         """`whole`, or the same nodes without any list."""
@@ -46,18 +34,15 @@ class InferenceChoice:
 
     @cached_property
     def reads_neighbours(self) -> bool:
-        graph, mechanism = self.job.graph, self.mechanism
-        key = entropy(*self.job.names("edge lists of the choice")) % 2**63
-        lists = stable_edge_lists(graph, self._nodes, mechanism.max_degree or 0, mechanism.list_cap or 0, key)
-        bounded = over_lists(graph, lists, self.job.device, self.job.cell.model.inference_own_weight)
-        gain = gained(graph, self._nodes, self.bench.network, self.bench.features, bounded, self._alone)
-        sensitivity = min(mechanism.changed_trees, len(self._nodes))
-        noise = numpy_generator(*self.job.names("choice of inference"))
-        return noisily_positive(gain, sensitivity, mechanism.choice_epsilon, noise)
+        return self.choice.reads_neighbours(self._predict)
 
-    @cached_property
-    def _nodes(self) -> np.ndarray:
-        return self.job.graph.nodes_of("val")
+    def _predict(self, lists: EdgeLists | None) -> np.ndarray:
+        """(N,) classes."""
+        inference = self._alone
+        if lists is not None:
+            weight = self.job.cell.model.inference_own_weight
+            inference = over_lists(self.job.graph, lists, self.job.device, weight)
+        return predictions(inference.logits(self.bench.network, self.bench.features).cpu().numpy())
 
     @cached_property
     def _alone(self) -> FullGraph:
@@ -69,15 +54,3 @@ def over_lists(
 ) -> FullGraph:
     """Inference in which node v receives from `lists.of(v)` only."""
     return FullGraph(replace(graph, out_ptr=lists.ptr, out_idx=lists.idx), device, own_weight=own_weight)
-
-
-def gained(
-    graph: Graph, nodes: np.ndarray, network: Network, features: torch.Tensor, other: FullGraph, base: FullGraph
-) -> int:
-    """How many more of `nodes` are classified right by `other` than by `base`; a node without label counts 0."""
-    labels = np.asarray(graph.labels)[nodes]
-    right = [
-        (predictions(inference.logits(network, features).cpu().numpy())[nodes] == labels) & (labels >= 0)
-        for inference in (other, base)
-    ]
-    return int(right[0].sum()) - int(right[1].sum())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,9 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job, Method, Observe, Outcome
 from dpgraph.methods.together import only, train_stack
 from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
+from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.graph_splits import FixedParts, Schedule, equal_parts, nodes_in_use
 from dpgraph.training.checkpoint import Generator
@@ -24,29 +26,17 @@ from dpgraph.training.stacked import (
     BlockCache,
     EarlyStopping,
     GraphSource,
-    Privatizer,
     SeedStates,
     Source,
     StackedStep,
 )
 
 
-@dataclass(frozen=True)
-class SplitRun:
-    """What the methods on graph splits differ in. `generators` are all that `source` draws from, by name."""
-
-    source: Source
-    generators: dict[str, Generator]
-    notes: dict[str, Any]
-
-
-Prepare = Callable[[Sequence[Job], GraphBlocks], SplitRun]
-
-
 class KipfGcn:
     """Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss."""
 
     private = False
+    mechanisms: tuple[str, ...] = ("non-private",)
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return only(self.run_all([job], [observe]))
@@ -55,14 +45,14 @@ class KipfGcn:
         return True
 
     def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_stack(jobs, observes, masked_parts)
+        return run_stack(jobs, observes)
 
 
 def used_nodes(job: Job) -> np.ndarray:
     """Training nodes that have a loss, ascending."""
-    graph, share = job.graph, job.cell.training.train_share
-    generator = numpy_generator(*job.names("training share"))
-    return nodes_in_use(graph.train_nodes, graph.num_nodes, share, generator)
+    graph = job.graph
+    count = nodes_with_loss(len(graph.train_nodes), job.cell.training.train_share)
+    return nodes_in_use(graph.train_nodes, graph.num_nodes, count, numpy_generator(*job.names("training share")))
 
 
 def splits_of(cell: Cell, num_used: int) -> int:
@@ -72,51 +62,39 @@ def splits_of(cell: Cell, num_used: int) -> int:
     return found
 
 
-def masked_parts(jobs: Sequence[Job], blocks: GraphBlocks) -> SplitRun:
-    """As published: a fixed random partition masks the loss, messages cross the whole graph."""
+def plain_source(jobs: Sequence[Job], blocks: GraphBlocks) -> GraphSource:
+    """Without privacy: a fixed random partition masks the loss, messages cross the whole graph."""
     schedules: list[Schedule] = []
     for job in jobs:
         nodes = used_nodes(job)
         count = splits_of(job.cell, len(nodes))
         parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
         schedules.append(FixedParts(parts, job.names("batches")))
-    source = GraphSource(schedules, BlockCache(blocks.masked).of)
-    return SplitRun(source, {}, {"batches": schedules[0].name, "edge_lists": "none"})
+    return GraphSource(schedules, BlockCache(blocks.masked).of)
 
 
-def run_stack(
-    jobs: Sequence[Job],
-    observes: Sequence[Observe],
-    prepare: Prepare,
-    clip_norm: float | None = None,
-    noise_std: float = 0.0,
-) -> list[Outcome | Diverged]:
-    """All seeds side by side. Raises Diverged only where no seed is left."""
+def run_stack(jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
+    """All seeds side by side, private if their jobs are. Raises Diverged only where no seed is left."""
     first = jobs[0]
     cell, device = first.cell, first.device
-    seeds = [job.seed for job in jobs]
-    blocks = GraphBlocks(first.graph, device)
+    prepared = [] if first.prepared is None else [expected(job.prepared, PreparedParts) for job in jobs]
+    blocks = GraphBlocks(prepared[0].data.graph if prepared else first.graph, device)
     whole = blocks.whole()
-    run = prepare(jobs, blocks)
+    source: Source = source_of(prepared, blocks) if prepared else plain_source(jobs, blocks)
     initial = [torch_generator(*job.names("parameters")) for job in jobs]
     network = KipfStack(first.graph.num_features, cell.model.width, first.graph.num_classes, initial, device)
     states = SeedStates(network)
-    noise = [torch_generator(*job.names("noise"), device=device) for job in jobs]
     dropout = [torch_generator(*job.names("dropout"), device=device) for job in jobs]
-    scratch = torch.zeros_like(network.theta.data)
     optimizer = make_optimizer([network.theta], cell.training, fused=True)
-    step = StackedStep(
-        states,
-        optimizer,
-        run.source,
-        cell.model.dropout,
-        dropout,
-        None if clip_norm is None else Privatizer(clip_norm, noise_std, network.size, noise, scratch),
-        _early_stopping(first, blocks, states),
-    )
-    generators: dict[str, Generator] = dict(run.generators)
-    generators |= {f"noise {seed}": generator for seed, generator in zip(seeds, noise, strict=True)}
-    generators |= {f"dropout {seed}": generator for seed, generator in zip(seeds, dropout, strict=True)}
+    privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data)) if prepared else None
+    stopping = _early_stopping(first, blocks, states)
+    step = StackedStep(states, optimizer, source, cell.model.dropout, dropout, privatizer, stopping)
+    generators: dict[str, Generator] = {
+        f"dropout {job.seed}": generator for job, generator in zip(jobs, dropout, strict=True)
+    }
+    for job, one in zip(jobs, prepared):
+        generators[f"noise {job.seed}"] = one.noise.generator
+        generators |= {f"{name} {job.seed}": generator for name, generator in one.generators.items()}
 
     def logits(_: int) -> list[np.ndarray | None]:
         sound = [seed for seed, at in enumerate(states.diverged_at.tolist()) if at == 0]
@@ -128,7 +106,8 @@ def run_stack(
 
     def notes(index: int) -> dict[str, Any]:
         stopped_at = int(states.stopped_at[index])
-        return {**({"stopped_at": stopped_at} if stopped_at else {}), **run.notes}
+        said = prepared[index].notes() if prepared else {"batches": "fixed parts of the loss"}
+        return {**({"stopped_at": stopped_at} if stopped_at else {}), **said}
 
     return train_stack(jobs, observes, states, optimizer, step, generators, logits, notes)
 

@@ -9,6 +9,7 @@ from functools import cache
 import dpgraph.methods
 from dpgraph.errors import invalid
 from dpgraph.methods.base import Method
+from dpgraph.privacy.mechanisms import Mechanism
 
 
 @cache
@@ -24,3 +25,10 @@ def method(name: str) -> Method:
     if name not in known:
         raise invalid("method", name, f"one of {', '.join(known)}")
     return known[name]
+
+
+def check_runs(name: str, mechanism: Mechanism) -> None:
+    """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
+    kinds = method(name).mechanisms
+    if mechanism.kind not in kinds:
+        raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.experiments.cell import Model, Pagerank
-from dpgraph.methods.assembly import Run, private_step, run_loop, set_up
+from dpgraph.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.exposure import Exposure
 from dpgraph.methods.together import train_stack
@@ -20,54 +20,48 @@ from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
 from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.rows import PreparedRows, kept_nodes, longest, public_rows, stacked
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import Sampler
-from dpgraph.sampling.ego import EgoBatch
+from dpgraph.sampling.batches import Draws
 from dpgraph.training.checkpoint import Generator
-from dpgraph.training.ghost import Recorder
 from dpgraph.training.loop import Diverged
 from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
-
-
-@dataclass(frozen=True)
-class NoisySum:
-    """How the gradients of a private batch are added up; the noise std is not a multiplier."""
-
-    clip_norm: float
-    noise_std: float
-    divisor: float  # public
+from dpgraph.training.stacked_rows import StackedRowsStep
+from dpgraph.training.steps import PlainStep, PrivateStep
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one seed trains on: (M, N) rows, the (M,) node ids of their roots, and how batches of these are drawn."""
+    """What one seed trains on without privacy: (M, N) rows, the (M,) node ids of their roots, and its batches."""
 
     rows: sp.csr_matrix
     roots: np.ndarray
     length: int  # nodes that a row and its root may be, the same for all seeds
-    sampler: Sampler
+    draws: Draws
+
+    @classmethod
+    def of(cls, job: Job, pagerank: Pagerank) -> Reading:
+        graph = job.graph
+        chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
+        rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
+        if rows is None:
+            raise TypeError(f"release={pagerank.release}: expected rows that need no release, without privacy")
+        draws = Draws(fixed_size_sampler(job.cell, len(roots)), numpy_generator(*job.names("batches")))
+        return cls(rows, roots, longest(pagerank, len(graph.train_nodes)), draws)
 
 
-def train_rows(
-    jobs: Sequence[Job],
-    observes: Sequence[Observe],
-    pagerank: Pagerank,
-    reading: Callable[[Job], Reading],
-    noisy_sum: NoisySum | None,
-) -> list[Outcome | Diverged]:
-    """Jobs of one cell; `noisy_sum` None: mean cross-entropy, without privacy. Inference is power iteration."""
-    readings = [reading(job) for job in jobs]
+def train_rows(jobs: Sequence[Job], observes: Sequence[Observe], pagerank: Pagerank) -> list[Outcome | Diverged]:
+    """Jobs of one cell, private if they are prepared; else mean cross-entropy. Inference is power iteration."""
     if stackable(jobs[0].cell.model):
-        return _train_stack(jobs, observes, pagerank, readings, noisy_sum)
+        return _train_stack(jobs, observes, pagerank)
     outcomes: list[Outcome | Diverged] = []
-    for job, observe, found in zip(jobs, observes, readings, strict=True):
+    for job, observe in zip(jobs, observes, strict=True):
         path = job.checkpoint
         if path is not None and len(jobs) > 1:
             job = replace(job, checkpoint=path.with_name(f"{job.seed}.{path.name}"))
         try:
-            outcomes.append(train_alone(job, observe, pagerank, found, noisy_sum))
+            outcomes.append(train_alone(job, observe, pagerank))
         except Diverged as error:
             outcomes.append(error)
     return outcomes
@@ -78,68 +72,59 @@ def stackable(model: Model) -> bool:
     return model.encoder_layers == model.decoder_layers == 1 and not model.dropout
 
 
-def train_alone(
-    job: Job, observe: Observe, pagerank: Pagerank, reading: Reading, noisy_sum: NoisySum | None
-) -> Outcome:
+def train_alone(job: Job, observe: Observe, pagerank: Pagerank) -> Outcome:
     """One seed by the engine for any network, with the same draws as in a stack. Raises Diverged."""
     bench = set_up(job)
-    weighted = WeightedRows(reading.rows, reading.roots, job.device)
-
-    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-        logits = weighted.logits(network, batch, features, recorder.on(batch))
-        return nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
-
     step: PlainStep | PrivateStep
-    if noisy_sum is None:
-        data = (weighted.trees, bench.features, bench.labels, reading.sampler, bench.batches)
-        step = PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
+    generators: dict[str, Generator]
+    if job.prepared is not None:
+        prepared = expected(job.prepared, PreparedRows)
+        step, roots = prepared.alone(bench.network, bench.optimizer), prepared.rows.roots
+        generators = {"batches": prepared.draws.generator, "noise": prepared.noise.generator}
     else:
-        term = ClippedTerm(weighted.trees, reading.sampler, noisy_sum.clip_norm, losses)
-        step = private_step(bench, [term], noisy_sum.noise_std, noisy_sum.divisor)
+        reading = Reading.of(job, pagerank)
+        weighted, roots, draws = WeightedRows(reading.rows, reading.roots, job.device), reading.roots, reading.draws
+        data = (weighted.trees, bench.features, _labels(job), draws.sampler, draws.generator)
+        step = PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
+        generators = {"batches": draws.generator}
     notes = {"edge_lists": pagerank.release}
-    run = Run(job, bench, step, reading.sampler, notes, inference=_inference(job, pagerank))
-    outcome = run_loop(run, observe)
-    exposed = exposure(bench.network, bench.features, bench.labels, job.graph.train_nodes, reading.roots)
+    outcome = run_loop(Run(job, bench, step, generators, notes, inference=_inference(job, pagerank)), observe)
+    exposed = exposure(bench.network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)
 
 
-def _train_stack(
-    jobs: Sequence[Job],
-    observes: Sequence[Observe],
-    pagerank: Pagerank,
-    readings: Sequence[Reading],
-    noisy_sum: NoisySum | None,
-) -> list[Outcome | Diverged]:
+def _labels(job: Job) -> Tensor:
+    """(N,) those that training reads."""
+    if job.prepared is not None:
+        return job.prepared.data.labels
+    return torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
+
+
+def _train_stack(jobs: Sequence[Job], observes: Sequence[Observe], pagerank: Pagerank) -> list[Outcome | Diverged]:
     """Raises nothing for seeds that diverge; each is reported by itself."""
     first = jobs[0]
     cell, device, graph = first.cell, first.device, first.graph
-    records, truth = np.array(graph.features, dtype=np.float32), np.array(graph.labels, dtype=np.int64)
     networks = [
         Network(cell.model, graph.num_features, graph.num_classes, torch_generator(*job.names("parameters"))).to(device)
         for job in jobs
     ]
     stack = RowStack(networks, cell.model.activation)
     optimizer = make_optimizer([stack.theta], cell.training, fused=True)
-    batches = [numpy_generator(*job.names("batches")) for job in jobs]
-    noise = [torch_generator(*job.names("noise"), device=device) for job in jobs]
-    with_one = with_constant(records, device)
-    step = StackedRowsStep(
-        stack,
-        optimizer,
-        [
-            SeedRows(PaddedRows.of(one.rows, one.roots, one.length), with_one, records, truth, device)
-            for one in readings
-        ],
-        readings[0].sampler,
-        batches,
-        None if noisy_sum is None else RowPrivatizer(stack, **vars(noisy_sum), generators=noise),
-    )
     generators: dict[str, Generator] = {}
-    for job, of_batches, of_noise in zip(jobs, batches, noise, strict=True):
-        generators |= {f"batches {job.seed}": of_batches, f"noise {job.seed}": of_noise}
+    if first.prepared is not None:
+        prepared = [expected(job.prepared, PreparedRows) for job in jobs]
+        step, roots = stacked(prepared, stack, optimizer), [one.rows.roots for one in prepared]
+        for job, one in zip(jobs, prepared, strict=True):
+            generators[f"noise {job.seed}"] = one.noise.generator
+    else:
+        readings = [Reading.of(job, pagerank) for job in jobs]
+        step, roots = _plain_stack(first, readings, stack, optimizer), [one.roots for one in readings]
+    for job, draws in zip(jobs, step.draws, strict=True):
+        generators[f"batches {job.seed}"] = draws.generator
     inference = _inference(first, pagerank)
     # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
-    features, labels = torch.from_numpy(records).clone().to(device), torch.from_numpy(truth).to(device)
+    features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).clone().to(device)
+    labels = _labels(first)
 
     def logits(_: int) -> list[np.ndarray | None]:
         found: list[np.ndarray | None] = [None] * len(jobs)
@@ -148,15 +133,28 @@ def _train_stack(
         return found
 
     def notes(index: int) -> dict[str, Any]:
-        return {"batches": readings[index].sampler.name, "edge_lists": pagerank.release}
+        return {"batches": str(step.draws[index].sampler.name), "edge_lists": pagerank.release}
 
     outcomes = train_stack(jobs, observes, stack, optimizer, step, generators, logits, notes)
     return [
         outcome
         if isinstance(outcome, Diverged)
-        else replace(outcome, exposure=exposure(network, features, labels, graph.train_nodes, reading.roots))
-        for outcome, network, reading in zip(outcomes, networks, readings, strict=True)
+        else replace(outcome, exposure=exposure(network, features, labels, graph.train_nodes, mine))
+        for outcome, network, mine in zip(outcomes, networks, roots, strict=True)
     ]
+
+
+def _plain_stack(
+    job: Job, readings: Sequence[Reading], stack: RowStack, optimizer: torch.optim.Optimizer
+) -> StackedRowsStep:
+    """Without privacy, for all seeds."""
+    records, labels = np.array(job.graph.features, dtype=np.float32), np.asarray(job.graph.labels)
+    with_one = with_constant(records, job.device)
+    rows = [
+        SeedRows(PaddedRows.of(one.rows, one.roots, one.length), with_one, records, labels, job.device)
+        for one in readings
+    ]
+    return StackedRowsStep(stack, optimizer, rows, [one.draws for one in readings])
 
 
 def _inference(job: Job, pagerank: Pagerank) -> PowerIteration:
@@ -169,5 +167,7 @@ def exposure(network: Network, features: Tensor, labels: Tensor, candidates: np.
     network.eval()
     hidden = network.encoder(features[torch.from_numpy(roots)])
     logits = network.decoder(network.encoder(features[torch.from_numpy(candidates)]))
-    losses = nn.functional.cross_entropy(logits, labels[torch.from_numpy(candidates)], reduction="none")
+    losses = nn.functional.cross_entropy(
+        logits, labels[torch.from_numpy(candidates)], reduction="none", ignore_index=-1
+    )
     return Exposure(roots, hidden.float().cpu().numpy(), candidates, losses.float().cpu().numpy())

@@ -9,10 +9,9 @@ import platform
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import ValidationError
 
-from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph, data_dependent
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.experiments.cell import Cell
@@ -33,8 +32,9 @@ from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
 from dpgraph.methods.exposure import exposure_metrics
 from dpgraph.privacy.cache import default_cache
-from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.privacy.calibration import Calibration, check_calibration
+from dpgraph.privacy.for_cell import calibrate
+from dpgraph.privacy.procedure import NotAsAccounted
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    calibration = calibrate(cell, len(graph.train_nodes), default_cache(), show=True)
+    calibration = calibrate(cell, len(graph.train_nodes), default_cache(), show=True, num_protected=graph.num_nodes)
     calibration.write(out)
     log.info("%s: %s", cell.calibration_key, describe(calibration))
 
@@ -79,7 +79,8 @@ def train_cell(
 
     A seed is there if its record, of this cell, mechanism, graph and source code, and the files beside it are whole. A
     job that was killed is taken up where it stopped. A result that would say the same is not written again. A second
-    process with the same `out` waits for the first, and finds its seeds.
+    process with the same `out` waits for the first, and finds its seeds. Where what ran is not what was accounted for,
+    the record says so without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -98,7 +99,8 @@ def _train_cell(
     try:
         calibration = _calibration(cell, graph, calibration_path)
     except NoCalibration as error:
-        return _write(out, CellRecord(cell=cell, status="failed", reason=str(error), provenance=provenance()))
+        return _write(out, _failed(cell, error))
+    _check_method(cell, calibration)
     mechanism = calibration.mechanism.model_dump(mode="json")
     fingerprint = digest([cell.identity, mechanism, _stamp(graph_folder), sources_digest("train")], 16)
     if again:
@@ -108,20 +110,11 @@ def _train_cell(
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
     groups = [todo] if todo and _stacked(cell, device) else [[seed] for seed in todo]
     arguments = [(cell, seeds, graph_folder, calibration, device, out, fingerprint) for seeds in groups]
-    if workers == 1 or len(groups) <= 1:
-        for argument in arguments:
-            _train_seeds(*argument)
-    else:
-        os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
-        count, context = min(workers, len(groups)), get_context("spawn")
-        with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
-            try:
-                for future in [pool.submit(_train_seeds, *argument) for argument in arguments]:
-                    future.result()
-            except BaseException:
-                for process in active_children():
-                    process.terminate()
-                raise
+    try:
+        _run_groups(arguments, workers)
+    except NotAsAccounted as error:
+        _write(out, _failed(cell, error))
+        raise
     for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: nothing is left to resume
         path.unlink(missing_ok=True)
     seeds = [_seed_record(out, seed, fingerprint) for seed in cell.seeds]
@@ -131,12 +124,47 @@ def _train_cell(
         cell=cell,
         status="failed" if len(failed) == len(records) else "ok",
         reason=failed[0].reason if len(failed) == len(records) else "",
-        statement=calibration.statement.model_dump(mode="json"),
+        statement=_statement(calibration, graph, records),
         budgets=budgets(cell, calibration),
         seeds=records,
         provenance=provenance(),
     )
     return _write(out, record)
+
+
+def _failed(cell: Cell, error: UserError) -> CellRecord:
+    """A record without an epsilon."""
+    return CellRecord(cell=cell, status="failed", reason=str(error), provenance=provenance())
+
+
+def _statement(calibration: Calibration, graph: Graph, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
+    """The calibration's, with what ran and with what no epsilon covers."""
+    ran = next((seed.procedure for seed in seeds if seed.procedure is not None), None)
+    uncovered = list(data_dependent(graph)) if calibration.target_epsilon is not None or ran is not None else []
+    return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
+
+
+def _check_method(cell: Cell, calibration: Calibration) -> None:
+    from dpgraph.methods import registry
+
+    registry.check_runs(cell.method, calibration.mechanism)
+
+
+def _run_groups(arguments: Sequence[tuple[Any, ...]], workers: int) -> None:
+    if workers == 1 or len(arguments) <= 1:
+        for argument in arguments:
+            _train_seeds(*argument)
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
+    count, context = min(workers, len(arguments)), get_context("spawn")
+    with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
+        try:
+            for future in [pool.submit(_train_seeds, *argument) for argument in arguments]:
+                future.result()
+        except BaseException:
+            for process in active_children():
+                process.terminate()
+            raise
 
 
 def _end_with_parent() -> None:
@@ -177,17 +205,13 @@ def _write(out: Path, record: CellRecord) -> CellRecord:
 
 
 def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
-    num_train = len(graph.train_nodes)
+    num_train, everybody = len(graph.train_nodes), graph.num_nodes
     if path is None:
-        return calibrate(cell, num_train)
+        return calibrate(cell, num_train, num_protected=everybody)
     if (reason := _failure(path)) is not None:
         raise NoCalibration(f"not calibrated: {reason}")
     calibration = Calibration.read(path)
-    asked = mechanism_for(cell, num_train).model_dump()
-    solved = calibration.mechanism.model_dump()
-    for name, value in asked.items():
-        if value is not None and solved.get(name) != value:
-            raise UserError(f"{path}: {name}={solved.get(name)}: the cell asks for {value}; calibrate it anew")
+    check_calibration(path, calibration, calibrate(cell, num_train, default_cache(), num_protected=everybody))
     return calibration
 
 
@@ -229,12 +253,6 @@ def _seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
         return None
 
 
-def blind(graph: Graph) -> Graph:
-    """The graph as methods see it: labels of nodes outside training and validation are -1."""
-    hidden = ~np.isin(graph.split, (TRAIN, VALIDATION))
-    return replace(graph, labels=np.where(hidden, -1, graph.labels))
-
-
 def _stacked(cell: Cell, device: str) -> bool:
     """Whether one process trains all seeds at once."""
     from dpgraph.methods import registry
@@ -273,6 +291,7 @@ def _train_seeds(
     import torch
 
     from dpgraph.methods import registry
+    from dpgraph.methods.jobs import make_jobs
     from dpgraph.training.loop import Diverged
     from dpgraph.training.precision import products_in
 
@@ -280,8 +299,7 @@ def _train_seeds(
     chosen = _device(device)
     named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
     checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
-    hidden = blind(graph)
-    jobs = [Job(hidden, cell, seed, calibration, chosen, checkpoint) for seed in seeds]
+    jobs: list[Job] = []
     steps = calibration.statement.steps
     start = time.monotonic()
 
@@ -292,17 +310,26 @@ def _train_seeds(
     outcomes: list[Any]
     try:
         with products_in(cell.training.precision):
+            jobs = make_jobs(graph, cell, seeds, calibration, chosen, checkpoint)
             if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
                 outcomes = found.run_all(jobs, [observe] * len(jobs))
             else:
                 outcomes = [found.run(jobs[0], observe)]
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
-        outcomes = [error] * len(jobs)
-    share = (time.monotonic() - start) / len(jobs)
-    for seed, outcome in zip(seeds, outcomes, strict=True):
-        _write_seed(out, cell, seed, graph, outcome, share, str(chosen), fingerprint)
+        outcomes = [error] * len(seeds)
+    share = (time.monotonic() - start) / len(seeds)
+    ran = [_checked(job, outcome) for job, outcome in zip(jobs, outcomes)] or [None] * len(seeds)
+    for seed, outcome, done in zip(seeds, outcomes, ran, strict=True):
+        _write_seed(out, cell, seed, graph, outcome, done, share, str(chosen), fingerprint, steps)
     for path in out.glob(f"*{checkpoint.name}*"):  # seeds that were trained one by one have their own
         path.unlink(missing_ok=True)
+
+
+def _checked(job: Job, outcome: Outcome | BaseException) -> dict[str, Any] | None:
+    """What a private seed did with the data; raises NotAsAccounted. None: without privacy, or it ended early."""
+    if job.prepared is None or isinstance(outcome, BaseException):
+        return None
+    return job.prepared.check(outcome.resumed_at).model_dump(mode="json")
 
 
 def _write_seed(
@@ -311,9 +338,11 @@ def _write_seed(
     seed: int,
     graph: Graph,
     outcome: Outcome | BaseException,
+    ran: dict[str, Any] | None,
     seconds: float,
     device: str,
     fingerprint: str,
+    steps: int,
 ) -> None:
     """`graph` is the whole one: attacks know the truth, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
@@ -328,7 +357,7 @@ def _write_seed(
         notes = outcome.notes
         if outcome.exposure is not None:
             names = ("dpgraph", cell.task.folder, seed)
-            attacked, remarks = exposure_metrics(graph, outcome.exposure, outcome.statement.steps, *names)
+            attacked, remarks = exposure_metrics(graph, outcome.exposure, steps, *names)
             notes = notes | remarks
             outcome.exposure.save(_exposure_path(out, seed))
             files.append(_exposure_path(out, seed))
@@ -339,6 +368,7 @@ def _write_seed(
             roots_per_second=outcome.roots_per_second,
             peak_memory_bytes=outcome.peak_memory_bytes,
             notes=notes,
+            procedure=ran,
             **common,
         )
         write_array(_predictions_path(out, seed), predictions(outcome.logits).astype(np.int16))

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dpgraph.experiments.cell import Cell
-from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.assembly import Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.loop import Diverged, Row, train
@@ -94,10 +94,10 @@ def train_stack(
         else Outcome(
             logits=found,
             observations=[row["seeds"][index] for row in record.rows],
-            statement=first.calibration.statement,
             steps_per_second=record.steps_per_second * len(jobs),
             roots_per_second=record.roots_per_second,
             peak_memory_bytes=record.peak_memory_bytes,
+            resumed_at=record.resumed_at,
             notes={
                 "device": record.device,
                 "resumed_at": record.resumed_at,
@@ -118,12 +118,12 @@ def stacking_pays(cell: Cell, device: torch.device) -> bool:
 
 
 class TreeMethod:
-    """Private training on ego trees; a method says how the run of a seed is prepared."""
+    """Private training on ego trees; a method brings its model to a prepared step."""
 
     private = True
 
-    def prepare(self, job: Job, beside: Bench | None = None) -> Run:
-        """The run of one seed, on the data of another one that is trained beside it."""
+    def prepare(self, job: Job) -> Run:
+        """The run of one seed."""
         raise NotImplementedError
 
     def run(self, job: Job, observe: Observe) -> Outcome:
@@ -137,11 +137,10 @@ class TreeMethod:
 
 
 def run_together(
-    prepare: Callable[[Job, Bench | None], Run], jobs: Sequence[Job], observes: Sequence[Observe]
+    prepare: Callable[[Job], Run], jobs: Sequence[Job], observes: Sequence[Observe]
 ) -> list[Outcome | Diverged]:
-    """Private runs of one cell side by side, on the data of the first; a single one by itself."""
-    first = prepare(jobs[0], None)
-    runs = [first, *(prepare(job, first.bench) for job in jobs[1:])]
+    """Private runs of one cell side by side; a single one by itself."""
+    runs = [prepare(job) for job in jobs]
     if len(runs) == 1:
         return [run_loop(runs[0], observes[0])]
     steps = [run.step for run in runs if isinstance(run.step, PrivateStep)]
@@ -161,7 +160,7 @@ def run_together(
         stack,
         optimizer,
         StackedPrivateStep(stack, steps, optimizer),
-        {f"{name} {run.job.seed}": drawn for run in runs for name, drawn in run.bench.generators.items()},
+        {f"{name} {run.job.seed}": drawn for run in runs for name, drawn in run.all_generators.items()},
         logits,
         lambda index: runs[index].all_notes(),
     )

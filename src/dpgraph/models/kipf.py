@@ -172,7 +172,7 @@ class KipfStack(nn.Module):
     def losses(self, rows: Sequence[Tensor], block: Block) -> Tensor:
         """(S,) mean cross-entropies, on the device."""
         logits = self.logits(rows, block)
-        return torch.stack([nn.functional.cross_entropy(one, block.labels) for one in logits])
+        return torch.stack([nn.functional.cross_entropy(one, block.labels, ignore_index=-1) for one in logits])
 
     @torch.no_grad()
     def gradients(self, reads: Mapping[int, Read], into: Tensor) -> None:
@@ -208,6 +208,7 @@ class KipfStack(nn.Module):
         mixed = block.outer.times(hidden)
         delta = torch.softmax(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T), dim=0)
         delta[block.labels, block.places] -= 1
+        delta.masked_fill_(block.labels < 0, 0)  # null records, whose -1 named the last class: no loss
         delta /= block.num_nodes
         g_w2.copy_((delta @ mixed).T)
         torch.sum(delta, dim=1, out=g_b2)

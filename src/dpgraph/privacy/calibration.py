@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,35 @@ def calibrated(
     if cache is not None:
         cache.put(question, answer.model_dump(mode="json"))
     return answer
+
+
+def check_calibration(path: Path, found: Calibration, fresh: Calibration) -> None:
+    """Raises UserError unless the file at `path` says what solving it anew says: target, noise and both epsilons.
+
+    The file may be another cell's, of another target, made by other code, or edited by hand; an epsilon that nobody
+    computed is worse than a late error. The epsilons are evaluated anew, not read from a cache.
+    """
+    for name in ("target_epsilon", "mode", "unknown"):
+        _same(path, name, getattr(found, name), getattr(fresh, name))
+    stored, asked = found.mechanism.model_dump(), fresh.mechanism.model_dump()
+    for name, value in asked.items():
+        _same(path, name, stored.get(name), value)
+    statement = _statement_of(fresh.mechanism)
+    for mode in ("published", "rigorous"):
+        _same(path, f"{mode} epsilon", getattr(found.statement, mode).epsilon, getattr(statement, mode).epsilon)
+    if found.statement != statement:
+        raise UserError(f"{path}: its statement is not that of its mechanism; calibrate it anew")
+
+
+def _same(path: Path, name: str, found: Any, expected: Any) -> None:
+    if found != expected:
+        raise UserError(f"{path}: {name}={found}: the cell asks for {expected}; calibrate it anew")
+
+
+@lru_cache(maxsize=256)
+def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
+    """Evaluated once in a process: cells of one calibration are trained one after the other."""
+    return mechanism.statement()
 
 
 def _stored(cache: Cache, question: Any) -> Calibration | None:

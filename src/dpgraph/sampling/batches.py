@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.procedure import Batches
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class PoissonSampler:
 
     num_roots: int
     rate: float
-    name: ClassVar[str] = "poisson"
+    name: ClassVar[Batches] = Batches.POISSON
 
     def __post_init__(self) -> None:
         _check_roots(self.num_roots)
@@ -38,7 +39,7 @@ class FixedSizeSampler:
 
     num_roots: int
     size: int
-    name: ClassVar[str] = "fixed-size without replacement"
+    name: ClassVar[Batches] = Batches.FIXED_SIZE
 
     def __post_init__(self) -> None:
         _check_roots(self.num_roots)
@@ -54,6 +55,20 @@ class FixedSizeSampler:
 
 
 Sampler = PoissonSampler | FixedSizeSampler
+
+
+@dataclass
+class Draws:
+    """Batches of one sum of a step, one after the other, from a generator; `count` of them so far in this process."""
+
+    sampler: Sampler
+    generator: np.random.Generator
+    count: int = 0
+
+    def next(self) -> np.ndarray:
+        """Positions of the roots of the next batch."""
+        self.count += 1
+        return self.sampler.draw(self.generator)
 
 
 def poisson_batch(num_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:

@@ -7,22 +7,29 @@ training subgraphs that change with one node has no bound (docs/privacy.md). `st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
+from dpgraph.privacy.procedure import Lists, NotAsAccounted
 
 PROPOSE, ACCEPT = 1, 2
 
 
 @dataclass(frozen=True)
 class EdgeLists:
-    """Lists of all N nodes in CSR form; only roots own a non-empty list. Ids within a list ascend, without repeats."""
+    """Lists of all N nodes in CSR form; only roots own a non-empty list. Ids within a list ascend, without repeats.
+
+    A sampler says which one it is and the bounds that it keeps; `checked` looks whether they hold.
+    """
 
     ptr: np.ndarray  # (N + 1,) int64
     idx: np.ndarray  # (nnz,) int32
+    kind: Lists = Lists.UNBOUNDED
+    max_degree: int | None = None  # K: most lists in which a node stands
+    list_cap: int | None = None  # D: longest list
 
     @property
     def num_nodes(self) -> int:
@@ -36,10 +43,22 @@ class EdgeLists:
         """(N,) number of lists in which each node occurs."""
         return np.bincount(self.idx, minlength=self.num_nodes)
 
+    def checked(self) -> EdgeLists:
+        """These lists; raises NotAsAccounted where they break the bounds that they state."""
+        if self.kind is Lists.NONE and len(self.idx):
+            raise NotAsAccounted(f"edge lists: found {len(self.idx)} entries: expected none")
+        most = int(self.occurrences().max(initial=0))
+        if self.max_degree is not None and most > self.max_degree:
+            raise NotAsAccounted(f"edge lists: a node is in {most} lists: expected at most K = {self.max_degree}")
+        longest = int(np.diff(self.ptr).max(initial=0))
+        if self.list_cap is not None and longest > self.list_cap:
+            raise NotAsAccounted(f"edge lists: one has {longest} entries: expected at most D = {self.list_cap}")
+        return self
+
 
 def empty_edge_lists(graph: Graph) -> EdgeLists:
     """No messages at all: what an MLP is trained on."""
-    return EdgeLists(np.zeros(graph.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+    return EdgeLists(np.zeros(graph.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), Lists.NONE)
 
 
 def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
@@ -64,7 +83,8 @@ def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generato
     owners, members = owners[kept], members[kept]
     over = np.bincount(members, minlength=graph.num_nodes) > max_degree
     kept = ~over[members]
-    return _pack(graph.num_nodes, owners[kept], members[kept])
+    lists = _pack(graph.num_nodes, owners[kept], members[kept])
+    return replace(lists, kind=Lists.ALGORITHM_1, max_degree=max_degree)
 
 
 def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
@@ -84,7 +104,8 @@ def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap
     proposed = _smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
     owners, members = owners[proposed], members[proposed]
     accepted = _smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
-    return _pack(graph.num_nodes, owners[accepted], members[accepted])
+    lists = _pack(graph.num_nodes, owners[accepted], members[accepted])
+    return replace(lists, kind=Lists.STABLE, max_degree=max_degree, list_cap=list_cap)
 
 
 def _check_at_least_one(name: str, value: int) -> None:

@@ -76,6 +76,7 @@ class EgoTrees:
     segment_ptr: tuple[Tensor, ...]  # per level 0..r-1, (n_l + 1,)
     columns: tuple[Tensor | None, ...]  # per level 0..r-1, within the root's own rows; None: 0, 1, 2, ...
     chunk_rows: int
+    lists: EdgeLists  # what the trees follow, bounds checked
 
     @property
     def num_roots(self) -> int:
@@ -191,6 +192,7 @@ def pack_ego_trees(
         segment_ptr=tuple(torch.from_numpy(ptr).to(device) for ptr in segment_ptr),
         columns=tuple(None if c is None else torch.from_numpy(c).to(device) for c in columns),
         chunk_rows=chunk_rows,
+        lists=lists.checked(),
     )
 
 

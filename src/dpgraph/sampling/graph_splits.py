@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
+from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import Name, numpy_generator
 from dpgraph.sampling.batches import PoissonSampler
 
 
-def nodes_in_use(train_nodes: np.ndarray, num_nodes: int, share: float, generator: np.random.Generator) -> np.ndarray:
-    """Ids of the training nodes that have a loss, ascending: the N with the smallest priorities.
+def nodes_in_use(train_nodes: np.ndarray, num_nodes: int, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Ids of the `count` = N training nodes that have a loss, ascending: those with the smallest priorities.
 
     A priority depends on the generator and the id only, so smaller shares are contained in larger ones.
     """
-    count = nodes_with_loss(len(train_nodes), share)
     if count == len(train_nodes):
         return train_nodes
     priorities = generator.random(num_nodes)[train_nodes]
@@ -41,11 +41,13 @@ class FixedParts:
 
     parts: Sequence[np.ndarray]
     names: tuple[Name, ...]  # of the generator of the orders
-    name: str = "fixed parts of the loss"
+    name: Batches = Batches.MASKED_PARTS
+    counts: Counter[str] = field(default_factory=Counter, compare=False)  # "draws" so far in this process
     _orders: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
 
     def nodes(self, step: int) -> np.ndarray:
         """Ids of step 0, 1, ..., ascending, maybe none."""
+        self.counts["draws"] += 1
         epoch, place = divmod(step, len(self.parts))
         if len(self.parts) == 1:
             return self.parts[0]
@@ -62,10 +64,12 @@ class FreshNodes:
     candidates: np.ndarray
     rate: float
     generator: np.random.Generator
-    name: str = "poisson"
+    name: Batches = Batches.POISSON
+    counts: Counter[str] = field(default_factory=Counter, compare=False)  # "draws" so far in this process
 
     def nodes(self, step: int) -> np.ndarray:
         """Ids of the next step, ascending, maybe none."""
+        self.counts["draws"] += 1
         return self.candidates[PoissonSampler(len(self.candidates), self.rate).draw(self.generator)]
 
 

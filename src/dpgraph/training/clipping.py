@@ -32,6 +32,7 @@ from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
 from dpgraph.training.per_root import announce, formed_gradients
 from dpgraph.training.precision import product_eps
 
+NO_LABEL = -1
 ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
 ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or one for each parameter group
@@ -50,10 +51,15 @@ class ClippedGradients:
     dropped: Tensor  # () int64, roots that contribute 0 because their gradient is not finite
 
 
+def root_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """(B,) cross-entropies; 0, and no gradient, for a root without a label (-1): a null record has no loss."""
+    return nn.functional.cross_entropy(logits, labels, reduction="none", ignore_index=NO_LABEL)
+
+
 def root_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
     """(B,) cross-entropy of the roots' logits."""
     logits = network(batch, features, recorder.on(batch))
-    return nn.functional.cross_entropy(logits, labels[batch.roots], reduction="none")
+    return root_cross_entropy(logits, labels[batch.roots])
 
 
 def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
@@ -68,8 +74,7 @@ def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels
     alone = batch.without_messages()
     own = network.classify(states.index_select(0, batch.own), alone, recorder.on(alone))
     target = labels[batch.roots]
-    cross_entropy = nn.functional.cross_entropy
-    return cross_entropy(full, target, reduction="none") - cross_entropy(own, target, reduction="none")
+    return root_cross_entropy(full, target) - root_cross_entropy(own, target)
 
 
 def clipped_gradient_sum(

@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from dpgraph.errors import invalid
+
+
+@dataclass
+class GaussianNoise:
+    """The noise of one seed's steps, on its sum of clipped gradients: not a multiplier, not yet divided.
+
+    `std` is one number, or one for each parameter; `draws` counts the steps that were noised in this process.
+    """
+
+    std: float | tuple[float, ...]
+    generator: torch.Generator
+    draws: int = 0
+
+    def add(self, sums: Sequence[Tensor]) -> None:
+        """Once to the joint vector, in place."""
+        self.draws += 1
+        add_gaussian_noise(sums, self.std, self.generator)
+
+    def fill(self, buffers: Sequence[Tensor]) -> float:
+        """Fills one step's buffers with standard normal numbers; returns what they are to be multiplied with.
+
+        For one std only. Engines of many seeds add the noise themselves, from memory that they keep.
+        """
+        self.draws += 1
+        if not isinstance(self.std, int | float) or not 0 <= self.std < float("inf"):
+            raise invalid("noise std", self.std, "a finite number >= 0")
+        for buffer in buffers:
+            buffer.normal_(generator=self.generator)
+        return float(self.std)
 
 
 def add_gaussian_noise(sums: Sequence[Tensor], std: float | Sequence[float], generator: torch.Generator) -> None:

@@ -24,7 +24,6 @@ from dpgraph.sampling.joined import JoinedBatch, joined_chunks
 from dpgraph.training.clipping import clip_columns, clip_factors
 from dpgraph.training.ghost import BatchRecorder, LinearGradients, Recorder, RootGradients, Rows, ScalarGradients
 from dpgraph.training.loop import note_diverged
-from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient
 from dpgraph.training.steps import ClippedTerm, PrivateStep
 
@@ -99,7 +98,7 @@ class StackedPrivateStep:
         sums = [[torch.zeros_like(parameter) for parameter in network.parameters()] for network in networks]
         read = 0
         for terms in zip(*(step.terms for step in steps), strict=True):
-            positions = [term.sampler.draw(step.batches) for term, step in zip(terms, steps, strict=True)]
+            positions = [term.draws.next() for term in terms]
             first = steps[0]
             found = clipped_gradient_sums(networks, terms, positions, first.features, first.labels)
             for mine, parts in zip(sums, found, strict=True):
@@ -109,7 +108,7 @@ class StackedPrivateStep:
         still = [torch.zeros_like(parameter) for parameter in self.stack.networks[0].parameters()]
         gradients = [still] * len(self.steps)
         for seed, step, mine in zip(self._running, steps, sums, strict=True):
-            add_gaussian_noise(mine, step.noise_std, step.noise)
+            step.noise.add(mine)
             gradients[seed] = mine
         apply_gradient(self.optimizer, [part for mine in gradients for part in mine], self.steps[0].divisor)
         return read

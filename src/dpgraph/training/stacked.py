@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from dpgraph.models.kipf import Block, KipfStack, Read, dropout_factors
 from dpgraph.sampling.graph_splits import Schedule
 from dpgraph.training.loop import note_diverged
+from dpgraph.training.noise import GaussianNoise
 
 CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they are visited
 
@@ -110,14 +111,12 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class Privatizer:
-    """One clipped vector for each seed, all parameters together, plus noise of std `noise_std` (not a multiplier)."""
+    """One clipped vector for each seed, all parameters together, plus noise of its own."""
 
-    clip_norm: float
-    noise_std: float
+    clip_norm: float  # inf: nothing is clipped
+    noises: Sequence[GaussianNoise]  # one for each seed
     size: int  # P, parameters of one seed; what follows in a row is padding
-    generators: Sequence[torch.Generator]
-
-    noise: Tensor  # (S, row length) zeros, where each step draws its noise: large new tensors cost page faults
+    buffer: Tensor  # (S, row length) zeros, where each step draws its noise: large new tensors cost page faults
 
     def apply(self, gradients: Tensor) -> None:
         """(S, row length), in place. A gradient that is not finite is zero: it must stay within the clip norm, too."""
@@ -125,9 +124,10 @@ class Privatizer:
         gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
         if math.isfinite(self.clip_norm):
             gradients.nan_to_num_(nan=0.0)
-        for row, generator in zip(self.noise, self.generators, strict=True):
-            row[: self.size].normal_(generator=generator)
-        gradients.add_(self.noise, alpha=self.noise_std)
+        stds = {noise.fill([row[: self.size]]) for row, noise in zip(self.buffer, self.noises, strict=True)}
+        if len(stds) != 1:
+            raise TypeError("seeds of one cell have one noise std")
+        gradients.add_(self.buffer, alpha=stds.pop())
 
 
 @dataclass

@@ -19,9 +19,10 @@ from torch import Tensor
 from dpgraph.errors import invalid
 from dpgraph.models.row_stack import RowBatch, RowStack, SeedRows
 from dpgraph.models.segments import reduce
-from dpgraph.sampling.batches import Sampler
+from dpgraph.sampling.batches import Draws
 from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import note_diverged
+from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.precision import product_eps
 
 TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
@@ -48,6 +49,8 @@ def write_gradients(
     mixed[..., :-1], mixed[..., -1] = read.view(groups, roots, -1), batch.totals
     error = torch.softmax(torch.bmm(mixed, decoders.mT), dim=2)
     error.view(groups * roots, -1)[batch.count, batch.labels] -= 1
+    unlabelled = batch.labels < 0  # null records, whose -1 named the last class: no loss
+    error.view(groups * roots, -1).masked_fill_(unlabelled.unsqueeze(1), 0)
     delta = stack.slope(hidden).index_select(0, batch.places).view(groups, roots, length, -1)
     delta.mul_(torch.bmm(error, decoders[..., :-1]).unsqueeze(2)).mul_(batch.weights.unsqueeze(3))
     if clip_norm is not None:
@@ -83,29 +86,24 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
 
 
 class RowPrivatizer:
-    """Clip norm C, noise of std `noise_std` (not a multiplier) on each sum, and the public divisor of the noisy sum.
+    """Clip norm C, each seed's noise on its sum, and the public divisor of the noisy sum.
 
     Noise is drawn as for a network's own parameters, so that a seed has the noise that any other engine would give it.
     """
 
-    def __init__(
-        self, stack: RowStack, clip_norm: float, noise_std: float, divisor: float, generators: Sequence[torch.Generator]
-    ) -> None:
+    def __init__(self, stack: RowStack, clip_norm: float, noises: Sequence[GaussianNoise], divisor: float) -> None:
         for name, value in (("clip_norm", clip_norm), ("divisor", divisor)):
             if not 0 < value < math.inf:
                 raise invalid(name, value, "a finite number > 0")
-        if not 0 <= noise_std < math.inf:
-            raise invalid("noise std", noise_std, "a finite number >= 0")
-        self.stack, self.clip_norm, self.noise_std, self.divisor = stack, clip_norm, noise_std, divisor
-        self.generators = generators
+        self.stack, self.clip_norm, self.noises, self.divisor = stack, clip_norm, noises, divisor
         # drawn here: large new tensors cost page faults
         self._noise = [part.new_empty(part.shape) for part in stack.parts(stack.theta.data[0])]
 
     def add_noise(self, seed: int, row: Tensor) -> None:
         """To the seed's sum, which is already divided, in place."""
-        std, generator = self.noise_std / self.divisor, self.generators[seed]
+        std = self.noises[seed].fill(self._noise) / self.divisor
         for part, noise in zip(self.stack.parts(row), self._noise, strict=True):
-            part.add_(noise.normal_(generator=generator), alpha=std)
+            part.add_(noise, alpha=std)
 
 
 @dataclass
@@ -119,14 +117,13 @@ class StackedRowsStep:
     stack: RowStack
     optimizer: torch.optim.Optimizer
     rows: Sequence[SeedRows]
-    sampler: Sampler
-    batches: Sequence[np.random.Generator]
+    draws: Sequence[Draws]  # one for each seed
     privatizer: RowPrivatizer | None = None
 
     def __post_init__(self) -> None:
         self.gradients = torch.zeros_like(self.stack.theta.data)
         self._running: list[int] | None = None
-        every = np.arange(self.sampler.num_roots)
+        every = np.arange(self.draws[0].sampler.num_roots)
         filled = np.pad(every, (0, -len(every) % VECTOR))  # the first root again, which is then not read
         together = self.rows[0].num_places <= TOGETHER
         self._all = RowBatch.joined([rows.batch(filled) for rows in self.rows]) if together else None
@@ -134,7 +131,7 @@ class StackedRowsStep:
     def __call__(self) -> int:
         if self._running is None:
             self._running = self.stack.sound
-        drawn = {seed: self.sampler.draw(self.batches[seed]) for seed in self._running}
+        drawn = {seed: self.draws[seed].next() for seed in self._running}
         if self._all is None:
             self._one_by_one(drawn)
         else:

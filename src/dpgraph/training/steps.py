@@ -9,14 +9,20 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dpgraph.models.network import Network
 from dpgraph.models.segments import Segments
-from dpgraph.sampling.batches import Sampler
+from dpgraph.sampling.batches import Draws, Sampler
 from dpgraph.sampling.ego import EgoBatch, EgoTrees, Hop
-from dpgraph.training.clipping import ClipNorms, RootLosses, clipped_gradient_sum, root_losses
-from dpgraph.training.noise import add_gaussian_noise
+from dpgraph.training.clipping import (
+    ClipNorms,
+    RootLosses,
+    clipped_gradient_sum,
+    root_cross_entropy,
+    root_losses,
+)
+from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
 
 Forward = Callable[[Network, EgoBatch, Tensor], Tensor]  # (B, classes) logits of the roots of a batch
@@ -54,7 +60,7 @@ class PlainStep:
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         for batch in self.trees.chunks(positions):
             logits = self.forward(self.network, batch, self.features)
-            yield nn.functional.cross_entropy(logits, self.labels[batch.roots], reduction="sum")
+            yield root_cross_entropy(logits, self.labels[batch.roots]).sum()
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class WholeGraphStep:
         for layer in self.network.aggregation:
             states = layer(states, self._segments)
         logits = self.network.decoder(states[chosen])
-        yield nn.functional.cross_entropy(logits, self.labels[chosen], reduction="sum")
+        yield root_cross_entropy(logits, self.labels[chosen]).sum()
 
     @cached_property
     def _segments(self) -> Segments:
@@ -104,10 +110,10 @@ def _descend(
 
 @dataclass(frozen=True)
 class ClippedTerm:
-    """A Poisson or fixed-size batch of its own and the clipped sum that it contributes to a step."""
+    """Batches of its own and the clipped sum that each contributes to a step."""
 
     trees: EgoTrees
-    sampler: Sampler
+    draws: Draws
     clip_norms: ClipNorms
     losses: RootLosses = root_losses
 
@@ -117,8 +123,8 @@ class PrivateStep:
     """Noisy sum of clipped gradients (Algorithms 4 and 5 of Daigavane et al.).
 
     Each of `terms` draws its own batch, independently; noise is added once, to the sum of all of them. One term is
-    DP-GNN or DP-MLP; `root_losses` on trees of empty lists and `neighbour_losses` are residual clipping. `noise_std` is
-    the standard deviation on that sum (one number, or one per parameter), `divisor` the public m or q N.
+    DP-GNN or DP-MLP; `root_losses` on trees of empty lists and `neighbour_losses` are residual clipping. `divisor` is
+    the public m or q N. `preparation` builds it from a mechanism.
     """
 
     network: Network
@@ -126,22 +132,20 @@ class PrivateStep:
     features: Tensor
     labels: Tensor
     terms: Sequence[ClippedTerm]
-    noise_std: float | Sequence[float]
+    noise: GaussianNoise
     divisor: float
-    batches: np.random.Generator
-    noise: torch.Generator
 
     def __call__(self) -> int:
         sums = [torch.zeros_like(p) for p in self.network.parameters()]
         read = 0
         for term in self.terms:
-            positions = term.sampler.draw(self.batches)
+            positions = term.draws.next()
             clipped = clipped_gradient_sum(
                 self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses
             )
             for total, part in zip(sums, clipped.sums, strict=True):
                 total += part
             read += len(positions)
-        add_gaussian_noise(sums, self.noise_std, self.noise)
+        self.noise.add(sums)
         apply_gradient(self.optimizer, sums, self.divisor)
         return read

@@ -1,0 +1,60 @@
+"""From a graph to what methods get: labels hidden, private data in prepared steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.base import Job
+from dpgraph.methods.registry import check_runs, method
+from dpgraph.preparation.base import Order, PrivateData
+from dpgraph.preparation.prepare import prepare
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.mechanisms import NonPrivate
+
+
+def blind(graph: Graph) -> Graph:
+    """The graph as methods see it: labels of nodes outside training and validation are -1."""
+    hidden = ~np.isin(graph.split, (TRAIN, VALIDATION))
+    return replace(graph, labels=np.where(hidden, -1, graph.labels))
+
+
+def make_jobs(
+    graph: Graph,
+    cell: Cell,
+    seeds: Sequence[int],
+    calibration: Calibration,
+    device: torch.device,
+    checkpoint: Path | None = None,
+) -> list[Job]:
+    """Jobs of one cell, whose private data lie on the device once.
+
+    Raises UserError for a mechanism that the method does not name.
+    """
+    mechanism = calibration.mechanism
+    check_runs(cell.method, mechanism)
+    hidden = blind(graph)
+    if isinstance(mechanism, NonPrivate):
+        if method(cell.method).private:
+            raise TypeError(f"{cell.method}: a private method without a private mechanism")
+        return [Job(hidden, cell, seed, calibration, device, None, checkpoint) for seed in seeds]
+    data = PrivateData.of(hidden, device)
+    public = replace(hidden, labels=np.full(hidden.num_nodes, -1, dtype=np.int64))
+    return [
+        Job(
+            public,
+            cell,
+            seed,
+            calibration,
+            device,
+            prepare(Order(cell, mechanism, seed, data, device)),
+            checkpoint,
+        )
+        for seed in seeds
+    ]

@@ -1,0 +1,165 @@
+"""What all prepared steps share: where they come from, and the comparison of what ran with what was accounted for.
+
+A method brings its model and its loss. All that the guarantee rests on stands in a prepared step, which is built from
+the mechanism object that the accountant reads; after the run `check` compares what the objects did with what that
+mechanism states.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.data.graph import Graph
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Cell, Privacy
+from dpgraph.experiments.streams import stream
+from dpgraph.privacy.mechanisms import NoisyMechanism
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, check_same
+from dpgraph.privacy.relation import Relation
+from dpgraph.randomness import entropy, numpy_generator, torch_generator
+from dpgraph.training.noise import GaussianNoise
+
+# what docs/privacy.md proves for terms of this kind; any other combination protects nothing
+PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
+    (Lists.STABLE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.STABLE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.NONE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL, Relation.RECORD_REMOVE}),
+    (Lists.NONE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.NONE, Batches.SHUFFLED, Clipped.STEP): frozenset({Relation.RECORD_REPLACE}),
+    (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.STEP): frozenset({Relation.GRAPH}),
+    (Lists.CUT, Batches.PARTS_BY_ID, Clipped.STEP): frozenset({Relation.NODE_REMOVE}),
+    (Lists.INDUCED, Batches.POISSON, Clipped.STEP): frozenset({Relation.NODE_REMOVE}),
+    (Lists.CAPPED_ROWS, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.SCALED_ROWS, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.NONE, Batches.NONE, Clipped.STEP): frozenset({Relation.GRAPH}),
+}
+
+
+@dataclass(frozen=True)
+class PrivateData:
+    """The records of a private run on its device; seeds that are trained side by side share them."""
+
+    graph: Graph  # labels of training and validation nodes; others are -1
+    features: Tensor  # (N, F) float32
+    labels: Tensor  # (N,) int64
+
+    @classmethod
+    def of(cls, graph: Graph, device: torch.device) -> PrivateData:
+        features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(device)
+        labels = torch.from_numpy(np.array(graph.labels, dtype=np.int64)).to(device)
+        return cls(graph, features, labels)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a step is prepared from."""
+
+    cell: Cell
+    mechanism: NoisyMechanism
+    seed: int
+    data: PrivateData
+    device: torch.device
+
+    @property
+    def privacy(self) -> Privacy:
+        if self.cell.privacy is None:
+            raise invalid("privacy", None, f"a budget for the method {self.cell.method}")
+        return self.cell.privacy
+
+    def names(self, role: str) -> tuple[str | int, ...]:
+        return stream(self.cell, role, self.seed)
+
+    def generator(self, role: str) -> np.random.Generator:
+        return numpy_generator(*self.names(role))
+
+    def key(self, role: str) -> int:
+        """A public key of a sampler: it depends on names only."""
+        return entropy(*self.names(role)) % 2**63
+
+    def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
+        return GaussianNoise(std, torch_generator(*self.names("noise"), device=self.device))
+
+    @property
+    def noise_over_clip(self) -> float:
+        """Noise std over clip norm, the one that the accountant used."""
+        value = self.mechanism.noise_std_over_clip
+        if value is None:
+            raise invalid("noise_multiplier", None, "a number > 0: calibrate the cell first")
+        return value
+
+
+class PreparedStep(ABC):
+    """The private part of one seed's run."""
+
+    def __init__(self, order: Order) -> None:
+        self.mechanism, self.data = order.mechanism, order.data
+        self.public_clip_norms: tuple[float, ...] = (order.privacy.clip_norm,)
+
+    @property
+    def steps(self) -> int:
+        return self.mechanism.closed()[0]
+
+    @property
+    def accounted_clip_norms(self) -> tuple[float, ...]:
+        """C of the cell; mechanisms that choose their clip norms say what they chose."""
+        return self.public_clip_norms
+
+    def accounted(self) -> Procedure:
+        """What the mechanism, whose epsilon is reported, says that the run does."""
+        return self.mechanism.procedure(self.accounted_clip_norms)
+
+    @abstractmethod
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        """What the objects that ran have done; `resumed_at` steps of it in an earlier process."""
+
+    def check(self, resumed_at: int = 0) -> Procedure:
+        """What ran, if it is what was accounted for; raises NotAsAccounted."""
+        ran = self.ran(resumed_at)
+        check_same(self.accounted(), ran)
+        return ran
+
+    def notes(self) -> dict[str, Any]:
+        """What a record says of the terms in short."""
+        terms = self.accounted().terms
+        return {"batches": str(terms[-1].batches), "edge_lists": str(terms[-1].lists)}
+
+
+P = TypeVar("P", bound=PreparedStep)
+
+
+def expected(prepared: PreparedStep | None, kind: type[P]) -> P:
+    """`prepared` as the kind that a method runs; raises TypeError."""
+    if not isinstance(prepared, kind):
+        raise TypeError(f"prepared step: found {type(prepared).__name__}: expected {kind.__name__}")
+    return prepared
+
+
+def procedure(
+    mechanism: NoisyMechanism,
+    terms: Sequence[Term],
+    noise: GaussianNoise | None,
+    divisor: float,
+    resumed_at: int,
+    releases: Sequence[Release] = (),
+) -> Procedure:
+    """What ran, with the relation that is proved for such terms; steps are those that were noised."""
+    held = [PROVED.get((term.lists, term.batches, term.clipped), frozenset()) for term in terms]
+    proved = all(mechanism.relation in relations for relations in held) and bool(held)
+    std = () if noise is None else noise.std if isinstance(noise.std, tuple) else (noise.std,)
+    noised = 0 if noise is None else noise.draws + resumed_at
+    return Procedure(
+        relation=mechanism.relation if proved else Relation.NONE,
+        terms=tuple(terms),
+        noise_std=std,
+        noise_draws=noised,
+        divisor=divisor,
+        steps=noised,
+        releases=tuple(releases),
+    )

@@ -1,0 +1,134 @@
+"""Steps on one clipped gradient of a subgraph: whose loss, over which edges, clipped and noised how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from dpgraph.models.kipf import GraphBlocks
+from dpgraph.preparation.base import Order, PreparedStep, procedure
+from dpgraph.privacy.mechanisms import (
+    CutSubgraphs,
+    MaskedSubgraphs,
+    PoissonSubgraphs,
+    PureNoise,
+    UnclippedSubgraphs,
+)
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Procedure, Term
+from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
+from dpgraph.training.checkpoint import Generator
+from dpgraph.training.stacked import BlockCache, GraphSource, NoSource, Privatizer, Source
+
+
+class PreparedParts(PreparedStep):
+    """Schedule of nodes, clip norm and noise of one seed; `source` and `privatizer` join those of several."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        mechanism = order.mechanism
+        if not isinstance(
+            mechanism, PoissonSubgraphs | CutSubgraphs | MaskedSubgraphs | UnclippedSubgraphs | PureNoise
+        ):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one over subgraphs")
+        graph = order.data.graph
+        nodes = nodes_in_use(graph.train_nodes, graph.num_nodes, mechanism.num_roots, order.generator("training share"))
+        self.schedule: Schedule | None = None
+        self.generators: dict[str, Generator] = {}
+        if isinstance(mechanism, PoissonSubgraphs):
+            generator = order.generator("batches")
+            self.schedule = FreshNodes(nodes, mechanism.rate, generator)
+            self.generators["batches"] = generator
+        elif isinstance(mechanism, CutSubgraphs):
+            parts = parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator("partition"))
+            self.schedule = FixedParts(parts, order.names("batches"), Batches.PARTS_BY_ID)
+        elif isinstance(mechanism, MaskedSubgraphs | UnclippedSubgraphs):
+            self.schedule = masked_schedule(nodes, mechanism.num_splits, order)
+        self.clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm
+        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self._source: Source | None = None
+        self._privatizer: Privatizer | None = None
+        self._index = 0
+
+    @property
+    def masks_the_loss(self) -> bool:
+        """Whether messages cross the whole graph."""
+        return isinstance(self.mechanism, MaskedSubgraphs | UnclippedSubgraphs)
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        source, privatizer = self._source, self._privatizer
+        if source is None or privatizer is None:
+            return procedure(self.mechanism, (), None, 0.0, 0)
+        finite = math.isfinite(privatizer.clip_norm)
+        clipped = Clipped.STEP if finite else Clipped.NOTHING
+        noise = privatizer.noises[self._index]
+        norms = (privatizer.clip_norm,)
+        if isinstance(source, NoSource):
+            term = Term(
+                loss=Loss.NOTHING, lists=Lists.NONE, batches=Batches.NONE, num_roots=self.mechanism.num_roots,
+                clipped=clipped, clip_norms=norms, draws=0,
+            )  # fmt: skip
+            return procedure(self.mechanism, (term,), noise, 1.0, resumed_at)
+        schedule = source.schedules[self._index]
+        drawn: dict[str, Any] = (
+            {"num_roots": len(schedule.candidates), "rate": schedule.rate}
+            if isinstance(schedule, FreshNodes)
+            else {"num_roots": sum(map(len, schedule.parts)), "num_parts": len(schedule.parts)}
+        )
+        term = Term(
+            lists=lists_of(source, schedule),
+            batches=schedule.name,
+            **drawn,
+            clipped=clipped,
+            clip_norms=norms,
+            draws=schedule.counts["draws"] + resumed_at,
+        )
+        return procedure(self.mechanism, (term,), noise, 1.0, resumed_at)
+
+
+def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedParts:
+    """As published: a fixed random partition of the nodes with a loss."""
+    parts = [nodes] if num_splits == 1 else equal_parts(nodes, num_splits, order.generator("partition"))
+    return FixedParts(parts, order.names("batches"))
+
+
+def source_of(prepared: Sequence[PreparedParts], blocks: GraphBlocks) -> Source:
+    """What the steps of all seeds of one cell read."""
+    schedules = [one.schedule for one in prepared if one.schedule is not None]
+    source: Source
+    if len(schedules) < len(prepared):
+        source = NoSource()
+    elif prepared[0].masks_the_loss:
+        source = GraphSource(schedules, BlockCache(blocks.masked).of)
+    else:
+        first = schedules[0]
+        always = isinstance(first, FreshNodes) and first.rate < 1  # fresh samples do not come back
+        source = GraphSource(schedules, blocks.induced if always else BlockCache(blocks.induced).of)
+    for index, one in enumerate(prepared):
+        one._source, one._index = source, index
+    return source
+
+
+def privatizer_of(prepared: Sequence[PreparedParts], size: int, buffer: Tensor) -> Privatizer:
+    """Clips and noises the steps of all seeds of one cell; `size` is P, `buffer` (S, row length) zeros."""
+    privatizer = Privatizer(prepared[0].clip_norm, [one.noise for one in prepared], size, buffer)
+    for one in prepared:
+        one._privatizer = privatizer
+    return privatizer
+
+
+def lists_of(source: GraphSource, schedule: Schedule) -> Lists:
+    """Over which edges the blocks of a source are built."""
+    build = source.block
+    if isinstance(build, MethodType) and isinstance(build.__self__, BlockCache):
+        build = build.__self__.build
+    function = build.__func__ if isinstance(build, MethodType) else build
+    if function is GraphBlocks.masked:
+        return Lists.WHOLE_GRAPH
+    if function is not GraphBlocks.induced:
+        return Lists.UNBOUNDED
+    return Lists.INDUCED if isinstance(schedule, FreshNodes) else Lists.CUT
