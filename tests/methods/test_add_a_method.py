@@ -11,6 +11,7 @@ import dpgraph.methods
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.plan import load_plan, merged
+from dpgraph.experiments.streams import stream
 from dpgraph.methods import registry
 from dpgraph.methods.stages import train_cell
 from dpgraph.randomness import numpy_generator
@@ -57,6 +58,6 @@ def test_the_page_works(with_frequencies, tmp_path):
     assert record.status == "ok", record.reason
     accuracy = next(metric.value for metric in record.seeds[0].metrics if metric.metric == "accuracy/train")
     labels = graph.labels[graph.train_nodes]
-    guesses = numpy_generator("dpgraph", entry.cell.task.folder, "guesses", entry.cell.seeds[0])
+    guesses = numpy_generator(*stream(entry.cell, "guesses", entry.cell.seeds[0]))
     drawn = guesses.choice(3, size=graph.num_nodes, p=np.bincount(labels) / len(labels))
     assert accuracy == pytest.approx((drawn[graph.train_nodes] == labels).mean())

@@ -13,11 +13,13 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
 from dpgraph.methods import row_training
-from dpgraph.methods.appr import clip_columns, longest, rows_of, settings, with_own
-from dpgraph.methods.base import Job, StackedMethod
+from dpgraph.methods.base import StackedMethod
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.stages import blind, train_cell
+from dpgraph.methods.row_training import Reading
+from dpgraph.methods.stages import train_cell
 from dpgraph.models.weighted_rows import PaddedRows
+from dpgraph.preparation.rows import clip_columns, longest, with_own
 from dpgraph.privacy.for_cell import calibrate, mechanism_for
 from dpgraph.training import stacked_rows
 from dpgraph.training.checkpoint import Checkpoint
@@ -45,7 +47,22 @@ def unsolved(cell, graph=GRAPH, seed=0):
     mechanism = mechanism_for(cell, len(graph.train_nodes))
     if cell.privacy is not None:
         mechanism = mechanism.model_copy(update={"noise_multiplier": 3.0})
-    return Job(blind(graph), cell, seed, StubCalibration(mechanism), CPU)
+    return make_jobs(graph, cell, [seed], StubCalibration(mechanism), CPU)[0]
+
+
+def rows_of(job):
+    """Rows before their columns are bounded, and their roots."""
+    if job.prepared is None:
+        reading = Reading.of(job, job.cell.pagerank)
+        return reading.rows, reading.roots
+    return job.prepared.released, job.prepared.rows.roots
+
+
+def padded(job):
+    """The arrays that the engine reads."""
+    found = job.prepared or Reading.of(job, job.cell.pagerank)
+    weights = found.weights if job.prepared else found.rows
+    return PaddedRows.of(weights, rows_of(job)[1], found.length), found
 
 
 class StubCalibration:
@@ -75,8 +92,8 @@ def test_rows_are_of_public_roots_and_kept_nodes(name, variant, release):
     kept = 32 if variant == "published" else 40
     named, chosen = [], []
     for seed in range(4):
-        rows, roots = rows_of(unsolved(cell, seed=seed), settings(unsolved(cell)))
-        _, again = rows_of(unsolved(cell, other, seed), settings(unsolved(cell)))
+        rows, roots = rows_of(unsolved(cell, seed=seed))
+        _, again = rows_of(unsolved(cell, other, seed))
         assert np.array_equal(roots, again)
         assert len(set(roots)) == 20
         assert rows.shape == (20, 60)
@@ -98,15 +115,13 @@ def test_nothing_outside_of_the_kept_nodes_is_read(release):
     job = unsolved(cell)
     order = GRAPH.train_nodes[row_training.numpy_generator(*job.names("kept nodes")).permutation(40)]
     kept, left = order[:20], order[20:]
-    rows, _ = rows_of(job, settings(job))
+    rows, _ = rows_of(job)
     assert set(rows.indices) <= set(kept)
     owners = np.repeat(np.arange(60), np.diff(GRAPH.out_ptr))
     stay = ~np.isin(owners, left) & ~np.isin(GRAPH.out_idx, left)
     ptr = np.concatenate([[0], np.cumsum(np.bincount(owners[stay], minlength=60))])
     idx = GRAPH.out_idx[stay]
-    changed, _ = rows_of(
-        unsolved(cell, replace(GRAPH, out_ptr=ptr, out_idx=idx, in_ptr=ptr, in_idx=idx)), settings(job)
-    )
+    changed, _ = rows_of(unsolved(cell, replace(GRAPH, out_ptr=ptr, out_idx=idx, in_ptr=ptr, in_idx=idx)))
     assert (rows != changed).nnz == 0
 
 
@@ -117,11 +132,10 @@ def test_no_column_of_what_training_reads_has_more_entries_than_the_cap(release,
     cell = pagerank_cell("dp-appr", "rigorous", release, column_cap=cap, own_weight=0.25)
     for seed in range(5):
         job = unsolved(cell, seed=seed)
-        before = np.bincount(rows_of(job, settings(job))[0].indices, minlength=60)
-        found = method("dp-appr").reading(job)
-        padded = PaddedRows.of(found.rows, found.roots, found.length)
-        named = padded.nodes != padded.roots[:, None]
-        others = np.bincount(padded.nodes[named], minlength=60)
+        before = np.bincount(rows_of(job)[0].indices, minlength=60)
+        read, _ = padded(job)
+        named = read.nodes != read.roots[:, None]
+        others = np.bincount(read.nodes[named], minlength=60)
         assert others.max() <= cap < before.max()
         assert job.mechanism.affected_roots == cap + 1
 
@@ -131,7 +145,7 @@ def test_columns_of_the_thesis_have_a_bounded_norm():
     found = clip_columns(rows, 1.2).toarray()
     assert found == pytest.approx(np.array([[0.3, -0.1, 0], [0.3, 0.1, 0], [-0.6, 0.3, 0]]))
     job = unsolved(pagerank_cell("dp-appr", "published", "gaussian", column_norm=0.01))
-    norms = abs(method("dp-appr").reading(job).rows).sum(axis=0)
+    norms = abs(job.prepared.weights).sum(axis=0)
     assert norms.max() == pytest.approx(0.01)
 
 
@@ -147,9 +161,8 @@ def test_own_weights():
 def test_rows_fit_their_places(name, variant, release):
     for top_k in (1, 3, 100):
         job = unsolved(pagerank_cell(name, variant, release, top_k=top_k, own_weight=0.5))
-        found = method(name).reading(job)
-        assert found.length == longest(job) <= 41
-        PaddedRows.of(found.rows, found.roots, found.length)
+        _, found = padded(job)
+        assert found.length == longest(job.cell.pagerank, 40) <= 41
 
 
 @pytest.mark.parametrize("size", [4096, 0])
@@ -239,15 +252,16 @@ def test_the_divisor_is_public():
     split = GRAPH.split.copy()
     split[GRAPH.train_nodes[0]] = NO_SPLIT
     for variant, expected in (("rigorous", 6.0), ("published", 8.0)):
-        job = unsolved(pagerank_cell("dp-appr", variant, "random"))
-        fewer = replace(job, graph=replace(job.graph, split=split))
-        for one in (job, fewer):
-            found = method("dp-appr").noisy_sum(one)
+        cell = pagerank_cell("dp-appr", variant, "random")
+        mechanism = unsolved(cell).mechanism
+        for graph in (GRAPH, replace(GRAPH, split=split)):
+            (job,) = make_jobs(graph, cell, [0], StubCalibration(mechanism), CPU)
+            found = job.prepared
             assert found.divisor == expected
-            assert found.noise_std == 3.0 * found.clip_norm
-            assert len(method("dp-appr").reading(one).roots) == 20
-    exact = method("dp-appr").noisy_sum(unsolved(pagerank_cell("dp-appr", "published", "exact")))
-    assert exact.noise_std == 3.0 * 8  # sigma B C, Eq. 5.5
+            assert found.noise.std == 3.0 * found.clip_norm
+            assert len(found.rows.roots) == 20
+    exact = unsolved(pagerank_cell("dp-appr", "published", "exact")).prepared
+    assert exact.noise.std == 3.0 * 8  # sigma B C, Eq. 5.5
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -301,7 +315,7 @@ def test_rows_of_a_solved_release_are_those_that_are_accounted_for():
     job = unsolved(cell)
     calibration = calibrate(cell, 40)
     assert calibration.mechanism.release_noise == job.mechanism.release_noise
-    rows, roots = rows_of(job, settings(job))
+    rows, roots = rows_of(job)
     std = cell.pagerank.clip * job.mechanism.release_noise
     assert rows.shape[0] == len(roots)
     assert rows.nnz == 20 * 32

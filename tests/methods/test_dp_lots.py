@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from dpgraph.data.graph import TRAIN, Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
-from dpgraph.methods.assembly import set_up, stable_trees
-from dpgraph.methods.base import Job
-from dpgraph.methods.dp_lots import LotSchedule, LotStep, clipped
+from dpgraph.methods.assembly import set_up
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.stages import blind
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.mechanisms import ShuffledLots
+from dpgraph.training.lots import LotSchedule, clipped
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")
@@ -40,20 +39,20 @@ def cell(variant="published", method_name="dp-lots", dropout=0.5, batch_size=7, 
 
 
 def job(asked, graph, checkpoint=None):
-    return Job(blind(graph), asked, 0, calibrate(asked, len(graph.train_nodes)), CPU, checkpoint)
+    return make_jobs(graph, asked, [0], calibrate(asked, len(graph.train_nodes)), CPU, checkpoint)[0]
 
 
 def lot_step(graph, asked, std=0.0):
-    prepared = job(asked, graph)
-    bench, (records, _) = set_up(prepared), stable_trees(prepared, 0, None, None)
-    lots = LotSchedule(len(graph.train_nodes), asked.training.batch_size, prepared.names("lots"))
-    return LotStep(bench, records, lots, asked.privacy.clip_norm, std)
+    found = job(asked, graph)
+    bench = set_up(found)
+    found.prepared.noise.std = std
+    return found.prepared.step(bench.network, bench.optimizer)
 
 
 def moved(step):
-    before = [p.detach().clone() for p in step.bench.network.parameters()]
+    before = [p.detach().clone() for p in step.network.parameters()]
     count = step()
-    after = list(step.bench.network.parameters())
+    after = list(step.network.parameters())
     return count, torch.cat([(new.detach() - old).flatten() for new, old in zip(after, before)])
 
 
@@ -85,7 +84,7 @@ def test_a_step_moves_by_the_clipped_mean_gradient(clip_norm):
     graph = toy_graph()
     asked = cell(dropout=0.0, clip_norm=clip_norm)
     step = lot_step(graph, asked)
-    network, lot = step.bench.network, graph.train_nodes[step.lots.lot(0)]
+    network, lot = step.network, graph.train_nodes[step.lots.lot(0)]
     features, labels = torch.from_numpy(graph.features[lot]), torch.from_numpy(graph.labels[lot])
     logits = network.decoder(network.encoder(features))
     gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, labels), list(network.parameters()))
@@ -144,13 +143,12 @@ def test_a_gradient_that_is_not_finite_contributes_nothing():
 def test_released_lots_are_not_clipped():
     """With the same seeds, noise and lots as the clipped ones, a small clip norm makes the difference."""
     graph = toy_graph()
-    one, other = (
-        method("dp-lots").run(job(cell(v, clip_norm=1e-3), graph), lambda step, logits: {})
-        for v in ("published", "released")
-    )
+    jobs = [job(cell(v, clip_norm=1e-3), graph) for v in ("published", "released")]
+    one, other = (method("dp-lots").run(each, lambda step, logits: {}) for each in jobs)
     assert not np.array_equal(one.logits, other.logits)
-    assert other.statement.rigorous.epsilon is None
-    assert other.statement.published == one.statement.published
+    statements = [each.calibration.statement for each in jobs]
+    assert statements[1].rigorous.epsilon is None
+    assert statements[1].published.epsilon == statements[0].published.epsilon
 
 
 class Killed(Exception):

@@ -149,6 +149,7 @@ def exposing(monkeypatch):
 
     class Exposing:
         private = False
+        mechanisms = ("non-private",)
 
         def run(self, job, observe):
             return dataclasses.replace(real.run(job, observe), exposure=exposure_of(job.graph, job.seed))
@@ -182,6 +183,7 @@ def test_a_forced_rerun_leaves_nothing_of_the_last_one(exposing, monkeypatch, tm
 
     class Hungry:
         private = False
+        mechanisms = ("non-private",)
 
         def run(self, job, observe):
             raise MemoryError("no room")

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from dpgraph.data.graph import NO_SPLIT, TRAIN, VALIDATION, Graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Model
-from dpgraph.methods import inference_choice
-from dpgraph.methods.base import Job
 from dpgraph.methods.evaluator import predictions
-from dpgraph.methods.inference_choice import gained, over_lists
+from dpgraph.methods.inference_choice import over_lists
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.models.network import Network
+from dpgraph.preparation import trees as prepared_trees
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.mechanisms import ResidualTrees
@@ -141,19 +141,36 @@ def test_the_count_is_that_of_the_trees():
     graph = toy_graph()
     nodes = graph.nodes_of("val")
     graph.labels[nodes[::3]] = -1
+    asked = cell(choice_epsilon=1e9)  # no noise worth the name: the sign of the count itself
     for hops in (1, 2):
         network = Network(Model(hops=hops, width=8), 5, 3, torch_generator("choice", "trees", hops))
-        lists = stable_edge_lists(graph, nodes, 2, 3, 5)
+        (job,) = make_jobs(graph, asked, [0], calibrated(asked, len(graph.train_nodes)), torch.device("cpu"))
+        choice = job.prepared.choice
         features = torch.from_numpy(graph.features)
+        assert np.array_equal(choice.lists.idx, choice.lists.checked().idx)
+        assert choice.lists.occurrences().max() <= 3
         right = []
-        for chosen in (lists, empty_edge_lists(graph)):
+        for chosen in (choice.lists, empty_edge_lists(graph)):
             trees = pack_ego_trees(chosen, nodes, hops, "cpu")
             found = np.full(len(nodes), -1)
             for batch in trees.chunks(np.arange(len(nodes))):
                 found[batch.places] = network(batch, features).argmax(1).numpy()
             right.append(int((found == graph.labels[nodes]).sum()))
-        alone = over_lists(graph, empty_edge_lists(graph))
-        assert gained(graph, nodes, network, features, over_lists(graph, lists), alone) == right[0] - right[1]
+
+        def predict(lists, network=network, features=features):
+            chosen = empty_edge_lists(graph) if lists is None else lists
+            return predictions(over_lists(graph, chosen).logits(network, features).numpy())
+
+        assert count_of(choice, predict) == right[0] - right[1]
+
+
+def count_of(choice, predict) -> int:
+    """What the noise is added to."""
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared_trees, "noisily_positive", lambda count, *rest: seen.append(count) or True)
+        choice.reads_neighbours(predict)
+    return seen[0]
 
 
 def cell(**privacy) -> Cell:
@@ -176,8 +193,9 @@ def calibrated(asked: Cell, num_train: int) -> Calibration:
 
 def run(graph: Graph, asked: Cell):
     seen = []
-    job = Job(graph, asked, 0, calibrated(asked, len(graph.train_nodes)), torch.device("cpu"))
+    (job,) = make_jobs(graph, asked, [0], calibrated(asked, len(graph.train_nodes)), torch.device("cpu"))
     outcome = method("dp-residual").run(job, lambda step, logits: seen.append(logits) or {"step": step})
+    job.prepared.check()
     return outcome, seen
 
 
@@ -189,13 +207,13 @@ def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, 
         asked.append((gain, sensitivity, epsilon))
         return reads
 
-    monkeypatch.setattr(inference_choice, "noisily_positive", answer)
+    monkeypatch.setattr(prepared_trees, "noisily_positive", answer)
     graph = toy_graph()
     outcome, (early, late) = run(graph, cell(choice_epsilon=0.5))
     assert [(sensitivity, epsilon) for _, sensitivity, epsilon in asked] == [(7, 0.5)]  # 1 + 3 + 3, once
     assert abs(asked[0][0]) <= len(graph.nodes_of("val"))
     assert outcome.notes["inference"] == ("with neighbours" if reads else "each node alone")
-    assert outcome.notes["edge_lists"] == outcome.statement.sampler == "stable"
+    assert outcome.notes["edge_lists"] == "stable"
     assert np.array_equal(outcome.logits, late)
     assert not np.array_equal(early, late)
     assert set(outcome.notes) == {*run(graph, cell())[0].notes, "inference"}  # the decision, never the count
@@ -203,7 +221,7 @@ def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, 
 
 def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
     asked = []
-    monkeypatch.setattr(inference_choice, "noisily_positive", lambda *arguments: asked.append(arguments[1]) or True)
+    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda *arguments: asked.append(arguments[1]) or True)
     graph = toy_graph()
     split = graph.split.copy()
     split[graph.nodes_of("val")[3:]] = NO_SPLIT
@@ -212,10 +230,10 @@ def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
 
 
 def test_without_a_choice_nothing_is_drawn(monkeypatch):
-    monkeypatch.setattr(inference_choice, "noisily_positive", lambda *arguments: pytest.fail("no choice was asked for"))
+    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda *arguments: pytest.fail("no choice was asked for"))
     outcome, _ = run(toy_graph(), cell())
     assert "inference" not in outcome.notes
-    assert run(toy_graph(), cell(neighbour_clip_ratio=0.0))[0].notes["edge_lists"] == "none"
+    assert run(toy_graph(), cell(neighbour_clip_ratio=0.0))[0].notes["edge_lists"] == "own record"
 
 
 def test_a_choice_needs_validation_nodes():

@@ -13,9 +13,10 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import parse
 from dpgraph.methods import stages
-from dpgraph.methods.base import Job, StackedMethod
+from dpgraph.methods.base import StackedMethod
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.stages import blind, train_cell
+from dpgraph.methods.stages import train_cell
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
@@ -53,7 +54,7 @@ def metrics(record):
 
 def stacked(cell, graph, seeds, checkpoint=None, observe=lambda step, logits: {"step": step}):
     calibration = calibrate(cell, len(graph.train_nodes))
-    jobs = [Job(blind(graph), cell, seed, calibration, CPU, checkpoint) for seed in seeds]
+    jobs = make_jobs(graph, cell, seeds, calibration, CPU, checkpoint)
     return method(cell.method).run_all(jobs, [observe] * len(jobs))
 
 
@@ -154,7 +155,7 @@ def test_a_run_in_which_all_diverge(folder, tmp_path):
     record = train_cell(seeded(wild, 0, 1), tmp_path / "out", folder, device="cpu")
     assert record.status == "failed"
     assert all(seed.reason.startswith("diverged: parameters are not finite after step") for seed in record.seeds)
-    job = Job(blind(toy_graph()), wild, 0, calibrate(wild, 40), CPU)
+    (job,) = make_jobs(toy_graph(), wild, [0], calibrate(wild, 40), CPU)
     with pytest.raises(Diverged):
         method("kipf-gcn").run(job, lambda step, logits: {})
 
@@ -231,7 +232,7 @@ def test_pure_noise_reads_no_training_record():
     first = stacked(cell, graph, [0])[0]
     second = stacked(cell, replace(graph, labels=(graph.labels + 1) % 3), [0])[0]
     assert np.array_equal(first.logits, second.logits)
-    assert first.statement.rigorous.epsilon == 0
+    assert calibrate(cell, 40).statement.rigorous.epsilon == 0
     learnt = stacked(split_cell("dp-subgraph", "published", 3, model={"dropout": 0.0}), graph, [0])[0]
     assert not np.array_equal(learnt.logits, first.logits)
 
@@ -241,13 +242,13 @@ def test_baselines():
     results = {}
     for name in ("random", "majority"):
         cell = any_cell(name, 0, None)
-        job = Job(blind(graph), cell, 0, calibrate(cell, 40), CPU)
+        (job,) = make_jobs(graph, cell, [0], calibrate(cell, 40), CPU)
         results[name] = method(name).run(job, lambda step, logits: {}).logits.argmax(1)
     assert (results["majority"] == np.bincount(graph.labels[graph.train_nodes]).argmax()).all()
     assert (np.bincount(results["random"], minlength=3) > 5).all()
     labels = np.where(np.arange(60) < 20, 2, np.arange(60) % 2)
     few = any_cell("majority", 0, None, train_share=0.1)
-    job = Job(replace(graph, labels=labels), few, 0, calibrate(few, 40), CPU)
+    (job,) = make_jobs(replace(graph, labels=labels), few, [0], calibrate(few, 40), CPU)
     assert method("majority").run(job, lambda step, logits: {}).logits[0].sum() == 4
 
 

@@ -131,6 +131,7 @@ def test_divergence_is_a_result(folder, tmp_path):
 def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
     class Hungry:
         private = False
+        mechanisms = ("non-private",)
 
         def run(self, job, observe):
             raise MemoryError("no room")
@@ -145,6 +146,7 @@ def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch)
 
     class Half:
         private = False
+        mechanisms = ("non-private",)
 
         def run(self, job, observe):
             if job.seed == 1:

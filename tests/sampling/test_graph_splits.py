@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, equal_parts, nodes_in_use, parts_by_id
 
@@ -12,7 +13,7 @@ TRAIN = np.sort(numpy_generator("train nodes").choice(200, 90, replace=False))
 
 
 def used(share, train=TRAIN):
-    return nodes_in_use(train, 200, share, numpy_generator("share"))
+    return nodes_in_use(train, 200, nodes_with_loss(len(train), share), numpy_generator("share"))
 
 
 def test_shares_are_nested_and_exact():
@@ -22,7 +23,7 @@ def test_shares_are_nested_and_exact():
         assert set(smaller) < set(larger)
         assert (np.diff(smaller) > 0).all()
     assert len(used(1e-6)) == 1
-    assert not np.array_equal(used(0.5), nodes_in_use(TRAIN, 200, 0.5, numpy_generator("another seed")))
+    assert not np.array_equal(used(0.5), nodes_in_use(TRAIN, 200, 45, numpy_generator("another seed")))
 
 
 def test_equal_parts_are_a_partition():

@@ -20,7 +20,8 @@ from dpgraph.training.checkpoint import Checkpoint, seconds_between
 from dpgraph.training.clipping import clipped_gradient_sum
 from dpgraph.training.loop import Diverged, train
 from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep
+from dpgraph.training.steps import PlainStep
+from tests.training.steps import private_step, term_of
 
 ADAM = Training(optimizer="adam", learning_rate=0.01, batch_size=10, steps=10)
 STEPS = 12
@@ -36,8 +37,8 @@ def private_run(graph, network, checkpoint=None, kill_at=None, steps=STEPS):
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
     batches, noise = numpy_generator("batches"), torch_generator("noise")
     optimizer = make_optimizer(network.parameters(), ADAM)
-    term = ClippedTerm(trees, PoissonSampler(trees.num_roots, 0.3), 1.0)
-    step = PrivateStep(network, optimizer, features, labels, [term], 0.5, 13.5, batches, noise)
+    term = term_of(trees, PoissonSampler(trees.num_roots, 0.3), 1.0)
+    step = private_step(network, optimizer, features, labels, [term], 0.5, 13.5, batches, noise)
     calls = 0
 
     def counted() -> int:
@@ -207,8 +208,8 @@ def test_training_learns_labels_that_only_neighbours_tell(graph, make_network):
         batches, noise = numpy_generator("batches"), torch_generator("noise")
         sampler = FixedSizeSampler(trees.num_roots, 20)
         if private:
-            term = ClippedTerm(trees, sampler, 1.0)
-            step = PrivateStep(network, optimizer, features, labels, [term], 0.5, 20.0, batches, noise)
+            term = term_of(trees, sampler, 1.0)
+            step = private_step(network, optimizer, features, labels, [term], 0.5, 20.0, batches, noise)
         else:
             step = PlainStep(network, optimizer, trees, features, labels, sampler, batches)
         train("run", network, optimizer, step, 150, lambda done, net: {}, (), {"batches": batches, "noise": noise})

@@ -15,7 +15,7 @@ from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses, ro
 from dpgraph.training.loop import Diverged
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.seed_stack import SeedStack, StackedPrivateStep, clipped_gradient_sums
-from dpgraph.training.steps import ClippedTerm, PrivateStep
+from tests.training.steps import private_step, term_of
 from tests.training.test_steps import SGD, WAITS, CalledOperators
 
 SEEDS = range(3)
@@ -42,17 +42,17 @@ def terms_of(graph, hops, seed, residual=False, clip_norm=0.5, chunk_rows=None):
     roots = graph.train_nodes
     lists = sample_edge_lists(graph, roots, 4, numpy_generator("lists", seed)) if hops else empty_edge_lists(graph)
     trees = pack_ego_trees(lists, roots, hops, chunk_rows=chunk_rows)
-    terms = [ClippedTerm(trees, PoissonSampler(len(roots), 0.5), clip_norm, root_losses)]
+    terms = [term_of(trees, PoissonSampler(len(roots), 0.5), clip_norm, root_losses)]
     if residual:
         alone = pack_ego_trees(empty_edge_lists(graph), roots, hops)
-        own = ClippedTerm(alone, PoissonSampler(len(roots), 0.4), clip_norm)
-        terms = [own, ClippedTerm(trees, PoissonSampler(len(roots), 0.2), 0.1, neighbour_losses)]
+        own = term_of(alone, PoissonSampler(len(roots), 0.4), clip_norm)
+        terms = [own, term_of(trees, PoissonSampler(len(roots), 0.2), 0.1, neighbour_losses)]
     return terms
 
 
 def step_of(graph, network, optimizer, terms, seed):
     streams = numpy_generator("batches", seed), torch_generator("noise", seed)
-    return PrivateStep(network, optimizer, *data(graph), terms, 0.05, 9.0, *streams)
+    return private_step(network, optimizer, *data(graph), terms, 0.05, 9.0, *streams)
 
 
 @every_kind
@@ -109,7 +109,7 @@ def test_a_seed_without_a_batch_still_gets_noise(graph, make_network):
     before = [[p.detach().clone() for p in network.parameters()] for network in networks]
     optimizer = make_optimizer([p for network in networks for p in network.parameters()], SGD)
     terms = [terms_of(graph, 1, seed)[0] for seed in SEEDS]
-    terms[1] = ClippedTerm(terms[1].trees, PoissonSampler(45, 1e-9), 0.5)
+    terms[1] = term_of(terms[1].trees, PoissonSampler(45, 1e-9), 0.5)
     parts = [step_of(graph, networks[seed], optimizer, [terms[seed]], seed) for seed in SEEDS]
     StackedPrivateStep(SeedStack(networks), parts, optimizer)()
     for one, other in zip(before, networks, strict=True):

@@ -11,6 +11,7 @@ from dpgraph.models.kipf import GraphBlocks, KipfStack
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.graph_splits import FixedParts
 from dpgraph.training.loop import Diverged
+from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.stacked import (
     BlockCache,
@@ -47,8 +48,8 @@ def step_of(states, seeds, splits=1, privatizer=None, stopping=None, source=None
 
 
 def privatizer_of(states, clip, std, *names):
-    generators = [torch_generator("noise", seed, *names) for seed in range(states.network.num_seeds)]
-    return Privatizer(clip, std, states.network.size, generators, torch.zeros_like(states.network.theta.data))
+    noises = [GaussianNoise(std, torch_generator("noise", seed, *names)) for seed in range(states.network.num_seeds)]
+    return Privatizer(clip, noises, states.network.size, torch.zeros_like(states.network.theta.data))
 
 
 def test_all_parameters_are_clipped_as_one_vector():
@@ -107,9 +108,9 @@ def test_a_seed_has_the_same_bits_alone_and_in_company(training, splits, private
         states = states_of(seeds, width)
         privatizer = None
         if private:
-            noise = [torch_generator("noise", seed) for seed in seeds]
+            noises = [GaussianNoise(0.1, torch_generator("noise", seed)) for seed in seeds]
             scratch = torch.zeros_like(states.network.theta.data)
-            privatizer = Privatizer(0.5, 0.1, states.network.size, noise, scratch)
+            privatizer = Privatizer(0.5, noises, states.network.size, scratch)
         step = step_of(states, seeds, splits, privatizer, **training)
         for _ in range(20):
             step()
@@ -217,6 +218,8 @@ def test_blocks_are_built_once_within_the_limit():
 @pytest.mark.parametrize("broken", [math.inf, -math.inf, math.nan])
 def test_a_gradient_that_is_not_finite_stays_within_the_clip_norm(broken):
     gradients = torch.tensor([[3.0, 4.0, 0.0], [1.0, broken, 2.0]])
-    Privatizer(0.5, 0.0, 3, [torch.Generator(), torch.Generator()], torch.zeros_like(gradients)).apply(gradients)
+    noises = [GaussianNoise(0.0, torch.Generator()) for _ in range(2)]
+    Privatizer(0.5, noises, 3, torch.zeros_like(gradients)).apply(gradients)
+    assert [noise.draws for noise in noises] == [1, 1]
     assert torch.allclose(gradients[0], torch.tensor([0.3, 0.4, 0.0]))
     assert (gradients[1] == 0).all()

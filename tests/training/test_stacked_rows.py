@@ -16,11 +16,11 @@ from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowBatch, RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
+from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.training import stacked_rows
 from dpgraph.training.clipping import clipped_gradient_sum
 from dpgraph.training.loop import Diverged
-from dpgraph.training.noise import add_gaussian_noise
+from dpgraph.training.noise import GaussianNoise, add_gaussian_noise
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep, write_gradients
 
@@ -217,14 +217,14 @@ def step_of(seeds, kind="sparse", private=True, sampler="poisson", roots=13, noi
     model = {name: settings.pop(name) for name in ("width", "activation") if name in settings}
     stack, networks = stack_of(seeds, records, **model)
     training = Training(**{"learning_rate": 0.1, "sampling_rate": 0.5, "steps": 1, "optimizer": "sgd", **settings})
-    noise = [torch_generator("noise", seed) for seed in seeds]
-    privatizer = RowPrivatizer(stack, 0.5, noise_std, divisor, noise) if private else None
+    noises = [GaussianNoise(noise_std, torch_generator("noise", seed)) for seed in seeds]
+    privatizer = RowPrivatizer(stack, 0.5, noises, divisor) if private else None
+    drawn = SAMPLERS[sampler] if roots == 13 else FixedSizeSampler(roots, 5)
     step = StackedRowsStep(
         stack,
         make_optimizer([stack.theta], training, fused=True),
         [seed_rows(seed, records, roots=roots) for seed in seeds],
-        SAMPLERS[sampler] if roots == 13 else FixedSizeSampler(roots, 5),
-        [numpy_generator("batches", seed) for seed in seeds],
+        [Draws(drawn, numpy_generator("batches", seed)) for seed in seeds],
         privatizer,
     )
     return step, networks
@@ -335,13 +335,15 @@ def test_joined_batches_read_what_each_reads():
 
 def test_impossible_settings():
     stack, _ = stack_of([0], records_of("sparse"))
-    for values, message in (
-        ((0.0, 1.0, 1.0), "clip_norm=0.0: expected a finite number > 0"),
-        ((1.0, -1.0, 1.0), "noise std=-1.0: expected a finite number >= 0"),
-        ((1.0, 1.0, math.inf), "divisor=inf: expected a finite number > 0"),
+    for clip_norm, divisor, message in (
+        (0.0, 1.0, "clip_norm=0.0: expected a finite number > 0"),
+        (1.0, math.inf, "divisor=inf: expected a finite number > 0"),
     ):
         with pytest.raises(UserError, match=message):
-            RowPrivatizer(stack, *values, [])
+            RowPrivatizer(stack, clip_norm, [], divisor)
+    for std in (-1.0, math.inf, (1.0, math.nan)):
+        with pytest.raises(UserError, match=r"noise std=.*: expected a finite number >= 0"):
+            GaussianNoise(std, torch.Generator())
     deep = Network(Model(architecture="mlp", hops=0, encoder_layers=2), 11, CLASSES, torch.Generator())
     with pytest.raises(TypeError, match="one encoder layer and one decoder layer"):
         RowStack([deep], "tanh")

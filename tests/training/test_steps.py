@@ -17,7 +17,8 @@ from dpgraph.training import clipping
 from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.training.noise import add_gaussian_noise
 from dpgraph.training.optimizers import apply_gradient, make_optimizer
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, WholeGraphStep
+from dpgraph.training.steps import PlainStep, WholeGraphStep
+from tests.training.steps import private_step, term_of
 
 SGD = Training(optimizer="sgd", learning_rate=0.5, batch_size=10, steps=1)
 
@@ -85,12 +86,12 @@ def test_private_step_is_clip_noise_divide(graph, make_network):
     sums = clipped_gradient_sum(network, trees, positions, features, labels, 0.7).sums
     add_gaussian_noise(sums, 0.3, torch_generator("noise"))
     expected = [p - 0.5 / 12.5 * s for p, s in zip(copies(network), sums, strict=True)]
-    step = PrivateStep(
+    step = private_step(
         network,
         make_optimizer(network.parameters(), SGD),
         features,
         labels,
-        [ClippedTerm(trees, sampler, 0.7)],
+        [term_of(trees, sampler, 0.7)],
         noise_std=0.3,
         divisor=12.5,
         batches=numpy_generator("batches"),
@@ -105,11 +106,11 @@ def test_each_term_draws_its_own_batch_and_noise_comes_once(graph, make_network)
     network, (trees, features, labels) = make_network(1), task(graph)
     alone = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, 1)
     terms = [
-        ClippedTerm(alone, PoissonSampler(trees.num_roots, 0.5), 0.7),
-        ClippedTerm(trees, PoissonSampler(trees.num_roots, 0.2), 0.1, neighbour_losses),
+        term_of(alone, PoissonSampler(trees.num_roots, 0.5), 0.7),
+        term_of(trees, PoissonSampler(trees.num_roots, 0.2), 0.1, neighbour_losses),
     ]
     batches = numpy_generator("batches")
-    drawn = [term.sampler.draw(batches) for term in terms]
+    drawn = [term.draws.sampler.draw(batches) for term in terms]
     assert not np.array_equal(*drawn)
     parts = [
         clipped_gradient_sum(network, term.trees, positions, features, labels, term.clip_norms, term.losses).sums
@@ -120,7 +121,7 @@ def test_each_term_draws_its_own_batch_and_noise_comes_once(graph, make_network)
     expected = [p - 0.5 / 9 * s for p, s in zip(copies(network), sums, strict=True)]
     optimizer = make_optimizer(network.parameters(), SGD)
     streams = numpy_generator("batches"), torch_generator("noise")
-    step = PrivateStep(network, optimizer, features, labels, terms, 0.3, 9.0, *streams)
+    step = private_step(network, optimizer, features, labels, terms, 0.3, 9.0, *streams)
     assert step() == sum(map(len, drawn))
     for p, e in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(p.detach(), e, rtol=1e-12, atol=1e-12)
@@ -129,10 +130,10 @@ def test_each_term_draws_its_own_batch_and_noise_comes_once(graph, make_network)
 def test_empty_poisson_batch_still_adds_noise(graph, make_network):
     network, (trees, features, labels) = make_network(1), task(graph)
     before = copies(network)
-    term = ClippedTerm(trees, PoissonSampler(trees.num_roots, 1e-9), 1.0)
+    term = term_of(trees, PoissonSampler(trees.num_roots, 1e-9), 1.0)
     optimizer = make_optimizer(network.parameters(), SGD)
     streams = numpy_generator("batches"), torch_generator("noise")
-    assert PrivateStep(network, optimizer, features, labels, [term], 1.0, 1.0, *streams)() == 0
+    assert private_step(network, optimizer, features, labels, [term], 1.0, 1.0, *streams)() == 0
     assert all((a != b).all() for a, b in zip(before, network.parameters(), strict=True))
 
 
@@ -140,10 +141,10 @@ def test_update_is_bounded_however_large_gradients_are(graph, make_network):
     """Audit A6: all gradients scaled up, the noiseless update is still at most (eta / divisor) B C long."""
     network, (trees, features, labels) = make_network(1, 1, 1, "relu"), task(graph)
     before = copies(network)
-    term = ClippedTerm(trees, FixedSizeSampler(trees.num_roots, 20), 0.01)
+    term = term_of(trees, FixedSizeSampler(trees.num_roots, 20), 0.01)
     optimizer = make_optimizer(network.parameters(), SGD)
     streams = numpy_generator("batches"), torch_generator("noise")
-    PrivateStep(network, optimizer, 1e6 * features, labels, [term], 0.0, 20.0, *streams)()
+    private_step(network, optimizer, 1e6 * features, labels, [term], 0.0, 20.0, *streams)()
     moved = torch.cat([(a - b).flatten() for a, b in zip(before, network.parameters(), strict=True)]).norm().item()
     assert 0 < moved <= 0.5 * 0.01 * (1 + 1e-12)
 
@@ -166,7 +167,7 @@ def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kin
         network = make_network(hops, architecture=kind)
         optimizer = make_optimizer(network.parameters(), SGD)
         streams = numpy_generator("batches"), torch_generator("noise")
-        PrivateStep(network, optimizer, x, labels, [ClippedTerm(trees, sampler, 1.0)], 0.1, 2.0, *streams)()
+        private_step(network, optimizer, x, labels, [term_of(trees, sampler, 1.0)], 0.1, 2.0, *streams)()
         results.append(copies(network))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
@@ -249,9 +250,9 @@ def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monke
     optimizer = make_optimizer(network.parameters(), SGD)
     sampler = FixedSizeSampler(trees.num_roots, 30)
     streams = numpy_generator("batches"), torch_generator("noise")
-    term = ClippedTerm(trees, sampler, 0.5, neighbour_losses if hops else root_losses)
+    term = term_of(trees, sampler, 0.5, neighbour_losses if hops else root_losses)
     steps = [
-        PrivateStep(network, optimizer, features, labels, [term], 0.1, 30.0, *streams),
+        private_step(network, optimizer, features, labels, [term], 0.1, 30.0, *streams),
         PlainStep(network, optimizer, trees, features, labels, sampler, streams[0]),
     ]
     if hops:

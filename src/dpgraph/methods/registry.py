@@ -29,6 +29,8 @@ def method(name: str) -> Method:
 
 def check_runs(name: str, mechanism: Mechanism) -> None:
     """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
-    kinds = method(name).mechanisms
+    kinds = getattr(method(name), "mechanisms", ())
     if mechanism.kind not in kinds:
-        raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")
+        raise invalid(
+            "mechanism", mechanism.kind, f"{' or '.join(kinds) or 'none: it names none'} for the method {name}"
+        )

@@ -80,14 +80,15 @@ def train_alone(job: Job, observe: Observe, pagerank: Pagerank) -> Outcome:
     if job.prepared is not None:
         prepared = expected(job.prepared, PreparedRows)
         step, roots = prepared.alone(bench.network, bench.optimizer), prepared.rows.roots
-        generators = {"batches": prepared.draws.generator, "noise": prepared.noise.generator}
+        draws = prepared.draws
+        generators = {"batches": draws.generator, "noise": prepared.noise.generator}
     else:
         reading = Reading.of(job, pagerank)
         weighted, roots, draws = WeightedRows(reading.rows, reading.roots, job.device), reading.roots, reading.draws
         data = (weighted.trees, bench.features, _labels(job), draws.sampler, draws.generator)
         step = PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
         generators = {"batches": draws.generator}
-    notes = {"edge_lists": pagerank.release}
+    notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
     outcome = run_loop(Run(job, bench, step, generators, notes, inference=_inference(job, pagerank)), observe)
     exposed = exposure(bench.network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)

@@ -78,6 +78,7 @@ class PreparedRows(PreparedStep):
         chosen, roots = kept_nodes(graph, pagerank, order.generator("kept nodes"))
         random = order.generator("release" if pagerank.released else "random rows")
         weights = self._released(graph, pagerank, chosen, roots, random)
+        self.released = weights  # before columns are bounded
         sampler: Sampler
         own = pagerank.release == "identity"
         if isinstance(mechanism, PoissonPagerank):

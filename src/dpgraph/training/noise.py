@@ -22,6 +22,11 @@ class GaussianNoise:
     generator: torch.Generator
     draws: int = 0
 
+    def __post_init__(self) -> None:
+        for value in self.std if isinstance(self.std, tuple) else (self.std,):
+            if not 0 <= value < float("inf"):
+                raise invalid("noise std", value, "a finite number >= 0")
+
     def add(self, sums: Sequence[Tensor]) -> None:
         """Once to the joint vector, in place."""
         self.draws += 1
@@ -33,8 +38,8 @@ class GaussianNoise:
         For one std only. Engines of many seeds add the noise themselves, from memory that they keep.
         """
         self.draws += 1
-        if not isinstance(self.std, int | float) or not 0 <= self.std < float("inf"):
-            raise invalid("noise std", self.std, "a finite number >= 0")
+        if isinstance(self.std, tuple):
+            raise TypeError("one std for all parameters was expected")
         for buffer in buffers:
             buffer.normal_(generator=self.generator)
         return float(self.std)

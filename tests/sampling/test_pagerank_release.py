@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-import dpgraph.methods.pagerank_release as release
+import dpgraph.sampling.pagerank_release as release
 from dpgraph.errors import UserError
-from dpgraph.methods.pagerank_release import (
+from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.pagerank_release import (
     cap_columns,
     clip_rows,
     exponential_release,
@@ -21,7 +22,6 @@ from dpgraph.methods.pagerank_release import (
     matrix_sensitivity,
     noisy_rows,
 )
-from dpgraph.randomness import numpy_generator
 
 
 def pagerank(rows: int, columns: int, *names: str | int) -> sp.csr_matrix:
