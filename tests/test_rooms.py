@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 ROOMS = [  # from below
-    "experiments", "data", "privacy", "sampling", "models", "training", "methods", "audits", "reporting"
+    "experiments", "data", "privacy", "sampling", "models", "training", "preparation", "methods", "audits", "reporting"
 ]  # fmt: skip
 
 

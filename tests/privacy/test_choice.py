@@ -73,8 +73,11 @@ def test_a_free_choice_costs_nothing_and_leaves_no_trace() -> None:
     said = trees(choice_epsilon=0.3).statement()
     assert "whether inference reads neighbours is chosen at epsilon 0.3" in said.rigorous.assumptions
     assert said.rigorous.delta == 1e-4
-    assert trees(neighbour_clip=0.0).statement().sampler == "none"
-    assert trees(neighbour_clip=0.0, choice_epsilon=0.3).statement().sampler == "stable"  # the choice reads lists
+    nothing, chosen = trees(neighbour_clip=0.0), trees(neighbour_clip=0.0, choice_epsilon=0.3)
+    assert [term.lists for term in nothing.procedure((1.0,)).terms] == ["own record"]
+    assert not nothing.procedure((1.0,)).releases
+    (choice,) = chosen.procedure((1.0,)).releases
+    assert (choice.lists, choice.noise, choice.sensitivity) == ("stable", 0.3, chosen.changed_trees)
 
 
 def test_only_the_last_step_has_paid_for_the_choice() -> None:

@@ -107,12 +107,12 @@ def test_the_two_epsilons_of_the_rigorous_mechanism() -> None:
     statement = poisson_trees().statement()
     assert statement.rigorous.epsilon == pytest.approx(12.48939, rel=5e-3)
     assert statement.published.epsilon == pytest.approx(10.13431, rel=1e-4)
-    assert "does not hold here" in " ".join(statement.published.assumptions)
-    assert (statement.sampler, statement.batches, statement.clipping) == (
-        "stable",
-        "poisson",
-        "joint, public clip norm",
-    )
+    assert "batches: ran poisson, presumed fixed-size without replacement" in statement.published.unmet
+    assert poisson_trees().shape.model_dump() == {
+        "lists": "stable",
+        "batches": "poisson",
+        "clipped": "each root's gradient",
+    }
     assert statement.noise_std_over_clip == 32.0
 
 
@@ -123,7 +123,7 @@ def test_the_published_mechanism_has_no_rigorous_epsilon() -> None:
     reason = statement.rigorous.reason or ""
     assert all(word in reason for word in ("Lemma 2", "percentiles", "sqrt(3)"))
     assert statement.noise_std_over_clip == 2 * 8 * 2.0
-    assert statement.sampler == "algorithm-1"
+    assert not statement.published.unmet
 
 
 def test_a_single_group_has_nothing_to_reproach_for_groups() -> None:
@@ -137,7 +137,7 @@ def test_dp_mlp_as_published_and_as_proved() -> None:
     assert "Lemma 2" not in (published.rigorous().reason or "")
     proved = poisson_mlp(noise_multiplier=2.0)
     assert proved.affected_roots == 1
-    assert proved.statement().sampler == "none"
+    assert proved.shape.lists == "own record"
     rdp, tight = published.published().epsilon, proved.rigorous().epsilon
     assert rdp is not None
     assert tight is not None
@@ -182,8 +182,8 @@ def test_json_round_trips(mechanism: Mechanism) -> None:
         (poisson_trees, {"list_cap": 0}, "^list_cap=0: expected an integer >= 1"),
         (poisson_trees, {"list_cap": None}, "^list_cap=None: expected an integer >= 1"),
         (poisson_trees, {"hops": -1}, "^hops=-1: expected"),
-        (poisson_trees, {"steps": 0}, "^steps=0: expected an integer >= 1$"),
-        (poisson_trees, {"noise_multiplier": 0.0}, "^noise_multiplier=0.0: expected a finite number > 0$"),
+        (poisson_trees, {"steps": 0}, "^steps=0: expected an integer from 1 to 1000000$"),
+        (poisson_trees, {"noise_multiplier": 0.0}, "^noise_multiplier=0.0: expected a number from 1e-06"),
         (poisson_trees, {"noise_multiplier": math.inf}, "^noise_multiplier=inf"),
         (poisson_trees, {"delta": 1 / 90941}, r"^delta=.*: expected a number < 1 / num_roots = 1\.1e-05$"),
         (poisson_trees, {"num_roots": 0}, "^num_roots=0: expected an integer >= 1$"),
@@ -234,7 +234,14 @@ def test_open_quantities_must_be_closed_first() -> None:
 
 def test_a_missing_epsilon_needs_a_reason() -> None:
     with pytest.raises(ValidationError, match="reason"):
-        Guarantee(mode="rigorous", accountant="-", adjacency="-", sampling="-", epsilon=None)
+        Guarantee(mode="rigorous", accountant="-", sampling="-", epsilon=None)
+    for epsilon, relation, scope in ((1.0, "none", "parameters"), (1.0, "edge", "none"), (None, "edge", "parameters")):
+        reason = None if epsilon else "why"
+        with pytest.raises(ValueError, match=r"expected none exactly where nothing is guaranteed"):
+            Guarantee(
+                mode="rigorous", accountant="-", relation=relation, scope=scope, sampling="-", epsilon=epsilon,
+                reason=reason,
+            )  # fmt: skip
 
 
 def test_theorem_1_is_read_at_the_same_noise() -> None:
@@ -252,7 +259,7 @@ def test_residual_clipping_states_both_batches_and_has_no_published_epsilon() ->
     assert any("own record only" in text for text in statement.rigorous.assumptions)
     assert any("at most 15 roots" in text for text in statement.rigorous.assumptions)
     assert (statement.published.epsilon, statement.published.reason) == (None, "no paper has published this mechanism")
-    assert (statement.sampler, statement.batches, statement.noise_std_over_clip) == ("stable", "poisson", 2.6)
+    assert statement.noise_std_over_clip == 2.6
     assert residual_trees().at_step(0).rigorous.epsilon == 0
     assert residual_trees().at_step(0).published.epsilon is None
 
@@ -262,7 +269,7 @@ def test_residual_clipping_without_neighbours_is_dp_mlp_exactly() -> None:
     mlp = poisson_mlp(steps=100, noise_multiplier=2.6, sampling_rate=0.1)
     assert nothing.dominating_pair == mlp.dominating_pair
     assert nothing.rigorous().epsilon == mlp.rigorous().epsilon
-    assert nothing.statement().sampler == "none"
+    assert [term.loss for term in nothing.procedure((1.0,)).terms] == ["loss of a root alone"]
 
 
 @pytest.mark.parametrize("neighbour_rate", [0.02, 0.1, 0.5])
@@ -321,12 +328,12 @@ def test_a_fixed_size_run_without_hops_moves_by_its_clip_norm() -> None:
     assert mlp.noise_std_over_clip == 4.0
     exact = gaussian_epsilon(1 / 4.0, 1e-3)
     assert exact < mlp.rigorous().epsilon < 1.2 * exact  # type: ignore[operator]
-    assert mlp.statement().sampler == "none"
+    assert mlp.shape.lists == "own record"
 
 
 def test_the_fixed_size_statement_names_both_readings_of_theorem_1() -> None:
     statement = fixed_stable().statement()
-    assert statement.batches == "fixed-size without replacement"
+    assert statement.published.unmet[0] == "lists: ran stable, presumed algorithm-1"
     assert statement.published.epsilon == pytest.approx(
         theorem1_epsilon(90941, 10000, 8, 2.0 * 15 / 8, 500, 1 / 909410)
     )

@@ -131,16 +131,19 @@ def cell(variant, hops=0, **training):
 
 
 def test_mechanism_of_a_cell():
-    assert mechanism_for(cell("published"), RECORDS) == shuffled()
-    assert mechanism_for(cell("rigorous"), RECORDS) == poisson()
-    assert mechanism_for(cell("rigorous", batch_size=None, sampling_rate=0.01), RECORDS) == poisson()
+    joint = {"inference": "its own record"}
+    assert mechanism_for(cell("published"), RECORDS) == shuffled().model_copy(update=joint)
+    assert mechanism_for(cell("rigorous"), RECORDS) == poisson().model_copy(update=joint)
+    rated = mechanism_for(cell("rigorous", batch_size=None, sampling_rate=0.01), RECORDS)
+    assert rated == poisson().model_copy(update=joint)
+    assert rated.rigorous().scope == "joint"
     assert calibrate(cell("published"), RECORDS).statement.published.text == "1.26"
     released = mechanism_for(cell("released"), RECORDS)
     assert released.published().epsilon == shuffled().published().epsilon
     assert released.rigorous().epsilon is None
     assert "nothing is clipped" in released.rigorous().reason
     assert math.isinf(paid_epsilon(released, "geometric", 2, DELTA))
-    with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected rigorous, published or released"):
+    with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected rigorous or published or released"):
         mechanism_for(cell("rigorous-fixed-size"), RECORDS)
     with pytest.raises(UserError, match="hops=1: expected 0 for dp-lots"):
         mechanism_for(cell("rigorous", hops=1), RECORDS)

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from dpgraph.errors import UserError
 from dpgraph.privacy.composition import pair_rdp
 from dpgraph.privacy.double_mixture import affected_roots_pair, residual_pair
-from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, NonPrivate, PoissonTrees, ResidualTrees
+from dpgraph.privacy.mechanisms import (
+    CutSubgraphs,
+    FixedBatchTrees,
+    FixedSizeStableTrees,
+    NonPrivate,
+    PoissonPagerank,
+    PoissonTrees,
+    ResidualTrees,
+)
 from dpgraph.privacy.renyi import theorem1_rdp
-from dpgraph.privacy.tuning import SHAPES, paid_epsilon
+from dpgraph.privacy.tuning import ORDERS, SHAPES, paid_epsilon
 
 MLP = PoissonTrees(num_roots=1000, sampling_rate=0.05, steps=200, hops=0, delta=1e-5, noise_multiplier=3.0)
 TREES: dict[str, Any] = {
@@ -106,6 +114,56 @@ def test_several_mechanisms_cost_at_least_the_dearest_and_equal_ones_nothing_mor
     assert both >= max(paid_epsilon(one, "poisson", 5, 1e-5) for one in (POISSON, long))
 
 
+def selected(rdp: np.ndarray, mean: float, delta: float) -> float:
+    """Papernot & Steinke, Theorem 2, geometric law (eta = 1, gamma = 1 / mean), over divergences at `ORDERS`."""
+    orders = np.array(ORDERS)
+    extra = 2 * np.min((1 - 1 / orders) * rdp + math.log(mean) / orders)
+    paid = rdp + math.log(mean) / (orders - 1) + extra
+    return float(np.min(paid + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)))
+
+
+# What a run pays once: the release of all rows, the choice of inference, two epochs of two parts for three steps.
+RANKED = PoissonPagerank(
+    num_roots=70, steps=40, delta=2e-3, top_k=4, release="gaussian", release_noise=math.sqrt(140) / 0.5,
+    noise_multiplier=7.42, sampling_rate=0.25, column_cap=1,
+)  # fmt: skip
+CHOOSING = RESIDUAL.model_copy(update={"choice_epsilon": 0.5})
+CUT = CutSubgraphs(num_roots=100, num_splits=2, steps=3, delta=1e-5, noise_multiplier=10.0)
+
+
+def of_rows() -> np.ndarray:
+    """Gaussian, sensitivity sqrt(2 M) C1: order * (0.5)^2 / 2. Then 40 steps, two affected roots."""
+    return np.array(ORDERS) * 0.5**2 / 2 + 40 * pair_rdp(affected_roots_pair(2, 0.25, 7.42), ORDERS)
+
+
+def of_choice() -> np.ndarray:
+    """50 steps, 7 affected roots, and randomised response of epsilon 0.5."""
+    orders, yes, no = np.array(ORDERS), -math.log1p(math.exp(-0.5)), -math.log1p(math.exp(0.5))
+    chosen = np.logaddexp(orders * yes + (1 - orders) * no, orders * no + (1 - orders) * yes) / (orders - 1)
+    return 50 * pair_rdp(residual_pair(7, 0.1, 0.2, 0.1, 4.0), ORDERS) + chosen
+
+
+def of_parts() -> np.ndarray:
+    """Two epochs, each Gaussian of sensitivity 2 C."""
+    return np.array(ORDERS) * 2 * (2 / 10.0) ** 2 / 2
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+@pytest.mark.parametrize(("mechanism", "one_run"), [(RANKED, of_rows), (CHOOSING, of_choice), (CUT, of_parts)])
+def test_seeds_are_whole_runs(mechanism: Any, one_run: Any, seeds: int) -> None:
+    """S times the divergences of one run, one-off costs too: more than one run with S times the steps."""
+    paid = paid_epsilon(mechanism, "geometric", 10, mechanism.delta, repeats=seeds)
+    assert paid == pytest.approx(selected(seeds * one_run(), 10, mechanism.delta), rel=1e-6)
+    longer = paid_epsilon(mechanism.with_steps(seeds * mechanism.steps), "geometric", 10, mechanism.delta)
+    assert paid > 1.005 * longer if seeds > 1 else paid == longer
+
+
+def test_without_one_off_costs_seeds_are_as_many_more_steps() -> None:
+    assert paid_epsilon(POISSON, "poisson", 5, 1e-5, repeats=3) == pytest.approx(
+        paid_epsilon(POISSON.with_steps(150), "poisson", 5, 1e-5), rel=1e-9
+    )
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.01, 1.0), st.floats(0.3, 30.0), st.floats(1.1, 60.0))
 def test_divergences_are_at_most_those_of_whole_batches(rate: float, noise: float, order: float) -> None:
@@ -121,6 +179,7 @@ def test_divergences_are_at_most_those_of_whole_batches(rate: float, noise: floa
         (lambda: paid_epsilon(MLP, "poisson", 0.5, 1e-5), "^mean_runs=0.5: expected a finite number >= 1$"),
         (lambda: paid_epsilon(MLP, "poisson", math.nan, 1e-5), "^mean_runs=nan"),
         (lambda: paid_epsilon(MLP, "poisson", 2, 0.0), "^delta=0.0"),
+        (lambda: paid_epsilon(MLP, "poisson", 2, 1e-5, repeats=0), "^repeats=0: expected an integer >= 1$"),
         (lambda: paid_epsilon([], "poisson", 2, 1e-5), "^mechanism=none"),
         (lambda: paid_epsilon(NonPrivate(steps=3), "poisson", 2, 1e-5), "^mechanism=non-private"),
         (lambda: paid_epsilon(MLP.model_copy(update={"steps": None}), "poisson", 2, 1e-5), "^steps=None"),

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import platform
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +28,7 @@ from dpgraph.files import locked, read_json, sweep, write_array, write_json, wri
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.evaluator import evaluate, predictions
 from dpgraph.methods.exposure import exposure_metrics
+from dpgraph.methods.provenance import provenance
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, check_calibration
 from dpgraph.privacy.for_cell import calibrate
@@ -380,30 +378,3 @@ def _write_seed(
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
-
-
-def provenance() -> dict[str, Any]:
-    """Versions, machine, git commit and time of writing."""
-    return {
-        "versions": {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")},
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "commit": _commit(),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def _commit() -> str:
-    """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere."""
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return found.stdout.strip()

@@ -59,7 +59,7 @@ class Asked:
     cell: Cell
     privacy: Privacy
     num_train: int
-    num_protected: int
+    num_protected: int | None  # None: no more than the roots
     steps: int | None
 
     def common(self, num_roots: int) -> dict[str, Any]:
@@ -96,10 +96,10 @@ class Asked:
         }
 
 
-def default_delta(num_roots: int, num_protected: int) -> float:
+def default_delta(num_roots: int, num_protected: int | None) -> float:
     """1 / (10 N), N the roots, as in the papers; of everybody protected where the first would mean nothing."""
     usual = 1 / (10 * num_roots)
-    return usual if usual < 1 / num_protected else 1 / (10 * num_protected)
+    return usual if num_protected is None or usual < 1 / num_protected else 1 / (10 * num_protected)
 
 
 def inference_of(cell: Cell) -> Inference:
@@ -278,8 +278,7 @@ def mechanism_for(cell: Cell, num_train: int, num_protected: int | None = None) 
     variants = MECHANISMS[cell.method]
     if privacy.variant not in variants:
         raise invalid("variant", privacy.variant, f"{' or '.join(variants)} for {cell.method}")
-    protected = num_train if num_protected is None else num_protected
-    return variants[privacy.variant](Asked(cell, privacy, num_train, protected, steps))
+    return variants[privacy.variant](Asked(cell, privacy, num_train, num_protected, steps))
 
 
 def _check_settings(cell: Cell) -> None:

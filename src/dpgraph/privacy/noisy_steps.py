@@ -69,7 +69,8 @@ class NoisySteps(Frozen):
         protected = self.num_protected or self.num_roots
         if self.delta < 1 / protected:
             return None
-        return f"a number < 1 / {protected} = {1 / protected:.3g}, the number of those protected"
+        name = "num_roots" if self.num_protected is None else "num_protected"
+        return f"a number < 1 / {name} = {1 / protected:.3g}"
 
     @property
     def shape(self) -> Shape:
