@@ -1,4 +1,5 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
+# make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
@@ -8,7 +9,7 @@ PYTHON3 ?= python3
 SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete \
   --logger dpgraph
 
-.PHONY: demo cpu paper test test-slurm lint clean setup
+.PHONY: demo cpu paper test test-mutants test-slurm lint clean setup
 demo: setup
 	$(SNAKEMAKE) --config suite=demo
 	@echo "$(CURDIR)/results/demo/report.html"
@@ -23,6 +24,9 @@ paper: setup
 
 test: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist loadgroup
+
+test-mutants: setup
+	.venv/bin/python -m tests.mutants.run
 
 test-slurm: setup
 	tests/slurm/install.sh

@@ -18,6 +18,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS
+from dpgraph.reporting.protection import COLUMNS as PROTECTION
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 REASON = "Lemma 2 is false for Algorithm 1; the percentile threshold is data-dependent & unpaid"
@@ -60,11 +61,11 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "class_id": -1,
             "value": value,
             "delta": 8.34e-5 if private else math.nan,
-            "adjacency": "node-null" if private else "",
             "eps_published": {"none": math.inf, "published": target}.get(variant, 3.1 * target),
             "eps_published_reason": "",
             "eps_rigorous": {"none": math.inf, "published": math.nan}.get(variant, 0.999 * target),
             "eps_rigorous_reason": REASON if variant == "published" else "",
+            **protected(variant, cell.model.hops),
             "noise_std_over_clip": 12.5 if private else 0.0,
             "steps": 100,
             "seconds": 3.25,
@@ -82,11 +83,20 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
     return rows
 
 
+def protected(variant: str, hops: int) -> dict[str, str]:
+    """Nothing is proved of the paper's mechanism, and predictions of an MLP read no edge."""
+    if variant == "none":
+        return dict.fromkeys(PROTECTION[:4], "none") | dict.fromkeys(PROTECTION[4:], "")
+    proved = ("none", "none") if variant == "published" else ("node-null", "parameters" if hops else "joint")
+    return dict(zip(PROTECTION, ("node-remove", "parameters", *proved, "", ""), strict=True))
+
+
 def missing_row(entry: Entry, status: str, reason: str) -> dict:
     first = result_rows(entry)[0]
     nothing = dict.fromkeys(
         ("value", "delta", "eps_published", "eps_rigorous", "seconds", "steps_per_second"), math.nan
     )
+    nothing |= dict.fromkeys(PROTECTION, "")
     return first | nothing | {"seed": -1, "metric": "", "status": status, "reason": reason, "eps_rigorous_reason": ""}
 
 
@@ -194,6 +204,8 @@ def splits_rows(entry: Entry, mean: float | None = None, std: float = 0.01) -> l
         if entry.cell.privacy.variant != "published":
             factor = 1.0
         changed = {"eps_published": target, "eps_rigorous": factor * target, "eps_rigorous_reason": "", "delta": 1e-5}
+        published = "subgraph" if (entry.cell.training.num_splits or 1) > 1 else "graph"
+        changed |= {"relation_published": published, "relation_rigorous": "graph", "scope_rigorous": "parameters"}
     return result_rows(entry, mean, std, **changed)
 
 

@@ -37,7 +37,11 @@ def test_table3_of_the_paper_comes_out(calibrated, tmp_path):
     assert table["difference"].abs().max() < 0.005
     write_table(calibrated, "igamberdiev/table3", None, None, tmp_path / "table3")
     text = (tmp_path / "table3.md").read_text()
-    assert "| GCN, SGD-DP, paper's mechanism | 4 | 2,000 | 136.51 | 137 | +0.003 | 345 |" in text
+    assert "| GCN, SGD-DP, paper's mechanism | 4 | 2,000 | 136.51 | 137 | +0.003 | 345 | graph | parameters |" in text
+    assert "Relation graph: any other graph" in text
+    (unmet,) = set(table["published_unmet"])
+    assert unmet.startswith("lists: ran whole graph, presumed induced subgraph; batches: ran fixed parts of the loss")
+    assert text.count("Premise of ε published that does not hold for what ran (GCN, SGD-DP, paper's mechanism,") == 3
     assert "Cora (δ = 10⁻⁵)" in text
 
 

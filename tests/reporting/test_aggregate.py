@@ -5,19 +5,26 @@ import math
 import pandas as pd
 import pytest
 
+from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, Metrics, Read, aggregate, blocks, rows_of
+from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, Metrics, Read, aggregate, blocks, read_record, rows_of
 from dpgraph.reporting.results import Results
 
+KINDS = {
+    "published": {"relation": "node-remove", "scope": "parameters", "unmet": ("lists: ran stable", "a; b")},
+    "rigorous": {"relation": "node-null", "scope": "joint"},
+}
 REASON = "Lemma 2 is false"
 
 
 def guarantee(mode, epsilon, reason=None):
-    place = {"accountant": "a", "adjacency": "node-null", "sampling": "s"}
+    place = {"accountant": "a", "sampling": "s"}
+    if epsilon is not None and math.isfinite(epsilon):
+        place |= KINDS[mode]
     return Guarantee(mode=mode, epsilon=epsilon, reason=reason, delta=1e-5, **place).model_dump(mode="json")
 
 
@@ -92,6 +99,40 @@ def test_a_step_without_a_budget_never_borrows_the_last_ones(cells):
 def test_without_privacy_every_step_is_infinite(cells):
     record = CellRecord(cell=cells[2], status="ok", statement=statement(math.inf, math.inf), seeds=(seed(0),))
     assert table(record)["eps_rigorous"].map(math.isinf).all()
+
+
+def test_relation_scope_premises_and_what_is_not_covered(cells):
+    """Columns of the statement; an early step without an epsilon has no relation either."""
+    told = statement(9.0, 4.0) | {"uncovered": ["a vocabulary", "standardised; by all nodes"]}
+    budgets = (Budget(step=25, eps_published=3.0, eps_rigorous=None),)
+    found = table(CellRecord(cell=cells[1], status="ok", statement=told, budgets=budgets, seeds=(seed(0),)))
+    assert "adjacency" not in found
+    last = found[found["step"] == 100].iloc[0]
+    assert (last["relation_published"], last["scope_published"]) == ("node-remove", "parameters")
+    assert (last["relation_rigorous"], last["scope_rigorous"]) == ("node-null", "joint")
+    assert last["published_unmet"] == "lists: ran stable; a, b"
+    assert last["uncovered"] == "a vocabulary; standardised, by all nodes"
+    early = found[found["step"] == 25].iloc[0]
+    assert (early["relation_published"], early["relation_rigorous"]) == ("node-remove", "none")
+    unknown = found[found["step"] == 50].iloc[0]
+    assert (unknown["relation_published"], unknown["scope_rigorous"]) == ("none", "none")
+
+
+def test_no_privacy_and_no_statement_have_no_relation(cells):
+    public = table(CellRecord(cell=cells[2], status="ok", statement=statement(math.inf, math.inf), seeds=(seed(0),)))
+    assert set(public["relation_rigorous"]) == set(public["scope_published"]) == {"none"}
+    nothing = table(CellRecord(cell=cells[0], status="not run", reason="data not available"))
+    assert set(nothing["relation_rigorous"]) == set(nothing["uncovered"]) == {""}
+
+
+def test_a_record_that_tells_no_relation_is_none(cells, tmp_path):
+    told = statement(9.0, 4.0)
+    del told["rigorous"]["relation"]
+    path = tmp_path / "result.json"
+    path.write_text(CellRecord(cell=cells[1], status="ok", statement=told, seeds=(seed(0),)).model_dump_json())
+    with pytest.raises(UserError, match=r"not a record \(rigorous.relation") as caught:
+        read_record(path)
+    assert str(caught.value).endswith("delete it and run again")
 
 
 def test_failures_have_one_row_each(cells):

@@ -66,7 +66,10 @@ def test_monotone(verdict):
     assert re.search(r"smallest step of 2: 10000 to full: \+[01]\.\d\d points", row["evidence"])
     assert row["comparisons"] == 2
     assert row["n"] == 4
-    assert "dp-gcn (2500) on ogbn-arxiv: published 37.2, rigorous 12.0" in row["evidence"]
+    assert (
+        "dp-gcn (2500) on ogbn-arxiv: published 37.2 (node-remove, parameters), rigorous 12.0 (node-null, parameters)"
+        in row["evidence"]
+    )
 
 
 def test_a_fall_contradicts_monotone_and_a_small_one_does_not(verdict):

@@ -55,7 +55,7 @@ def test_greater_reproduced(paper_plan, claim):
     assert row["n"] == 4
     assert row["scope"] == "on the paper's data sets ogbn-arxiv, reddit; not tested on ogbn-products, ogbn-mag"
     assert re.search(r"ogbn-arxiv, dp-gcn-1 − mlp at target ε = 12: \+(9|1\d)\.\d\d points", row["evidence"])
-    assert "dp-gcn-1 on ogbn-arxiv: published 37.2, rigorous 12.0" in row["evidence"]
+    assert "published 37.2 (node-remove, parameters), rigorous 12.0 (node-null, parameters)" in row["evidence"]
 
 
 def test_one_data_set_contradicts_a_claim_about_all(paper_plan, claim):

@@ -129,7 +129,10 @@ def test_fairness_page(views_plan, results):
     text = as_markdown(fairness_display("What privacy does", fairness_table(views_plan, FIG, results, COUNTS)))
     assert "**What privacy does**" in text
     assert "ogbn-arxiv, 4 classes" in text
-    assert "| DP-GCN, paper's mechanism | 12 | 12.0 | none<sup>1</sup> | 4 |" in text
+    assert (
+        "| DP-GCN, paper's mechanism | 12 | 12.0 | none<sup>1</sup> | node-remove / none | parameters / none | 4 |"
+        in text
+    )
 
 
 def test_figure(views_plan, results, tmp_path, monkeypatch):

@@ -84,6 +84,8 @@ def test_table_says_both_epsilons_and_the_paper(run, tmp_path):
     lines = (tmp_path / "confused.md").read_text().splitlines()
     assert any(line.startswith("| True class | Taken for | Test nodes | Paper (%) | GCN, SGD | ") for line in lines)
     assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40 |" in lines
+    assert "| relation |  |  |  | – | graph |" in lines
+    assert "| scope |  |  |  | – | parameters |" in lines
     assert "| 1 | 2 | 3 | – | 100.0 | 33.3 |" in lines
     assert "| 0 | 1 | 3 | – | 25.0 | 25.0 |" in lines
     assert any(line.startswith("| wrong classes |  |  |  | 1.0 |") for line in lines)

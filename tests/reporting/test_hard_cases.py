@@ -130,7 +130,7 @@ def finished(splits_run, fig6):
             Metric(step=7, final=True, metric="accuracy/test", value=0.5),
         )
         seeds = tuple(SeedRecord(seed=seed, status="ok", seconds=1.0, metrics=metrics) for seed in cell.seeds)
-        guarantee = {"epsilon": 2.0, "reason": None, "delta": 1e-5, "adjacency": "any"}
+        guarantee = {"epsilon": 2.0, "reason": None, "delta": 1e-5, "relation": "graph", "scope": "parameters"}
         statement = {"published": guarantee, "rigorous": guarantee, "steps": 7, "noise_std_over_clip": 3.0}
         record = CellRecord(cell=cell, status="ok", seeds=seeds, statement=statement)
         write_json(Paths(splits_run.config).result(cell), record.model_dump(mode="json"))

@@ -203,10 +203,12 @@ def test_exchanging_a_root_takes_one_or_two_steps_of_the_guarantee(run):
     assert budget_steps(cell_of("identity")) == 2
     assert budget_steps(cell_of("identity").model_copy(update={"pagerank": None})) is None
     entry = plan.entries_of("zhang/members")[1]
-    proved = dataclasses.replace(MISSING, eps_rigorous=2.0, delta=1e-3)
+    proved = dataclasses.replace(MISSING, eps_rigorous=2.0, delta=1e-3, relation_rigorous="node-null")
     assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), proved) == Bound(2.0, 1e-3)
     two = bound_of(dataclasses.replace(entry, cell=cell_of("identity")), proved)
     assert two == Bound(4.0, pytest.approx(1e-3 * (1 + math.exp(2))))
+    other = dataclasses.replace(proved, relation_rigorous="edge")  # says nothing of a node's record
+    assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), other) is None
     for epsilon in (math.inf, math.nan):
         assert bound_of(entry, dataclasses.replace(proved, eps_rigorous=epsilon)) is None
 
@@ -233,15 +235,14 @@ def test_table(run, tmp_path):
     plan, frame = run
     write_table(plan, "zhang/table", frame, None, tmp_path / "table")
     text = (tmp_path / "table.md").read_text()
-    assert (
-        "| Method | Attack | Target ε | ε published | ε rigorous | Seeds | AUC | Advantage | TPR at FPR 1 % |" in text
-    )
+    assert "| ε published | ε rigorous | Relation | Scope | Seeds | AUC | Advantage | TPR at FPR 1 % |" in text
     assert "Cora-ML (δ = 0.001): 120 members, 480 others" in text
     rows = [line for line in text.splitlines() if line.startswith("| GM, rigorous | calibrated loss | 1 |")]
     advantage = math.ceil(1e3 * (math.exp(0.999) - 1 + 2e-3) / (math.exp(0.999) + 1)) / 1e3
     assert f"(≤ {advantage:.3f})" in rows[0]
     assert all("(no bound)" in line for line in text.splitlines() if "thesis' mechanism |" in line or "Vanilla" in line)
-    assert "node-null" in text
+    assert "| node-remove / node-null | parameters / joint |" in rows[0]
+    assert "Relation node-null: the ids are public" in text
     frame_of = pd.read_csv(tmp_path / "table.csv")
     assert set(frame_of["score"]) == {"loss", "calibrated"}
     assert frame_of["advantage_by_chance"].between(0.05, 0.07).all()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +24,12 @@ from dpgraph.experiments.plan import Entry, Plan, load_plan, merged
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.privacy import tuning
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms import PoissonTrees, mechanism_from
+from dpgraph.reporting import protection
 from dpgraph.reporting.display import as_html, as_latex, as_markdown
-from dpgraph.reporting.search import best_settings, search_table, search_view, write_best
+from dpgraph.reporting.search import UNLIKE_TRIALS, best_settings, search_table, search_view, write_best
 from dpgraph.reporting.search_display import search_display, settings_text
-from dpgraph.reporting.tuning_cost import objections, tuning_cost
+from dpgraph.reporting.tuning_cost import TuningCost, objections, tuning_cost
 
 EXPERIMENT = """
 paper: toy
@@ -141,6 +143,39 @@ def test_a_trial_that_lost_a_seed_is_never_selected(plan: Plan, as_frame: Callab
     assert (lost["status"], lost["reason"]) == ("incomplete", "1 of 2 seeds ended well: diverged")
 
 
+def test_trials_are_ranked_within_one_relation_and_scope(plan: Plan, results: pd.DataFrame) -> None:
+    """Trials 3 and 5 protect something else: they have ranks and a selection of their own, at no price."""
+    changed = results.copy()
+    other = {entry.cell.slug for entry in plan.entries_of("toy/search1") if entry.value in ("trial 3", "trial 5")}
+    private = changed["cell"].isin(other) & (changed["variant"] == "rigorous")
+    changed.loc[private, "scope_rigorous"] = "strangers"
+    frame, display = search_view(plan, "toy/search1", changed, None)
+    rows = group(frame, "dp-gcn", "cut", 8.0)
+    assert rows["trial"].tolist() == [f"trial {n}" for n in (4, 2, 1, 6, 3, 5)]
+    assert rows["rank"].tolist() == [1, 2, 3, 4, 1, 2]
+    assert rows["trials"].tolist() == [4, 4, 4, 4, 2, 2]
+    assert rows.loc[rows["selected"], "trial"].tolist() == ["trial 4", "trial 3"]
+    assert rows.loc[rows["selected"], "tuning_reason"].str.startswith("tuning not accounted").all()
+    assert group(frame, "gcn", "cut")["rank"].tolist() == [1, 2, 3, 4, 5, 6]
+    shown = [row for row in display.blocks[1].rows if (row[0].value, row[2].value) == ("DP-GCN", "8")]
+    assert [row[3].value for row in shown][3:] == ["4 of 4", "1 of 2, selected", "2 of 2"]
+    assert protection.UNLIKE in display.remarks
+    assert len(yaml.safe_load(best_settings(plan, "toy/search1", frame))) == 2 + 2 * 2 * 2 * 2
+
+
+def test_two_selections_have_no_price(plan: Plan, results: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The theorem is about the release of one run."""
+    monkeypatch.setattr("dpgraph.reporting.search.tuning_cost", lambda *_: TuningCost(3.0, ""))
+    changed = results.copy()
+    other = {entry.cell.slug for entry in plan.entries_of("toy/search1") if entry.value == "trial 3"}
+    changed.loc[changed["cell"].isin(other), "relation_rigorous"] = "edge"
+    rows = group(search_table(plan, "toy/search1", changed), "dp-mlp", "cut", 8.0)
+    assert rows["tuning_epsilon"].isna().all()
+    assert set(rows.loc[rows["selected"], "tuning_reason"]) == {UNLIKE_TRIALS}
+    alone = group(search_table(plan, "toy/search1", results), "dp-mlp", "cut", 8.0)
+    assert alone.loc[alone["selected"], "tuning_epsilon"].tolist() == [3.0]
+
+
 def test_without_results_nothing_is_selected(plan: Plan) -> None:
     table = search_table(plan, "toy/search1", None)
     assert len(table) == 60
@@ -177,7 +212,8 @@ def test_best_settings_are_rules_that_make_the_selected_cells(
 def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results: pd.DataFrame) -> None:
     frame, display = search_view(plan, "toy/search1", results, None)
     assert display.columns[4:] == [
-        "Validation accuracy (%)", "Test accuracy (%)", "ε published", "ε rigorous", "ε with tuning"
+        "Validation accuracy (%)", "Test accuracy (%)", "ε published", "ε rigorous", "Relation", "Scope",
+        "ε with tuning",
     ]  # fmt: skip
     assert [len(block.rows) for block in display.blocks] == [25, 25]  # five of six trials each
     for row in (row for block in display.blocks for row in block.rows):
@@ -185,7 +221,8 @@ def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results:
         assert (row[6].value != "∞") == private
         selected = row[3].value.endswith("selected")
         assert row[5].value == ("20.00 ± 0.00" if selected else "–")
-        assert row[8].value == ("–" if not selected else "not accounted" if private else "∞")
+        assert row[8].value == ("node-remove / node-null" if private else "–")
+        assert row[10].value == ("–" if not selected else "not accounted" if private else "∞")
     assert any(note.startswith("tuning not accounted: the number of trials is fixed") for note in display.footnotes)
     markdown = as_markdown(display)
     assert "learning\\_rate=0.2, width=8" in markdown
@@ -292,6 +329,21 @@ def test_premises_that_do_not_hold(trials: Callable, changed: dict, method: str,
     assert found[0].startswith(reason)
 
 
+@pytest.mark.parametrize(("inference_steps", "reads"), [(2, True), (0, False)])
+def test_validation_scores_read_edges_where_inference_does(
+    trials: Callable, inference_steps: int, reads: bool
+) -> None:  # fmt: skip
+    """DP-APPR has an MLP of no hops, and its inference walks the graph."""
+    rows = {"release": "gaussian", "clip": 0.1, "epsilon_share": 0.5, "inference_steps": inference_steps}
+    settings = {"method": "dp-appr", "model": {"architecture": "mlp", "hops": 0}, "pagerank": rows}
+    entries = [
+        replace(entry, cell=Cell.model_validate(merged(entry.cell.model_dump(), settings)))
+        for entry in independent(trials("dp-gcn", "open"))
+    ]
+    said = "validation scores read training records along edges (setting transductive)"
+    assert objections(PAID_SEARCH, entries) == ([said] if reads else [])
+
+
 def test_trials_on_the_same_seeds_are_not_independent(trials: Callable) -> None:
     found = objections(PAID_SEARCH, trials("dp-gcn", "cut"))
     assert found == ["trials share seeds, hence noise and batches: they are not independent runs"]
@@ -318,8 +370,8 @@ def test_no_record_no_price(trials: Callable) -> None:
 def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def paid(run: PoissonTrees, distribution: str, mean: float, delta: float) -> float:
-        asked.append((run.steps, run.noise_multiplier, distribution, mean, delta))
+    def paid(run: PoissonTrees, distribution: str, mean: float, delta: float, repeats: int) -> float:
+        asked.append((run.steps, run.noise_multiplier, distribution, mean, delta, repeats))
         return 11.0
 
     monkeypatch.setattr(tuning, "paid_epsilon", paid)
@@ -328,7 +380,38 @@ def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch
         for n, entry in enumerate(trials("dp-gcn", "cut"))
     ]
     assert tuning_cost(PAID_SEARCH, entries, mechanism()) == (11.0, "")
-    assert asked == [(30, 8.0, "geometric", 5, 1e-4)]
+    assert asked == [(10, 8.0, "geometric", 5, 1e-4, 3)]
+
+
+# Each pays something once a run: the release of rows, the choice of inference, two epochs of two parts in three steps.
+ONCE = {
+    "dp-appr": {
+        "kind": "poisson-pagerank", "num_roots": 70, "steps": 40, "delta": 2e-3, "noise_multiplier": 7.42, "top_k": 4,
+        "release": "gaussian", "release_noise": math.sqrt(140) / 0.5, "sampling_rate": 0.25, "column_cap": 1,
+    },
+    "dp-residual": {
+        "kind": "residual-trees", "num_roots": 400, "steps": 10, "delta": 1e-4, "noise_multiplier": 4.0, "hops": 1,
+        "max_degree": 2, "list_cap": 2, "sampling_rate": 0.2, "neighbour_rate": 0.2, "neighbour_clip": 0.1,
+        "choice_epsilon": 0.5,
+    },
+    "dp-subgraph": {
+        "kind": "cut-subgraphs", "num_roots": 100, "steps": 3, "delta": 1e-4, "noise_multiplier": 10.0,
+        "num_splits": 2,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", list(ONCE))
+def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, method: str) -> None:
+    entries = [
+        replace(entry, cell=entry.cell.model_copy(update={"seeds": (3 * n, 3 * n + 1, 3 * n + 2)}))
+        for n, entry in enumerate(trials("dp-gcn", "cut"))
+    ]
+    run: Any = mechanism_from(ONCE[method])
+    cost = tuning_cost(PAID_SEARCH, entries, ONCE[method])
+    whole = tuning._best_of_runs(3 * tuning._rdp(run, tuning.ORDERS), "geometric", 5, run.delta)
+    assert cost == (pytest.approx(whole, rel=1e-9), "")
+    assert cost.epsilon > 1.005 * tuning.paid_epsilon(run.with_steps(3 * run.steps), "geometric", 5, run.delta)
 
 
 @pytest.mark.parametrize("distribution", ["geometric", "poisson"])
@@ -341,7 +424,7 @@ def test_selecting_costs_more_than_a_run_and_less_than_all_of_them(trials: Calla
 
 
 def test_a_refusal_of_the_accountant_is_the_reason(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> float:
+    def refuse(*_: object, **__: object) -> float:
         raise UserError("kind=residual-trees: expected poisson-trees")
 
     monkeypatch.setattr(tuning, "paid_epsilon", refuse)
@@ -353,9 +436,10 @@ def test_a_price_is_shown_beside_the_epsilon_of_the_run(plan: Plan, table: pd.Da
     paid = table["selected"] & (table["method"] == "dp-gcn") & (table["task"] == "cut")
     table.loc[paid, ["tuning_epsilon", "tuning_reason"]] = [11.0, ""]
     display = search_display("Search", table, "validation accuracy (%)", "test accuracy (%)")
-    shown = [row[8].value for row in display.blocks[1].rows if row[0].value == "DP-GCN" and row[8].value != "–"]
+    shown = [row[10].value for row in display.blocks[1].rows if row[0].value == "DP-GCN" and row[10].value != "–"]
     assert shown == ["11.0", "11.0"]
-    assert "published 24.8 and rigorous 8.00; 11.0 with the selection" in best_settings(plan, "toy/search1", table)
+    said = "published 24.8 (node-remove, parameters) and rigorous 8.00 (node-null, parameters); 11.0 with the selection"
+    assert said in best_settings(plan, "toy/search1", table)
 
 
 def test_settings_are_json(table: pd.DataFrame) -> None:

@@ -172,7 +172,7 @@ def test_epsilons_of_table2(splits_plan, splits_results, tmp_path):
     write_table(splits_plan, "igamberdiev/table2", splits_results, None, tmp_path / "table2")
     lines = (tmp_path / "table2.md").read_text().splitlines()
     noise = next(line for line in lines if line.startswith("| Pure noise"))
-    assert "| 2.00 | 0 | not in the paper |" in noise
+    assert "| 2.00 | 0 | graph | parameters | not in the paper |" in noise
 
 
 def test_sizes_of_splits_beside_the_papers(splits_plan, tmp_path):

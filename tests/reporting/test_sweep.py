@@ -81,6 +81,8 @@ def test_written_table(views_plan, results, tmp_path):
     text = markdown.read_text()
     assert "| 2500 | ours | 70.00 ± 0.00 (4) | 65.00 ± 0.00 (4) | 60.00 ± 0.00 (4) |" in text
     assert "|  | ε published / rigorous | ∞ / ∞ | 12.0 / none<sup>1</sup> | 37.2 / 12.0 |" in text
+    assert text.count("|  | relation | – | node-remove / none | node-remove / node-null |") == 2  # once in each block
+    assert text.count("|  | scope | – | parameters / none | parameters |") == 2
     assert "|  | paper’s | 68.809 (+1.19) | 53.514 (+11.49) | 53.514 (+6.49) |" in text
     assert "|  | gap | – | 5.00 ± 0.00 | 10.00 ± 0.00 |" in text
     assert "|  | paper’s gap | – | 15.295 (−10.29) | 15.295 (−5.29) |" in text

@@ -143,6 +143,6 @@ def _equal(expected: Any, found: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{len(value)} of {'them' if value and isinstance(value[0], dict) else value}"
+    if isinstance(value, tuple) and value and isinstance(value[0], dict):
+        return f"{len(value)} of them"
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -49,10 +49,12 @@ class _CurveAccountant(dp_accounting.rdp.RdpAccountant):
 
 
 def paid_epsilon(
-    mechanism: Mechanism | Sequence[Mechanism], distribution: str, mean_runs: float, delta: float
+    mechanism: Mechanism | Sequence[Mechanism], distribution: str, mean_runs: float, delta: float, repeats: int = 1
 ) -> float:
     """Epsilon of running `mechanism` a random number of times and releasing the best run only.
 
+    A run is `repeats` whole mechanisms (seeds that share one score): their divergences add up, those of one-off
+    releases too, so that it is not one mechanism with more steps.
     `distribution` of the number of runs: geometric or poisson, of mean `mean_runs`. Several mechanisms: each run draws
     one of them, by chance and without looking at data; the largest divergence of all counts. Rigorous: Papernot &
     Steinke (2022), Theorems 2 and 6, over the Renyi divergences of the dominating pairs. Raises UserError for
@@ -61,7 +63,9 @@ def paid_epsilon(
     mechanisms = mechanism if isinstance(mechanism, Sequence) else (mechanism,)
     if not mechanisms:
         raise invalid("mechanism", "none", "one mechanism or more")
-    curves = [_rdp(one, ORDERS) for one in mechanisms]
+    if repeats < 1:
+        raise invalid("repeats", repeats, "an integer >= 1")
+    curves = [repeats * _rdp(one, ORDERS) for one in mechanisms]
     return _best_of_runs(np.max(curves, axis=0), distribution, mean_runs, delta)
 
 

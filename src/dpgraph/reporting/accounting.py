@@ -13,18 +13,19 @@ from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.files import read_json
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.display import (
     DASH,
     EPSILON_REMARK,
     NOT_IN_PAPER,
+    PROTECTION_HEADS,
     Block,
     Footnotes,
     Table,
     Text,
-    adjacency_remarks,
     epsilon_cell,
     failure,
+    protection_cells,
     with_delta,
 )
 from dpgraph.reporting.paper_values import paper_value
@@ -77,7 +78,7 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         "noise_std_over_clip": math.nan if statement.noise_std_over_clip is None else statement.noise_std_over_clip,
         "steps": statement.steps,
         "delta": math.nan if statement.rigorous.delta is None else statement.rigorous.delta,
-        "adjacency": statement.rigorous.adjacency,
+        **protection.columns(statement.published, statement.rigorous, statement.uncovered),
         **_epsilon(statement.published),
         **_epsilon(statement.rigorous),
         "status": "ok",
@@ -95,7 +96,7 @@ def _epsilon(guarantee: Guarantee) -> dict[str, Any]:
 
 def _nothing(reason: str) -> dict[str, Any]:
     numbers = ("noise_std_over_clip", "steps", "delta", "eps_published", "eps_rigorous")
-    texts = ("adjacency", "eps_published_reason", "eps_rigorous_reason")
+    texts = (*protection.COLUMNS, "eps_published_reason", "eps_rigorous_reason")
     return dict.fromkeys(numbers, math.nan) | dict.fromkeys(texts, "") | {"status": "not run", "reason": reason}
 
 
@@ -119,10 +120,10 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
         "the paper’s formula minus the printed value.",
         EPSILON_REMARK,
-        *adjacency_remarks(table),
+        *protection.remarks(table),
     ]
     lead = (name for name, holds in zip(names, shown, strict=True) if holds)
-    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous"]
+    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous", *PROTECTION_HEADS]
     return Table(title, columns, blocks, notes.texts, remarks)
 
 
@@ -144,7 +145,7 @@ def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Tex
     head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
     printed = Text(row["published_text"] or NOT_IN_PAPER)
     if row["status"] != "ok":
-        return [*head, failure(row, notes), printed, *[Text(DASH)] * 3]
+        return [*head, failure(row, notes), printed, *[Text(DASH)] * 5]
     return [
         *head,
         Text(formats.count(row["steps"])),
@@ -152,4 +153,5 @@ def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Tex
         epsilon_cell(row, "published", notes),
         Text(formats.difference(row["difference"], 3)),
         epsilon_cell(row, "rigorous", notes),
+        *protection_cells(row),
     ]

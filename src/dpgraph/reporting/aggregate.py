@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,8 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Plan
 from dpgraph.experiments.record import CellRecord, SeedRecord
 from dpgraph.files import atomic_path
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting import protection
 from dpgraph.reporting.hard_cases import Predictions, hard_case_shares
 
 COLUMNS: dict[str, str] = {
@@ -52,11 +54,11 @@ COLUMNS: dict[str, str] = {
     "class_id": "int64",
     "value": "float64",
     "delta": "float64",
-    "adjacency": "string",
     "eps_published": "float64",
     "eps_published_reason": "string",
     "eps_rigorous": "float64",
     "eps_rigorous_reason": "string",
+    **dict.fromkeys(protection.COLUMNS, "string"),
     "noise_std_over_clip": "float64",
     "steps": "int64",
     "seconds": "float64",
@@ -66,7 +68,6 @@ COLUMNS: dict[str, str] = {
     "device": "string",
 }
 NAN = float("nan")
-MODES = ("published", "rigorous")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
 
@@ -108,19 +109,27 @@ def _check_range(name: str, *values: int) -> None:
 
 
 class ToldGuarantee(Frozen):
+    """Relation and scope must be told: without them an epsilon means nothing."""
+
     model_config = ConfigDict(extra="ignore")
+    relation: Relation | Literal[""]
+    scope: Scope | Literal[""]
+    unmet: tuple[str, ...] = ()
     epsilon: float | None = None
     reason: str | None = None
     delta: float | None = None
-    adjacency: str = ""
+
+
+NOT_TOLD = ToldGuarantee(relation="", scope="")
 
 
 class Told(Frozen):
     """What the table takes from a record's statement."""
 
     model_config = ConfigDict(extra="ignore")
-    published: ToldGuarantee = ToldGuarantee()
-    rigorous: ToldGuarantee = ToldGuarantee()
+    published: ToldGuarantee = NOT_TOLD
+    rigorous: ToldGuarantee = NOT_TOLD
+    uncovered: tuple[str, ...] = ()
     noise_std_over_clip: float | None = None
     steps: int = 0
 
@@ -177,11 +186,11 @@ def _cell_columns(record: CellRecord, told: Told, slug: str) -> dict[str, Any]:
         "optimizer": cell.training.optimizer,
         "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
         "delta": _number(rigorous.delta),
-        "adjacency": rigorous.adjacency,
         "eps_published": _number(published.epsilon),
         "eps_published_reason": published.reason or "",
         "eps_rigorous": _number(rigorous.epsilon),
         "eps_rigorous_reason": rigorous.reason or "",
+        **protection.columns(published, rigorous, told.uncovered),
         "noise_std_over_clip": _number(told.noise_std_over_clip),
         "steps": told.steps,
     }
@@ -247,7 +256,14 @@ def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
 
 
 SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes"))
-UNKNOWN: dict[str, Any] = {f"eps_{mode}": NAN for mode in MODES} | {f"eps_{mode}_reason": NO_BUDGET for mode in MODES}
+NOTHING: dict[str, str] = {f"relation_{mode}": Relation.NONE.value for mode in protection.MODES} | {
+    f"scope_{mode}": Scope.NONE.value for mode in protection.MODES
+}
+UNKNOWN: dict[str, Any] = (
+    {f"eps_{mode}": NAN for mode in protection.MODES}
+    | {f"eps_{mode}_reason": NO_BUDGET for mode in protection.MODES}
+    | NOTHING
+)
 
 
 def _budgets(record: CellRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
@@ -258,10 +274,12 @@ def _budgets(record: CellRecord, columns: dict[str, Any]) -> dict[int, dict[str,
     for budget in record.budgets:
         at: dict[str, Any] = {}
         found[budget.step] = at
-        for mode in MODES:
+        for mode in protection.MODES:
             value = getattr(budget, f"eps_{mode}")
             at[f"eps_{mode}"] = _number(value)
             at[f"eps_{mode}_reason"] = (columns[f"eps_{mode}_reason"] or NO_BUDGET) if value is None else ""
+            if value is None:
+                at |= {name: NOTHING[name] for name in (f"relation_{mode}", f"scope_{mode}")}
     return found
 
 

@@ -27,7 +27,8 @@ from dpgraph.experiments.plan import Plan, load_plan
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import write_json
 from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.progress import tracked
 from dpgraph.randomness import numpy_generator
 
@@ -212,26 +213,25 @@ def _seed(cell: Cell, seed: int, steps: Sequence[int]) -> SeedRecord:
 def _statement(cell: Cell) -> dict[str, Any]:
     """As large as a real one; the epsilons are made up."""
     mechanism = mechanism_for(cell, num_train=10_000).model_dump(mode="json")
-    place: dict[str, Any] = {
-        "accountant": "made up",
-        "adjacency": "node-level",
-        "sampling": "batches of 1000",
-        "delta": 1e-5,
-    }
+    place: dict[str, Any] = {"accountant": "made up", "sampling": "batches of 1000", "delta": 1e-5}
+    node: dict[str, Any] = {"relation": Relation.NODE_NULL, "scope": Scope.PARAMETERS}
     epsilon = math.inf if cell.privacy is None else 4.0
     reason = "Lemma 2 is false for Algorithm 1, and the percentile threshold is data-dependent and not paid for"
     proved = cell.privacy is None or cell.privacy.variant == "rigorous"
-    published = Guarantee(mode="published", epsilon=epsilon, reason=None, **place)
+    finite = {} if cell.privacy is None else node
+    published = Guarantee(mode="published", epsilon=epsilon, **finite, **place)
     rigorous = Guarantee(
-        mode="rigorous", epsilon=epsilon if proved else None, reason=None if proved else reason, **place
+        mode="rigorous",
+        epsilon=epsilon if proved else None,
+        reason=None if proved else reason,
+        **(finite if proved else {}),
+        **place,
     )
-    return {
-        "mechanism": mechanism,
-        "sampler": "stable",
-        "batches": "poisson",
-        "clipping": "joint, public",
-        "noise_std_over_clip": 0.0 if cell.privacy is None else 10.0,
-        "steps": STEPS,
-        "published": published.model_dump(mode="json"),
-        "rigorous": rigorous.model_dump(mode="json"),
-    }
+    statement = PrivacyStatement(
+        mechanism=mechanism,
+        noise_std_over_clip=0.0 if cell.privacy is None else 10.0,
+        steps=STEPS,
+        published=published,
+        rigorous=rigorous,
+    )
+    return statement.model_dump(mode="json")

@@ -31,6 +31,7 @@ def class_wise_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: 
     with drawing.house_style(artefact_id):
         ours = shown.assign(source="ours")
         lines = [*drawing.uncertainty(ours), *drawing.missing_lines(ours, wide)]
+        lines += drawing.caption(ours, wide)
         lines.append("Thin horizontal lines: accuracy over all test nodes.")
         figure, grid = drawing.panels(len(tasks), drawing.Legend(_handles(shown, looks), lines, wide), height=HEIGHT)
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.experiments.plan import Entry, Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.class_wise import described
-from dpgraph.reporting.display import DASH, EPSILON_REMARK, Block, Footnotes, Table, Text, adjacency_remarks
+from dpgraph.reporting.display import DASH, EPSILON_REMARK, Block, Footnotes, Table, Text
 from dpgraph.reporting.hard_cases import Predictions
 from dpgraph.reporting.paper_values import paper_confusions
 from dpgraph.reporting.results import MISSING, Outcome, Results
@@ -142,7 +142,7 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, found: list[Conf
         f"of {label}, and those that the paper prints. Wrong classes: exp of the entropy of a class’s errors, the mean "
         "over the classes listed; 1 means that all errors of a class go to one other class.",
         EPSILON_REMARK,
-        *adjacency_remarks(table),
+        *protection.remarks(table),
     ]
     columns = ["True class", "Taken for", "Test nodes", "Paper (%)", *runs]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
@@ -154,7 +154,7 @@ def _run(one: Confusion) -> str:
 
 
 def _heads(line: list[Confusion | None], notes: Footnotes) -> list[list[Text]]:
-    """Both epsilons of each run, and its reason where it has no predictions."""
+    """Both epsilons of each run and what they are about; its reason where it has no predictions."""
     cells = []
     for one in line:
         if one is None:
@@ -163,8 +163,12 @@ def _heads(line: list[Confusion | None], notes: Footnotes) -> list[list[Text]]:
             cells.append(Text(one.outcome.status, (notes.number(one.outcome.reason),) if one.outcome.reason else ()))
         else:
             both = (one.outcome.eps_published, one.outcome.eps_rigorous)
-            cells.append(Text(" / ".join(map(formats.epsilon, both))))
-    return [[Text("ε published / rigorous"), Text(""), Text(""), Text(""), *cells]]
+            cells.append(Text(" / ".join(map(formats.epsilon, both)) + protection.mark(one.outcome.privacy)))
+    rows = [[Text("ε published / rigorous"), *cells]]
+    for name in ("relation", "scope"):
+        shown = (DASH if one is None else protection.both(one.outcome.privacy, name) for one in line)
+        rows.append([Text(name), *map(Text, shown)])
+    return [[head, *[Text("")] * 3, *rest] for head, *rest in rows]
 
 
 def _rows(plan: Plan, base: Confusion, line: list[Confusion | None]) -> list[list[Text]]:

@@ -6,14 +6,16 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.experiments.plan import Plan
 from dpgraph.reporting import drawing
+from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.confusion import Confusion
-from dpgraph.reporting.formats import epsilon, significant
+from dpgraph.reporting.formats import significant
 
 HEIGHT = 3.25  # inches
 WRITTEN = 10  # classes up to which shares are written into the cells
@@ -24,17 +26,22 @@ def confusion_figure(plan: Plan, artefact_id: str, found: list[Confusion], stem:
     """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
     seeds = sorted({len(one.shares) for one in found if one.shares.size})
     lines = [] if not seeds else [f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."]
+    about = drawing.caption(_described(found), drawing.across(len(found)))
     with drawing.house_style(artefact_id):
-        figure, grid = drawing.panels(len(found), drawing.Legend({}, lines, 1), height=HEIGHT)
+        figure, grid = drawing.panels(len(found), drawing.Legend({}, [*lines, *about], 1), height=HEIGHT)
         for (axes,), one in zip(grid, found):
             _panel(axes, one, plan.suite.demonstration)
         scale = ScalarMappable(Normalize(0, 100), COLOURS)
         bar = figure.colorbar(
             scale, ax=[axes for (axes,) in grid], location="bottom", fraction=0.04, aspect=40, pad=0.02
         )
-        bar.set_label("share of the true class’s test nodes (%). " + " ".join(lines))
+        bar.set_label("\n".join(["share of the true class’s test nodes (%). " + " ".join(lines), *about]))
         bar.outline.set_visible(False)  # type: ignore[operator]
         return drawing.save_all(figure, stem)
+
+
+def _described(found: list[Confusion]) -> pd.DataFrame:
+    return pd.DataFrame([described(one.entry, one.outcome) for one in found])
 
 
 def _panel(axes: Axes, one: Confusion, demonstration: bool) -> None:
@@ -42,8 +49,7 @@ def _panel(axes: Axes, one: Confusion, demonstration: bool) -> None:
     run = entry.method.label + ("" if entry.epsilon is None else f", target ε\xa0=\xa0{significant(entry.epsilon)}")
     lines = [entry.suite_task.label + (" (demonstration)" if demonstration else ""), drawing.label(run)]
     if entry.cell.privacy is not None and one.outcome.ok:
-        both = (one.outcome.eps_published, one.outcome.eps_rigorous)
-        lines.append("published ε\xa0{}, rigorous ε\xa0{}".format(*map(epsilon, both)))
+        lines.append(drawing.budget(_described([one])))
     axes.set_title("\n".join(lines), loc="left", fontsize=7, fontweight="normal")
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.formats import DASH, Quantity
 
 NOT_IN_PAPER = "not in the paper"
@@ -50,28 +50,23 @@ class Table:
     text_columns: int = 1  # the first ones are left-aligned, the others hold numbers
 
 
+EPSILON_REMARK = (
+    "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
+    "none: nothing is guaranteed. Relation (which data sets are neighbours) and scope (what is covered): published / "
+    "rigorous where they differ."
+)
+PROTECTION_HEADS: tuple[str, ...] = ("Relation", "Scope")
+EPSILON_HEADS: tuple[str, ...] = ("ε published", "ε rigorous", *PROTECTION_HEADS)
 ACCURACY_COLUMNS = [
     "Method",
     "Target ε",
     "",  # the metric
     "Seeds",
-    "ε published",
-    "ε rigorous",
+    *EPSILON_HEADS,
     "Paper (%)",
     "Paper’s ε (rigorous)",
     "Difference",
 ]
-
-
-EPSILON_REMARK = (
-    "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
-    "none: nothing is guaranteed."
-)
-
-
-def adjacency_remarks(table: pd.DataFrame) -> list[str]:
-    found = table.loc[table["variant"] != "none", "adjacency"].unique()
-    return [f"Adjacency: {text}" for text in found if text]
 
 
 def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
@@ -95,8 +90,8 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         f"{shown.difference and f', in {shown.difference}'}.",
         *reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{EPSILON_REMARK} Paper’s ε: as printed, with what is proved of that run.",
-        *adjacency_remarks(table),
+        f"{EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        *protection.remarks(table),
     ]
     heads = {
         "": shown.label[0].upper() + shown.label[1:],
@@ -121,8 +116,7 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
         Text(formats.significant(row["epsilon_target"]) if not math.isnan(row["epsilon_target"]) else DASH),
         accuracy,
         count,
-        epsilon_cell(row, "published", notes),
-        epsilon_cell(row, "rigorous", notes),
+        *epsilon_cells(row, notes),
         Text(row["published_text"] if printed else NOT_IN_PAPER),
         Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
@@ -134,13 +128,26 @@ def failure(row: dict, notes: Footnotes) -> Text:
 
 
 def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
-    """One epsilon; where nothing is guaranteed, none and the reason; a dash where nothing is known."""
+    """One epsilon; where nothing is guaranteed, none and the reason; a dash where nothing is known.
+
+    The rigorous one is marked where private data are read that it does not cover.
+    """
     value, reason = row[f"eps_{mode}"], row[f"eps_{mode}_reason"]
+    mark = protection.mark(row) if mode == "rigorous" else ""
     if not math.isnan(value):
-        return Text(formats.epsilon(value))
+        return Text(formats.epsilon(value) + mark)
     if not reason and row["status"] != "ok":
         return Text(DASH)
-    return Text("none", (notes.number(reason or "no reason was recorded"),))
+    return Text("none" + mark, (notes.number(reason or "no reason was recorded"),))
+
+
+def epsilon_cells(row: dict, notes: Footnotes) -> list[Text]:
+    """Both epsilons and what they are about, as `EPSILON_HEADS` name them."""
+    return [*(epsilon_cell(row, mode, notes) for mode in protection.MODES), *protection_cells(row)]
+
+
+def protection_cells(row: dict) -> list[Text]:
+    return [Text(protection.both(row, name)) for name in ("relation", "scope")]
 
 
 def _printed_epsilon(row: dict) -> str:

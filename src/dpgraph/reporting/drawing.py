@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.style import context
 
 from dpgraph.files import atomic_path
+from dpgraph.reporting import protection
 from dpgraph.reporting.formats import Quantity, epsilon
 from dpgraph.reporting.palette import Look
 
@@ -107,6 +108,11 @@ def panels(
         )
         drawn.get_title().set_color(GREY)
     return figure, places[:count]
+
+
+def caption(points: pd.DataFrame, wide: int) -> list[str]:
+    """Lines of a legend that say what the epsilons are about (`protection.caption`)."""
+    return [line for text in protection.caption(points) for line in notes(text, wide)]
 
 
 def label(text: str, width: int = LABEL_WIDTH) -> str:
@@ -201,7 +207,7 @@ def no_results(axes: Axes) -> None:
 
 def notes(text: str, wide: int) -> list[str]:
     """Lines of a legend that is `wide` columns wide; none of an empty text."""
-    return wrap(text, NOTE_WIDTH * wide)
+    return wrap(text, NOTE_WIDTH * wide, break_on_hyphens=False)
 
 
 def missing_lines(points: pd.DataFrame, wide: int) -> list[str]:
@@ -234,10 +240,13 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
 def budget(rows: pd.DataFrame) -> str:
     """Both epsilons of some runs, as a legend says them: never the published one without what is proved.
 
-    >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2}))
+    Their relation and scope are said by `caption`, as is what the mark means.
+
+    >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2, "uncovered": ""}))
     'published ε\\xa030.0\\xa0to\\xa037.2, rigorous ε\\xa0none'
     """
-    spans = {mode: _span(rows[f"eps_{mode}"]) for mode in ("published", "rigorous")}
+    spans = {mode: _span(rows[f"eps_{mode}"]) for mode in protection.MODES}
+    spans["rigorous"] += max(map(protection.mark, rows.to_dict("records")), default="")
     return ", ".join(f"{mode} ε {span}".replace(" ", "\xa0").replace("\xa0", " ", 1) for mode, span in spans.items())
 
 

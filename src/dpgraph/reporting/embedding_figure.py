@@ -6,13 +6,15 @@ from pathlib import Path
 from textwrap import fill
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpgraph.experiments.plan import Plan
-from dpgraph.reporting import drawing
+from dpgraph.reporting import drawing, protection
+from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.embedding import Embedded
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.palette import BLACK, BLUE, GREEN, MARKERS_OF_VALUES, ORANGE, PURPLE, SKY, VERMILION
@@ -103,6 +105,7 @@ def _lines(found: list[Embedded], wide: int) -> list[str]:
         span = f"{counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "")
         text = f"Training roots of seed {' or '.join(map(str, seeds))}, {span} in a panel. Class ids as in the data."
         lines = drawing.notes(text, wide)
+    lines += drawing.caption(pd.DataFrame([described(one.entry, one.outcome) for one in found]), wide)
     for reason in dict.fromkeys(one.outcome.why_not for one in found if not len(one.classes)):
         lines += drawing.notes(f"Missing: {reason}", wide)
     return lines
@@ -115,6 +118,7 @@ def _panel(axes: Axes, one: Embedded, classes: list[int]) -> None:
         title = f"target ε\xa0=\xa0{significant(entry.epsilon)}"
     if entry.cell.privacy is not None and one.outcome.ok:
         title += f"\npublished {epsilon(one.outcome.eps_published)}, rigorous {epsilon(one.outcome.eps_rigorous)}"
+        title += protection.mark(one.outcome.privacy)
     axes.set_title(title, fontsize=6.5, fontweight="normal")
     axes.grid(False)
     if not len(one.classes):

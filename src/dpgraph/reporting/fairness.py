@@ -10,18 +10,18 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from dpgraph.experiments.plan import Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.artefacts import counterparts
 from dpgraph.reporting.class_wise import ClassValues, Counts, class_values, described
 from dpgraph.reporting.display import (
     DASH,
+    EPSILON_HEADS,
     EPSILON_REMARK,
     Block,
     Footnotes,
     Table,
     Text,
-    adjacency_remarks,
-    epsilon_cell,
+    epsilon_cells,
     failure,
     with_delta,
 )
@@ -92,8 +92,7 @@ def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> n
 COLUMNS = [
     "Method",
     "Target ε",
-    "ε published",
-    "ε rigorous",
+    *EPSILON_HEADS,
     "Seeds",
     "Accuracy (%)",
     "Worst class (%)",
@@ -116,7 +115,7 @@ def fairness_display(title: str, table: pd.DataFrame) -> Table:
         "in the training data. Loss: accuracy without privacy minus private, of the same seed. Its rank correlation "
         "with frequency (Spearman) is below 0 where rarer classes lose more.",
         EPSILON_REMARK,
-        *adjacency_remarks(table),
+        *protection.remarks(table),
     ]
     return Table(title, COLUMNS, blocks, notes.texts, remarks)
 
@@ -129,8 +128,7 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
     return [
         Text(row["label"]),
         Text(DASH if math.isnan(target) else formats.significant(target)),
-        epsilon_cell(row, "published", notes),
-        epsilon_cell(row, "rigorous", notes),
+        *epsilon_cells(row, notes),
         Text(seeds if ok else DASH, (notes.number(row["reason"]),) if ok and row["reason"] else ()),
         *measures,
     ]

@@ -17,6 +17,7 @@ from scipy.special import expit
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.methods.exposure import Exposure
+from dpgraph.privacy.relation import Relation
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.exposures import exposed
 from dpgraph.reporting.results import Outcome, Results
@@ -68,10 +69,11 @@ def budget_steps(cell: Cell) -> int | None:
 
 
 def bound_of(entry: Entry, outcome: Outcome) -> Bound | None:
-    """For exchanging a root; None where nothing is proved, or no privacy promised."""
+    """For exchanging a root; None where nothing is proved of one node's record, or no privacy promised."""
     steps = budget_steps(entry.cell)
     epsilon, delta = outcome.eps_rigorous, outcome.delta
-    if steps is None or not math.isfinite(epsilon) or math.isnan(delta):
+    proved = outcome.relation_rigorous == Relation.NODE_NULL
+    if steps is None or not proved or not math.isfinite(epsilon) or math.isnan(delta):
         return None
     if steps == 2:  # group privacy of two
         delta = min(1.0, delta * (1 + math.exp(min(epsilon, 700.0))))

@@ -6,16 +6,16 @@ import math
 
 import pandas as pd
 
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.display import (
     DASH,
+    EPSILON_HEADS,
     EPSILON_REMARK,
     Block,
     Footnotes,
     Table,
     Text,
-    adjacency_remarks,
-    epsilon_cell,
+    epsilon_cells,
     failure,
     with_delta,
 )
@@ -24,7 +24,7 @@ from dpgraph.reporting.membership import RATES, SCORES
 MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
     f"tpr_at_{rate:g}": f"TPR at FPR {100 * rate:g} %" for rate in RATES
 }
-COLUMNS = ["Method", "Attack", "Target ε", "ε published", "ε rigorous", "Seeds", *MEASURES.values()]
+COLUMNS = ["Method", "Attack", "Target ε", *EPSILON_HEADS, "Seeds", *MEASURES.values()]
 NO_BOUND = "no bound"
 WHAT = (
     "Members: roots of training, redrawn for each seed; others: candidates that are no roots. Attacked is that a "
@@ -53,7 +53,7 @@ def membership_display(title: str, table: pd.DataFrame) -> Table:
         WHAT + " Advantage: largest TPR − FPR, its threshold chosen in hindsight" + _by_chance(table),
         "Nodes and seeds are shared between measurements: the standard deviation is none of independent runs.",
         EPSILON_REMARK,
-        *adjacency_remarks(table),
+        *protection.remarks(table),
     ]
     return Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2)
 
@@ -79,8 +79,7 @@ def _cells(row: dict, notes: Footnotes) -> list[Text]:
         Text(row["label"]),
         Text(SCORES[row["score"]]),
         Text(DASH if math.isnan(target) else formats.significant(target)),
-        epsilon_cell(row, "published", notes),
-        epsilon_cell(row, "rigorous", notes),
+        *epsilon_cells(row, notes),
         Text(str(row["n"]) if measured else DASH),
         *values,
     ]

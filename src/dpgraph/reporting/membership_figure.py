@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.reporting import drawing
+from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.membership import GRID, SCORES, Attack, Bound, budget_steps
 from dpgraph.reporting.membership_display import BOUND, WHAT
@@ -68,11 +69,15 @@ def _handles(made: list[Attack], looks: dict[Line, Look]) -> dict[str, Line2D]:
         if own[0].entry.epsilon is not None:
             text += f", target ε\xa0=\xa0{significant(own[0].entry.epsilon)}"
         text = drawing.label(text)
-        good = [(one.outcome.eps_published, one.outcome.eps_rigorous) for one in own if one.outcome.ok]
+        good = [one for one in own if one.outcome.ok]
         if own[0].entry.cell.privacy is not None and good:
-            text += "\n" + drawing.label(drawing.budget(pd.DataFrame(good, columns=["eps_published", "eps_rigorous"])))
+            text += "\n" + drawing.label(drawing.budget(_described(good)))
         handles[text] = drawing.sample(style)
     return handles
+
+
+def _described(made: list[Attack]) -> pd.DataFrame:
+    return pd.DataFrame([described(one.entry, one.outcome) for one in made])
 
 
 def _lines(made: list[Attack]) -> list[str]:
@@ -81,11 +86,12 @@ def _lines(made: list[Attack]) -> list[str]:
     lines = drawing.notes(
         f"Mean TPR{over} at fixed FPR. {WHAT} Dotted: guessing. Shaded: what a bound forbids. {BOUND}", 2
     )
+    lines += drawing.caption(_described(made), 2)
     limits = _bounds([one for one in made if one.seeds])
     if limits:
         named = "; ".join(limits)
         lines += drawing.notes(
-            f"Grey lines, from below: bounds of rigorous ε {named}; larger ε allow all that is drawn.", 2
+            f"Grey lines, from below: bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn.", 2
         )
     elif any(one.bound is not None for one in made):
         lines.append("The rigorous ε of all runs allow all that is drawn.")

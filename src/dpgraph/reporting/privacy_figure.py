@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dpgraph.experiments.plan import Plan
-from dpgraph.reporting import drawing
+from dpgraph.reporting import drawing, protection
 from dpgraph.reporting.drawing import PANEL
 from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
@@ -71,6 +71,7 @@ class Style:
 
     def legend(self, points: pd.DataFrame, remark: str, wide: int, shown: Quantity) -> drawing.Legend:
         lines = [*drawing.uncertainty(points), *drawing.notes(remark, wide), *drawing.missing_lines(points, wide)]
+        lines += drawing.caption(points, wide)
         if self.values:
             lines.append(f"Colour and mark: {self.label}. Line: method.")
         elif self.label:
@@ -86,6 +87,7 @@ def method_labels(points: pd.DataFrame, width: int = drawing.LABEL_WIDTH) -> dic
         text = str(rows["label"].iloc[0])
         good = rows[rows["status"] == "ok"]
         if rows["variant"].iloc[0] != "none" and not good.empty:
+            text += max(map(protection.mark, good.to_dict("records")))
             lacking = [mode for mode in MODES if good[f"eps_{mode}"].isna().all()]
             text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
             text += "".join(f"; {mode}\xa0ε:\xa00" for mode in MODES if (good[f"eps_{mode}"] == 0).all())
@@ -101,6 +103,7 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
     privacy are horizontal lines; lines have 95 % intervals.
     """
     tasks = plan.tasks_of(artefact_id)
+    ours = points[points["source"] == "ours"]
     private = points[(points["variant"] != "none") & points["mean"].notna()]
     modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()] or [MODES[0]]
     style, shown = Style.of(plan, artefact_id, points), quantity(plan.artefacts[artefact_id].metric)
@@ -111,7 +114,7 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
             rows = points[points["task"] == task_id]
             for axes, mode in zip(place, modes):
                 _panel(axes, rows, mode, style, shown, last=mode == modes[-1], width=PANEL[0] / len(modes))
-                axes.set_xlabel(_x_label(mode, rows))
+                axes.set_xlabel(_x_label(mode, rows, list(protection.kinds(ours, mode))))
                 if rows["mean"].isna().all():
                     drawing.no_results(axes)
             _share_y(place)
@@ -120,9 +123,11 @@ def privacy_utility_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, s
         return drawing.save_all(figure, stem)
 
 
-def _x_label(mode: str, rows: pd.DataFrame) -> str:
+def _x_label(mode: str, rows: pd.DataFrame, kinds: list[str]) -> str:
+    """`kinds`: relations and scopes in the figure; of several the legend says which run has which."""
+    kind = "relations or scopes\ndiffer: see below" if len(kinds) > 1 else "".join(kinds).replace(", ", ",\n")
     deltas = sorted({power_of_ten(value) for value in rows["delta"].dropna() if value > 0})
-    return f"{mode} ε" + (f"\nδ = {', '.join(deltas)}" if deltas else "")
+    return f"{mode} ε" + (f"\n{kind}" if kind else "") + (f"\nδ = {', '.join(deltas)}" if deltas else "")
 
 
 def _share_y(place: list[Axes]) -> None:

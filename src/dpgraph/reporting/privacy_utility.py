@@ -10,7 +10,7 @@ import pandas as pd
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
-from dpgraph.reporting.results import MISSING, Outcome, Results
+from dpgraph.reporting.results import MISSING, PRIVACY, Outcome, Results
 
 POINT_COLUMNS = [
     "paper",
@@ -29,11 +29,7 @@ POINT_COLUMNS = [
     "ci_low",
     "ci_high",
     "n",
-    "eps_published",
-    "eps_published_reason",
-    "eps_rigorous",
-    "eps_rigorous_reason",
-    "delta",
+    *PRIVACY,
     "status",
     "reason",
 ]
@@ -50,8 +46,8 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
     found = None if results is None else Results(results)
     rows = []
     for entry in plan.entries_of(artefact_id):
-        rows += _own_points(plan, entry, found)
-        rows += _paper_points(plan, entry)
+        own = _own_points(plan, entry, found)
+        rows += [*own, *_paper_points(plan, entry, own[0])]
     more = [name for name in ("reference",) if any(name in row for row in rows)]
     points = pd.DataFrame(rows, columns=[*POINT_COLUMNS, *more])
     repeated = points[points["source"] != "ours"].duplicated(["task", "value", "eps_published", "mean", "std"])
@@ -95,17 +91,14 @@ def _own_point(entry: Entry, step: float, outcome: Outcome) -> dict[str, Any]:
         "ci_low": summary.low,
         "ci_high": summary.high,
         "n": summary.n,
-        "eps_published": outcome.eps_published,
-        "eps_published_reason": outcome.eps_published_reason,
-        "eps_rigorous": outcome.eps_rigorous,
-        "eps_rigorous_reason": outcome.eps_rigorous_reason,
-        "delta": outcome.delta,
+        **outcome.privacy,
         "status": outcome.status,
         "reason": outcome.reason,
     }
 
 
-def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
+def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[str, Any]]:
+    """Printed epsilons have the relation and scope that the paper claims, as ours by its formula (`own`)."""
     printed = paper_values(plan.experiments[entry.paper], entry, plan.artefacts[entry.artefact].metric)
     private = entry.cell.privacy is not None
     return [
@@ -118,6 +111,9 @@ def _paper_points(plan: Plan, entry: Entry) -> list[dict[str, Any]]:
             "std": value.std if value.std is not None else math.nan,
             "eps_published": _printed_epsilon(value.epsilon, entry),
             "eps_rigorous": math.nan if private else math.inf,
+            **{name: own[name] for name in ("relation_published", "scope_published")},
+            **dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none"),
+            **dict.fromkeys(("published_unmet", "uncovered"), ""),
             "status": "printed",
             "reason": "",
         }

@@ -14,10 +14,19 @@ from scipy import stats
 from dpgraph.errors import UserError
 from dpgraph.experiments.plan import Entry
 from dpgraph.files import atomic_path
+from dpgraph.reporting import protection
 from dpgraph.reporting.aggregate import COLUMNS
 from dpgraph.reporting.formats import Quantity, quantity
 
 CONFIDENCE = 0.95
+PRIVACY = (
+    "eps_published",
+    "eps_published_reason",
+    "eps_rigorous",
+    "eps_rigorous_reason",
+    *protection.COLUMNS,
+    "delta",
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,12 @@ class Outcome:
     eps_rigorous: float = np.nan
     eps_rigorous_reason: str = ""
     delta: float = np.nan
-    adjacency: str = ""
+    relation_published: str = ""
+    scope_published: str = ""
+    relation_rigorous: str = ""
+    scope_rigorous: str = ""
+    published_unmet: str = ""
+    uncovered: str = ""
     metric: str = "accuracy/test"
 
     @property
@@ -70,6 +84,11 @@ class Outcome:
     def why_not(self) -> str:
         """E.g. `failed: out of memory`; empty when ok."""
         return "" if self.ok else f"{self.status}: {self.reason}" if self.reason else self.status
+
+    @property
+    def privacy(self) -> dict[str, Any]:
+        """Columns of every table that shows epsilons: both, and what they are about."""
+        return {name: getattr(self, name) for name in PRIVACY}
 
     @property
     def quantity(self) -> Quantity:
@@ -216,7 +235,7 @@ def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
         "eps_rigorous": _weakest(rows["eps_rigorous"]),
         "eps_rigorous_reason": _text(rows["eps_rigorous_reason"]),
         "delta": float(rows["delta"].max()),
-        "adjacency": _text(rows["adjacency"]),
+        **{name: _text(rows[name]) for name in protection.COLUMNS},
     }
 
 

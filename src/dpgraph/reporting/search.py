@@ -18,21 +18,27 @@ from dpgraph.experiments.experiment import Search
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.files import write_text
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.aggregate import aggregate, read_record
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import Table
 from dpgraph.reporting.results import MISSING, Outcome, Results, Summary, read_results
 from dpgraph.reporting.search_display import search_display
-from dpgraph.reporting.tuning_cost import TuningCost, tuning_cost
+from dpgraph.reporting.tuning_cost import NOT_ACCOUNTED, TuningCost, tuning_cost
 
-SearchKey = tuple[str, str, float]  # method, task, target epsilon: among the trials of one, one is selected
+SearchKey = tuple[str, str, float]  # method, task, target epsilon
+UNLIKE_TRIALS = f"{NOT_ACCOUNTED}: trials differ in relation or scope, and one of each kind is selected"
 
 
 class Trial(NamedTuple):
     entry: Entry
     outcome: Outcome  # of the validation metric
     validation: Summary
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Relation and scope of its rigorous epsilon: trials are ranked within one kind only."""
+        return self.outcome.relation_rigorous, self.outcome.scope_rigorous
 
     @property
     def complete(self) -> bool:
@@ -60,9 +66,10 @@ def search_table(
     """One row per trial: by method, target epsilon and task, the selected one first, then by rank.
 
     Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
-    trial of which a seed failed or is missing has no rank. Accuracies are in percent; the test accuracy stands at the
-    selected trial only. `tuning_epsilon` is that of a release of the selected run, nan where `tuning_reason` says why
-    none holds. `mechanisms` are the recorded ones, in JSON form, by cell.
+    trial of which a seed failed or is missing has no rank. Where the trials' rigorous epsilons differ in relation or
+    scope, those of one relation and scope are ranked by themselves, and one is selected among them. Accuracies are in
+    percent; the test accuracy stands at the selected trial only. `tuning_epsilon` is that of a release of the selected
+    run, nan where `tuning_reason` says why none holds. `mechanisms` are the recorded ones, in JSON form, by cell.
     """
     search = _search_of(plan, artefact_id)
     found = None if results is None else Results(results)
@@ -70,13 +77,19 @@ def search_table(
     rows = []
     for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
         trials = [Trial(entry, *_outcome(entry, found, search.metric)) for entry in entries]
-        ranked = sorted((t for t in trials if t.complete), key=lambda trial: -trial.validation.mean)
-        if ranked:
+        kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
+        for kind in kinds:
+            ranked = sorted(
+                (trial for trial in trials if trial.complete and trial.kind == kind),
+                key=lambda trial: -trial.validation.mean,
+            )
+            count = len(trials) if len(kinds) == 1 else sum(trial.kind == kind for trial in trials)
             mechanism = (mechanisms or {}).get(ranked[0].entry.cell.slug)
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
-            test = _outcome(ranked[0].entry, found, metric)[1]
-        for rank, trial in enumerate(ranked, 1):
-            rows.append(_row(trial, rank, len(trials)) | (_selected(test, cost) if rank == 1 else {}))
+            if len(kinds) > 1 and not cost.reason:
+                cost = TuningCost(math.nan, UNLIKE_TRIALS)
+            chosen = _selected(_outcome(ranked[0].entry, found, metric)[1], cost)
+            rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
@@ -106,7 +119,7 @@ def write_best(plan: Plan, artefact_id: str, results: pd.DataFrame, stem: Path) 
 
 
 def best_settings(plan: Plan, artefact_id: str, frame: pd.DataFrame) -> str:
-    """From `search_table`: a list of a suite's rules in YAML, one per method, task and target epsilon with a selection.
+    """From `search_table`: a list of a suite's rules in YAML, one per selected trial.
 
     What the selected trials reached stands in comments.
     """
@@ -131,9 +144,12 @@ def _description(row: dict[str, Any]) -> list[str]:
         f"validation {row['validation_mean']:.2f} % over {row['n']} seeds"
     ]
     if row["variant"] != "none":
-        both = " and ".join(f"{mode} {formats.epsilon(row[f'eps_{mode}'])}" for mode in ("published", "rigorous"))
+        shown = {mode: formats.epsilon(row[f"eps_{mode}"]) for mode in protection.MODES}
+        kinds = {mode: protection.of_epsilon(row, mode) for mode in protection.MODES}
+        both = " and ".join(f"{mode} {shown[mode]}" + (f" ({kind})" if kind else "") for mode, kind in kinds.items())
         paid = row["tuning_reason"] or f"{formats.epsilon(row['tuning_epsilon'])} with the selection"
         lines.append(f"epsilon of the run: {both}; {paid}")
+        lines += [f"no epsilon covers: {text}" for text in protection.parted(row["uncovered"])]
     return lines
 
 
@@ -201,14 +217,9 @@ def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
         "test_std": math.nan,
         "n": trial.validation.n,
         "n_planned": len(entry.cell.seeds),
-        "eps_published": outcome.eps_published,
-        "eps_published_reason": outcome.eps_published_reason,
-        "eps_rigorous": outcome.eps_rigorous,
-        "eps_rigorous_reason": outcome.eps_rigorous_reason,
+        **outcome.privacy,
         "tuning_epsilon": math.nan,
         "tuning_reason": "",
-        "delta": outcome.delta,
-        "adjacency": outcome.adjacency,
         "status": status,
         "reason": reason,
         "cell": entry.cell.slug,

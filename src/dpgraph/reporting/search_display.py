@@ -9,21 +9,22 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.display import (
+    EPSILON_HEADS,
     EPSILON_REMARK,
     Block,
     Footnotes,
     Table,
     Text,
-    adjacency_remarks,
-    epsilon_cell,
+    epsilon_cells,
     failure,
     with_delta,
 )
 from dpgraph.reporting.formats import DASH
 
-SHOWN = 5  # trials of each method, task and target; the CSV file has all
+SHOWN = 5  # trials of each method, task and target (and of each relation and scope); the CSV file has all
+KINDS = ["method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
 
 
 def search_display(title: str, table: pd.DataFrame, validation: str, test: str) -> Table:
@@ -31,18 +32,20 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
-        best = part.groupby(["method", "epsilon_target"], sort=False, dropna=False).head(SHOWN)
+        best = part.groupby(KINDS, sort=False, dropna=False).head(SHOWN)
         rows = [_cells(row, notes) for row in best.to_dict("records")]
         blocks.append(Block(with_delta(str(part["task_label"].iloc[0]), part), rows))
     values = [validation.capitalize(), test.capitalize()]
-    columns = ["Method", "Settings", "Target ε", "Rank", *values, "ε published", "ε rigorous", "ε with tuning"]
+    columns = ["Method", "Settings", "Target ε", "Rank", *values, *EPSILON_HEADS, "ε with tuning"]
     remarks = [
         f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
+        "Where their relation or scope differ, those of one kind are ranked by themselves. "
         "Values: mean ± sample standard deviation over the seeds. The test value stands at the selected trial only.",
         EPSILON_REMARK,
         "ε with tuning: of releasing the selected run alone (not the other trials or their number), validation nodes "
-        "being public; all its seeds are counted. ε published and ε rigorous are of one seed of one trial.",
-        *adjacency_remarks(table),
+        "being public; all its seeds are counted. Its relation and scope are those of ε rigorous. "
+        "ε published and ε rigorous are of one seed of one trial.",
+        *protection.remarks(table),
     ]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
 
@@ -57,8 +60,7 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
         Text(f"{row['rank']:.0f} of {row['trials']}{', selected' if selected else ''}" if ranked else DASH),
         Text(formats.mean_std(row["validation_mean"], row["validation_std"])) if ranked else failure(row, notes),
         Text(_test(row) if selected else DASH),
-        epsilon_cell(row, "published", notes),
-        epsilon_cell(row, "rigorous", notes),
+        *epsilon_cells(row, notes),
         _tuning(row, notes) if selected else Text(DASH),
     ]
 
@@ -70,7 +72,7 @@ def _test(row: dict[str, Any]) -> str:
 def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:
     if math.isnan(row["tuning_epsilon"]):
         return Text("not accounted", (notes.number(row["tuning_reason"]),))
-    return Text(formats.epsilon(row["tuning_epsilon"]))
+    return Text(formats.epsilon(row["tuning_epsilon"]) + protection.mark(row))
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

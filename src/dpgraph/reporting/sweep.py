@@ -82,6 +82,8 @@ def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             own |= {"ci_low": math.nan, "ci_high": math.nan}
             if row["variant"] != "none":
                 own["eps_rigorous"] = math.nan  # of the paper's run nothing is proved
+                own |= dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none")
+            own |= {"published_unmet": "", "uncovered": ""}  # of our run
             printed.append({**row, **own})
     beside = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
         ["task", "value", "epsilon_target", "mean", "std"]

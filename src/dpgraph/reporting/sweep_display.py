@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, protection
 from dpgraph.reporting.display import (
     DASH,
     EPSILON_REMARK,
@@ -14,7 +15,6 @@ from dpgraph.reporting.display import (
     Footnotes,
     Table,
     Text,
-    adjacency_remarks,
     epsilon_cell,
     failure,
     reference_remarks,
@@ -43,7 +43,7 @@ def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: s
         f"minus the paper’s{shown.difference and f', in {shown.difference}'}.",
         *reference_remarks(table, shown),
         EPSILON_REMARK,
-        *adjacency_remarks(table),
+        *protection.remarks(table),
     ]
     return Table(title, [parameter, "", *methods.values()], blocks, notes.texts, remarks, text_columns=2)
 
@@ -52,13 +52,16 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
     part = part[part["epsilon_target"].isna() | (part["epsilon_target"] == target)]
     label = str(part["task_label"].iloc[0])
     title = label if math.isnan(target) else f"{label}, target ε = {formats.significant(target)}"
-    rows: list[list[Text]] = []
+    protected = _same_protection(part, methods)
+    rows = [] if protected is None else _protection(protected)
     # by number, words after them as the suite lists them: several grids of a suite may each have some of the values
     for value, at in sorted(part.groupby("value", sort=False), key=lambda group: _order(str(group[0]))):
         found = {row["method"]: row for row in at.to_dict("records")}
         line = [found.get(method) for method in methods]
         rows.append([Text(str(value)), Text("ours"), *(_ours(row, notes) for row in line)])
         rows.append([Text(""), Text("ε published / rigorous"), *(_epsilons(row, notes) for row in line)])
+        if protected is None:
+            rows += _protection(line)
         if any(row and row["published_text"] for row in line):
             rows.append([Text(""), Text("paper’s"), *map(_printed, line)])
         if any(row and not math.isnan(row["gap"]) for row in line):
@@ -66,6 +69,25 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
         if any(row and not math.isnan(row["gap_published"]) for row in line):
             rows.append([Text(""), Text("paper’s gap"), *map(_printed_gap, line)])
     return Block(with_delta(title, part), rows)
+
+
+def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
+    """Rows that say relation and scope of each method's epsilons."""
+    return [
+        [Text(""), Text(name), *(Text(DASH if row is None else protection.both(row, name)) for row in line)]
+        for name in ("relation", "scope")
+    ]
+
+
+def _same_protection(part: pd.DataFrame, methods: list[str]) -> list[dict | None] | None:
+    """A row of each method, if all rows of the method that have epsilons agree; else None."""
+    found: list[dict | None] = []
+    for method in methods:
+        rows = [row for row in part[part["method"] == method].to_dict("records") if row["relation_rigorous"]]
+        if len({tuple(protection.both(row, name) for name in ("relation", "scope")) for row in rows}) > 1:
+            return None
+        found.append(rows[0] if rows else None)
+    return found
 
 
 def _order(value: str) -> tuple[bool, float]:

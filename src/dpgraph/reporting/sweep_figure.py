@@ -39,6 +39,7 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
     with drawing.house_style(artefact_id):
         remark = drawing.notes(hard_case_remark(plan, artefact_id), wide)
         lines = [*drawing.uncertainty(points), *remark, *drawing.missing_lines(points, wide)]
+        lines += drawing.caption(points, wide)
         handles = _handles(points, looks) | drawing.reference_handle(points, shown)
         figure, grid = drawing.panels(len(tasks), drawing.Legend(handles, lines, wide))
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):

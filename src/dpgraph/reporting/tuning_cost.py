@@ -14,7 +14,9 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.experiment import Search
 from dpgraph.experiments.plan import Entry, merged
 from dpgraph.privacy import tuning
+from dpgraph.privacy.for_cell import inference_of
 from dpgraph.privacy.mechanisms import NonPrivate, mechanism_from
+from dpgraph.privacy.relation import Inference
 
 NOT_ACCOUNTED = "tuning not accounted"
 PAID = ("geometric", "poisson")
@@ -32,7 +34,7 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
 
     `mechanism` is the recorded one, calibrated, in JSON form; None: no record. Rigorous (Papernot & Steinke, 2022)
     under the premises that `objections` checks, for a release of the selected run alone: not of the other trials, nor
-    of how many there were. All seeds of a trial are counted, as so many more steps.
+    of how many there were. Each seed of a trial is a whole run.
     """
     cell = trials[0].cell
     if cell.privacy is None:
@@ -46,8 +48,8 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
         run = mechanism_from(dict(mechanism))
         if isinstance(run, NonPrivate) or run.steps is None:
             raise UserError("the recorded mechanism has no noise or no steps")
-        all_seeds = run.with_steps(run.steps * len(cell.seeds))
-        return TuningCost(tuning.paid_epsilon(all_seeds, search.distribution, search.trials or 1, run.delta), "")
+        epsilon = tuning.paid_epsilon(run, search.distribution, search.trials or 1, run.delta, repeats=len(cell.seeds))
+        return TuningCost(epsilon, "")
     except UserError as error:
         return TuningCost(math.nan, f"{NOT_ACCOUNTED}: {error}")
 
@@ -68,7 +70,7 @@ def objections(search: Search, trials: Sequence[Entry]) -> list[str]:
     part = search.metric.partition("/")[2]
     if part not in ("validation", "val"):
         found.append(f"trials are scored on {part} nodes, not on validation nodes")
-    if cell.model.hops > 0 and cell.task.setting == "transductive":
+    if inference_of(cell) is Inference.RAW_GRAPH and cell.task.setting == "transductive":
         found.append("validation scores read training records along edges (setting transductive)")
     for path in search.space:
         if _moves_the_mechanism(cell, path, search.space[path]):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from dpgraph.experiments.plan import Entry
+from dpgraph.reporting import protection
 from dpgraph.reporting.contrasts import LEVEL, Contrast
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import Outcome
@@ -88,10 +91,22 @@ class Comparisons:
 
 
 def budget(entry: Entry, outcome: Outcome) -> str:
-    """E.g. `dp-gcn (7) on Cora: published 2.00, rigorous 3.38`."""
+    """E.g. `dp-gcn (7) on Cora: published 2.00 (subgraph, parameters), rigorous 3.38 (graph, parameters)`."""
     value = "" if entry.value is None else f" ({entry.value})"
     name = f"{entry.method_id}{value} on {entry.suite_task.label}"
-    return f"{name}: published {epsilon(outcome.eps_published)}, rigorous {epsilon(outcome.eps_rigorous)}"
+    shown = {"published": epsilon(outcome.eps_published), "rigorous": epsilon(outcome.eps_rigorous)}
+    shown["rigorous"] += protection.mark(outcome.privacy)
+    kinds = {mode: protection.of_epsilon(outcome.privacy, mode) for mode in protection.MODES}
+    both = (f"{mode} {text}" + (f" ({kinds[mode]})" if kinds[mode] else "") for mode, text in shown.items())
+    return f"{name}: {', '.join(both)}"
+
+
+def _about(places: Iterable[Place]) -> list[str]:
+    """Sentences on the epsilons of all runs that a claim rests on."""
+    rows = [outcome.privacy | {"label": entry.method_id} for entry, outcome in places]
+    table = pd.DataFrame(rows)
+    found = [protection.UNLIKE] if protection.unlike(table) else []
+    return [text.removesuffix(".") for text in [*found, *protection.uncovered(table)]]
 
 
 def decide(comparisons: Comparisons, scope: str) -> Verdict:
@@ -107,6 +122,7 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     if comparisons.private:
         budgets = dict.fromkeys(budget(*place) for place in comparisons.private.values())
         evidence.append(f"ε: {'; '.join(budgets)}")
+        evidence += _about(comparisons.private.values())
     text = ". ".join(evidence)
     n = min((comparison.n for comparison in found), default=0)
     testable = [comparison for comparison in found if comparison.n >= 2]

@@ -1,0 +1,164 @@
+"""What an epsilon is about: its relation and scope, premises of its formula that failed, and what no epsilon covers.
+
+Rows of results and tables carry this as the texts of `COLUMNS`. Epsilons are compared within one relation and scope
+only: where a table or figure has several, it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.formats import DASH
+
+MODES = ("published", "rigorous")
+MARK = "†"
+COLUMNS = (
+    "relation_published",
+    "scope_published",
+    "relation_rigorous",
+    "scope_rigorous",
+    "published_unmet",
+    "uncovered",
+)
+UNLIKE = "Relation or scope differ between runs: their ε are no common scale, equal ones do not promise the same."
+BETWEEN = "; "  # texts of one column
+
+
+class Protected(Protocol):
+    """A guarantee, as far as it is told here."""
+
+    @property
+    def relation(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+    @property
+    def unmet(self) -> tuple[str, ...]: ...
+
+
+def columns(published: Protected, rigorous: Protected, uncovered: Iterable[str]) -> dict[str, str]:
+    """`COLUMNS` of a statement; several texts are joined by "; "."""
+    return {
+        "relation_published": str(published.relation),
+        "scope_published": str(published.scope),
+        "relation_rigorous": str(rigorous.relation),
+        "scope_rigorous": str(rigorous.scope),
+        "published_unmet": joined(published.unmet),
+        "uncovered": joined(uncovered),
+    }
+
+
+def joined(texts: Iterable[str]) -> str:
+    return BETWEEN.join(text.replace(BETWEEN, ", ") for text in texts)
+
+
+def parted(text: Any) -> list[str]:
+    """The texts of one column; none of a missing one."""
+    return text.split(BETWEEN) if isinstance(text, str) and text else []
+
+
+def mark(row: Mapping[str, Any]) -> str:
+    """`MARK` where private data are read that no epsilon covers; nothing without privacy."""
+    return MARK if parted(row["uncovered"]) and row["eps_rigorous"] != math.inf else ""
+
+
+def both(row: Mapping[str, Any], name: str) -> str:
+    """Relation or scope of both epsilons, said once where they agree; a dash without privacy or result.
+
+    >>> row = {"eps_published": 2.0, "relation_published": "node-remove", "relation_rigorous": "none"}
+    >>> both(row | {"eps_rigorous": float("nan")}, "relation")
+    'node-remove / none'
+    """
+    found = [row[f"{name}_{mode}"] if row[f"eps_{mode}"] != math.inf else "" for mode in MODES]
+    shown = [text if isinstance(text, str) and text else DASH for text in found]
+    return shown[0] if shown[0] == shown[1] else " / ".join(shown)
+
+
+def of_epsilon(row: Mapping[str, Any], mode: str) -> str:
+    """E.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
+    if not np.isfinite(row[f"eps_{mode}"]):
+        return ""
+    return ", ".join([*parted(row[f"relation_{mode}"]), *parted(row[f"scope_{mode}"])])
+
+
+def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
+    """Labels of the runs by relation and scope of one epsilon, in the order of the rows.
+
+    Left out is what depends on no record: its epsilon of 0 holds in every sense.
+    """
+    found: dict[str, list[str]] = {}
+    for row in table.to_dict("records"):
+        free = row[f"eps_{mode}"] == 0 and row[f"scope_{mode}"] == Scope.ALL_OUTPUTS
+        kind = "" if free else of_epsilon(row, mode)
+        if kind:
+            labels = found.setdefault(kind, [])
+            if str(row["label"]) not in labels:
+                labels.append(str(row["label"]))
+    return found
+
+
+def unlike(table: pd.DataFrame) -> bool:
+    """Whether rigorous epsilons of more than one relation or scope stand beside each other."""
+    return len(kinds(table, "rigorous")) > 1
+
+
+def remarks(table: pd.DataFrame) -> list[str]:
+    """What stands below a table: every relation and scope of it in words, and what its epsilons do not say."""
+    found = [UNLIKE] if unlike(table) else []
+    for head, words in (("relation", Relation), ("scope", Scope)):
+        names = dict.fromkeys(
+            name
+            for mode in MODES
+            for row in table[np.isfinite(table[f"eps_{mode}"])].to_dict("records")
+            for name in parted(row[f"{head}_{mode}"])
+        )
+        found += [f"{head.capitalize()} {name}: {words(name).meaning}." for name in names if name != words.NONE]
+    found += [
+        f"Premise of ε published that does not hold for what ran ({', '.join(labels)}): {text}."
+        for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
+    ]
+    return found + uncovered(table)
+
+
+def caption(points: pd.DataFrame) -> list[str]:
+    """What stands below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
+    if "source" in points:
+        points = points[points["source"] == "ours"]
+    told: dict[str, str] = {}
+    for mode in MODES:
+        by_kind = kinds(points, mode)
+        runs = (f"{kind} ({', '.join(labels)})" for kind, labels in by_kind.items())
+        told[mode] = next(iter(by_kind), "") if len(by_kind) < 2 else "; ".join(runs)
+    if told["published"] == told["rigorous"]:
+        told = {"published and rigorous": told["rigorous"]}
+    found = [f"{mode.capitalize()} ε: {text}." for mode, text in told.items() if text]
+    if unlike(points):
+        found.append("Unlike relations or scopes: their ε are no common scale.")
+    unmet = _by_text(points[points["eps_published"].notna()], "published_unmet")
+    if unmet:
+        labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+        found.append(f"Published ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
+    return found + uncovered(points)
+
+
+def uncovered(table: pd.DataFrame) -> list[str]:
+    """What `MARK` means in this table, a remark for each text."""
+    texts = _by_text(table[table["eps_rigorous"] != math.inf], "uncovered")
+    return [f"{MARK} Reads private data, and no ε covers it ({', '.join(labels)}): {text}."
+            for text, labels in texts.items()]  # fmt: skip
+
+
+def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
+    """Labels of the runs by each distinct text of a column."""
+    found: dict[str, list[str]] = {}
+    for texts, label in dict.fromkeys(zip(table[column], table["label"], strict=True)):
+        for text in parted(texts):
+            labels = found.setdefault(text, [])
+            if str(label) not in labels:
+                labels.append(str(label))
+    return found

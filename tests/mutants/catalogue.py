@@ -1,0 +1,304 @@
+"""The planted bugs: where, what, and which test must notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`old` stands once in the file, which is given below src/dpgraph."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    edits: tuple[Edit, ...]
+    test: str
+
+
+def _one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
+    return Mutant(name, (Edit(file, old, new),), test)
+
+
+TREES, PARTS, LOTS, ROWS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots", "rows"))
+SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_facts.py::"
+STEPS, CLIPPING, STACKED = (f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked"))
+ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
+RELEASES = "tests/sampling/test_pagerank_release.py::"
+SUBGRAPHS, RECORDS = (f"tests/privacy/test_{name}_mechanisms.py::" for name in ("subgraph", "record"))
+MECHANISMS = "tests/privacy/test_mechanisms.py::"
+
+
+def ran(cell: str) -> str:
+    """The comparison of what ran with what was accounted for, for one cell of the contract."""
+    return f"tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[{cell}]"
+
+
+PREPARED_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm)"
+WEAKER_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm / 1.3)"
+
+NOISE = (
+    _one("noise / 1.3 on ego trees", TREES, PREPARED_NOISE, WEAKER_NOISE, ran("dp-gnn-1-rigorous")),
+    _one("noise / 1.3 in residual clipping", TREES, PREPARED_NOISE, WEAKER_NOISE, ran("dp-residual-1-rigorous")),
+    _one("noise / 1.3 in lots", LOTS, PREPARED_NOISE, WEAKER_NOISE, ran("dp-lots-0-published")),
+    _one("noise / 1.3 on subgraphs", PARTS, PREPARED_NOISE, WEAKER_NOISE, ran("dp-subgraph-3-rigorous")),
+    _one("noise / 1.3 on rows", ROWS, "order.noise(order.noise_over_clip * self.clip_norm)",
+         "order.noise(order.noise_over_clip * self.clip_norm / 1.3)", ran("dp-appr-random-rigorous")),
+    _one("noise of a group by the first group's clip norm", TREES, "noise_over_clip * clip_norms[name]",
+         "noise_over_clip * next(iter(clip_norms.values()))", ran("dp-gnn-1-published")),
+    _one("noise of std / 1.3 where it is added", "training/noise.py", "add_gaussian_noise(sums, self.std, self.generator)",
+         "add_gaussian_noise(sums, self.std / 1.3, self.generator)",
+         FACTS + "test_noise_has_its_std_and_is_independent_across_steps_and_coordinates[dp-gnn-1-rigorous]"),
+    _one("the same noise in every step", "training/noise.py", "add_gaussian_noise(sums, self.std, self.generator)",
+         "add_gaussian_noise(sums, self.std, self.generator.clone_state())",
+         FACTS + "test_noise_has_its_std_and_is_independent_across_steps_and_coordinates[dp-mlp-0-rigorous]"),
+    _one("the same noise on every tensor", "training/noise.py", "normal_(generator=generator)\n        tensor",
+         "normal_(generator=generator.clone_state())\n        tensor",
+         FACTS + "test_noise_has_its_std_and_is_independent_across_steps_and_coordinates[dp-residual-1-rigorous]"),
+    _one("one number of noise for a whole tensor", "training/noise.py",
+         "noise = torch.empty_like(tensor).normal_(generator=generator)",
+         "noise = torch.empty_like(tensor[..., :1]).normal_(generator=generator).expand_as(tensor)",
+         FACTS + "test_noise_has_its_std_and_is_independent_across_steps_and_coordinates[dp-lots-0-rigorous]"),
+    _one("noise after the optimiser", "training/steps.py",
+         "        self.noise.add(sums)\n        apply_gradient(self.optimizer, sums, self.divisor)",
+         "        apply_gradient(self.optimizer, sums, self.divisor)\n        self.noise.add(sums)",
+         STEPS + "test_private_step_is_clip_noise_divide"),
+    _one("noise once for each term", "training/steps.py", "            read += len(positions)\n        self.noise.add(sums)",
+         "            read += len(positions)\n            self.noise.add(sums)", ran("dp-residual-1-rigorous")),
+    _one("noise of seeds is that of the first", "training/seed_stack.py", "            step.noise.add(mine)",
+         "            self.steps[0].noise.add(mine)",
+         "tests/methods/test_together.py::test_a_seed_ends_as_if_alone[cpu-dp-gnn-1-rigorous-gcn]"),
+    _one("all seeds draw the same noise", "preparation/base.py", "return stream(self.cell, role, self.seed)",
+         "return stream(self.cell, role, 0)", FACTS + "test_seeds_have_noise_and_batches_of_their_own[dp-mlp-0-rigorous]"),
+    _one("cells share their noise", "experiments/streams.py", '        "parameters",\n', '        "parameters",\n        "noise",\n',
+         SOUND + "test_the_private_gradient_cannot_be_solved_from_two_cells[other0]"),
+    _one("cells share everything", "experiments/streams.py", "(*names, cell.identity)", "names",
+         SOUND + "test_the_private_gradient_cannot_be_solved_from_two_cells[other1]"),
+    _one("releases of cells share their noise", "experiments/streams.py", '        "random rows",\n',
+         '        "random rows",\n        "release",\n',
+         SOUND + "test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired"),
+    _one("noise of stacked subgraphs halved", "training/stacked.py", "alpha=stds.pop()", "alpha=stds.pop() / 2",
+         STACKED + "test_noise_has_the_stated_std_and_seeds_their_own"),
+    _one("noise of stacked rows divided twice", "training/stacked_rows.py", ".fill(self._noise) / self.divisor",
+         ".fill(self._noise) / self.divisor**2", ROW_STACK + "test_a_step_is_the_sum_and_the_noise_of_the_other_engine"),
+)  # fmt: skip
+
+SAMPLING = (
+    _one("rate 2q on ego trees", TREES, "PoissonSampler(len(self.data.graph.train_nodes), rate)",
+         "PoissonSampler(len(self.data.graph.train_nodes), min(1.0, 2 * rate))", ran("dp-gnn-1-rigorous")),
+    _one("rate 2q on subgraphs", PARTS, "FreshNodes(nodes, mechanism.rate, generator)",
+         "FreshNodes(nodes, min(1.0, 2 * mechanism.rate), generator)", ran("dp-subgraph-3-rigorous")),
+    _one("rate 2q on rows", ROWS, "sampler = PoissonSampler(len(roots), mechanism.sampling_rate)",
+         "sampler = PoissonSampler(len(roots), min(1.0, 2 * mechanism.sampling_rate))", ran("dp-appr-identity-rigorous")),
+    _one("the second batch holds everybody", TREES, "self._poisson(mechanism.neighbour_rate)", "self._poisson(1.0)",
+         ran("dp-residual-1-rigorous")),
+    _one("the second batch replays the first", TREES, "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)",
+         "Prepared(loss, trees, Draws(sampler, __import__('copy').deepcopy(self.batches)), clip_norm)",
+         FACTS + "test_the_two_batches_of_residual_clipping_are_independent"),
+    _one("one batch for both terms", "training/steps.py", "            positions = term.draws.next()",
+         "            positions = term.draws.next() if term is self.terms[0] else positions",
+         ran("dp-residual-1-rigorous")),
+    _one("fixed-size batches named Poisson", TREES, "return PoissonSampler(len(self.data.graph.train_nodes), rate)",
+         "return FixedSizeSampler(len(self.data.graph.train_nodes), round(rate * len(self.data.graph.train_nodes)))",
+         ran("dp-mlp-0-rigorous")),
+    _one("a Poisson sampler that draws a fixed size", "sampling/batches.py",
+         "return np.flatnonzero(generator.random(num_roots) < rate)",
+         "return np.sort(generator.choice(num_roots, round(rate * num_roots), replace=False))",
+         FACTS + "test_poisson_batches_have_their_rate_and_are_independent[dp-mlp-0-rigorous]"),
+    _one("rate 2q in the sampler", "sampling/batches.py", "generator.random(num_roots) < rate",
+         "generator.random(num_roots) < 2 * rate",
+         FACTS + "test_poisson_batches_have_their_rate_and_are_independent[dp-gnn-1-rigorous]"),
+    _one("neighbouring roots are drawn together", "sampling/batches.py", "generator.random(num_roots) < rate",
+         "np.repeat(generator.random((num_roots + 1) // 2), 2)[:num_roots] < rate",
+         FACTS + "test_poisson_batches_have_their_rate_and_are_independent[dp-lots-0-rigorous]"),
+    _one("fixed-size batches with replacement", "sampling/batches.py", "size=m, replace=False, shuffle=False",
+         "size=m, replace=True, shuffle=False", "tests/sampling/test_batches.py::test_fixed_size_batches_are_uniform_sets"),
+    _one("the same batch in every step", "sampling/batches.py", "return self.sampler.draw(self.generator)",
+         "return self.sampler.draw(np.random.default_rng(7))",
+         FACTS + "test_poisson_batches_have_their_rate_and_are_independent[dp-appr-random-rigorous]"),
+    _one("fresh subgraphs come from fixed parts", PARTS,
+         "            self.schedule = FreshNodes(nodes, mechanism.rate, generator)",
+         "            self.schedule = masked_schedule(nodes, mechanism.num_splits, order)", ran("dp-subgraph-3-rigorous")),
+    _one("parts depend on who else is there", PARTS,
+         'parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator("partition"))',
+         'equal_parts(nodes, mechanism.num_splits, order.generator("partition"))',
+         FACTS + "test_nobody_else_changes_parts_when_a_node_leaves"),
+    _one("an epoch's lots are those of the last", "training/lots.py", "numpy_generator(*self.names, epoch)",
+         "numpy_generator(*self.names)", "tests/methods/test_dp_lots.py::test_epochs_differ_and_a_lot_is_a_function_of_its_step"),
+    _one("a divisor of the batch's own size", "training/steps.py", "apply_gradient(self.optimizer, sums, self.divisor)",
+         "apply_gradient(self.optimizer, sums, float(max(1, read)))", STEPS + "test_each_term_draws_its_own_batch_and_noise_comes_once"),
+    _one("a divisor of those with a label", TREES, "self.divisor = mechanism.sampling_rate * mechanism.num_roots  # N",
+         "self.divisor = mechanism.sampling_rate * int((self.data.labels[self.data.graph.train_nodes] >= 0).sum())  # N",
+         "tests/contract/test_methods.py::test_a_null_record_can_be_fed[dp-gnn-1-rigorous]"),
+)  # fmt: skip
+
+CLIPPED = (
+    _one("clip at 2C on ego trees", TREES, "        clip_norm = order.privacy.clip_norm\n",
+         "        clip_norm = 2 * order.privacy.clip_norm\n", ran("dp-mlp-0-rigorous")),
+    _one("neighbours clipped at 2 C_n", TREES, "mechanism.neighbour_clip * clip_norm, Loss",
+         "2 * mechanism.neighbour_clip * clip_norm, Loss", ran("dp-residual-1-rigorous")),
+    _one("clip at 2C on subgraphs", PARTS, "isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm",
+         "isinstance(mechanism, UnclippedSubgraphs) else 2 * order.privacy.clip_norm", ran("dp-subgraph-3-cut")),
+    _one("clip at 2C on rows", ROWS, "RowPrivatizer(stack, first.clip_norm,", "RowPrivatizer(stack, 2 * first.clip_norm,",
+         ran("dp-appr-random-rigorous")),
+    _one("lots are not clipped", LOTS, "order.privacy.clip_norm if isinstance(mechanism, ShuffledLots) else math.inf",
+         "math.inf", ran("dp-lots-0-published")),
+    _one("subgraphs are not clipped", PARTS, "math.inf if isinstance(mechanism, UnclippedSubgraphs) else", "math.inf if True else",
+         ran("dp-subgraph-1-rigorous")),
+    _one("factors above 1", "training/clipping.py", "torch.clamp_max(limits / enlarged.sqrt(), 1)",
+         "torch.clamp_max(limits / enlarged.sqrt(), 2)", CLIPPING + "test_large_clip_norm_gives_the_plain_gradient"),
+    _one("norms of the last layer only", "training/clipping.py", "squared[:, column[layer]] += norm",
+         "squared[:, column[layer]] = norm", CLIPPING + "test_clipped_sum_equals_loop_over_roots"),
+    _one("norms without their rounding error", "training/clipping.py", "squared + ROUNDING * product_eps(squared) * scale",
+         "squared + 0 * scale", CLIPPING + "test_one_root_contributes_at_most_the_clip_norm"),
+    _one("roots without a finite gradient count", "training/clipping.py", ".masked_fill_(~finite.unsqueeze(1), 0), finite",
+         ", finite", CLIPPING + "test_root_without_finite_gradient_contributes_nothing"),
+    _one("a subgraph's tensors are clipped alone", "training/stacked.py",
+         "norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])",
+         "norms = torch.stack([torch.linalg.vector_norm(row[: self.size // 2]) for row in gradients])",
+         STACKED + "test_all_parameters_are_clipped_as_one_vector"),
+    _one("a subgraph's infinite gradient stays", "training/stacked.py", "            gradients.nan_to_num_(nan=0.0)",
+         "            pass", STACKED + "test_a_gradient_that_is_not_finite_stays_within_the_clip_norm"),
+    _one("rows: decoder's norm left out", "training/stacked_rows.py", "    squared += last\n", "",
+         ROW_STACK + "test_no_root_adds_more_than_the_clip_norm"),
+    _one("a lot's tensors are clipped alone", "training/lots.py",
+         "norm = torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()",
+         "norm = torch.linalg.vector_norm(gradient[0], dtype=torch.float64)",
+         "tests/methods/test_dp_lots.py::test_a_gradient_that_is_not_finite_contributes_nothing"),
+    _one("a null record has a loss in the engine", "training/clipping.py", 'reduction="none", ignore_index=NO_LABEL)',
+         'reduction="none", ignore_index=-7)', "tests/contract/test_methods.py::test_a_null_record_can_be_fed[dp-mlp-0-rigorous]"),
+    _one("a null record has a loss on subgraphs", "models/kipf.py", "delta.masked_fill_(block.labels < 0, 0)", "delta",
+         "tests/contract/test_methods.py::test_a_null_record_has_no_gradient"),
+    _one("a null record has a loss on rows", "training/stacked_rows.py",
+         "error.view(groups * roots, -1).masked_fill_(unlabelled.unsqueeze(1), 0)", "error",
+         "tests/contract/test_methods.py::test_a_null_record_has_no_gradient"),
+)  # fmt: skip
+
+BOUNDS = (
+    _one("no degree cap", TREES, 'mechanism.list_cap, order.key("edge lists"))', 'mechanism.list_cap, order.key("edge lists"))\n'
+         '    lists = __import__("dpgraph.sampling.edge_lists", fromlist=["x"]).full_edge_lists(graph, roots)', ran("dp-gnn-1-rigorous")),
+    _one("K + 1", TREES, "stable_edge_lists(graph, roots, mechanism.max_degree,", "stable_edge_lists(graph, roots, mechanism.max_degree + 1,",
+         ran("dp-gnn-2-rigorous")),
+    _one("D + 1", TREES, 'mechanism.max_degree, mechanism.list_cap, order.key("edge lists")',
+         'mechanism.max_degree, mechanism.list_cap + 1, order.key("edge lists")', ran("dp-residual-1-rigorous")),
+    _one("Algorithm 1 for the stable sampler", TREES,
+         'stable_edge_lists(graph, roots, mechanism.max_degree, mechanism.list_cap, order.key("edge lists"))',
+         'sample_edge_lists(graph, roots, mechanism.max_degree, order.generator("edge lists"))', ran("dp-gnn-1-rigorous")),
+    _one("nobody is refused by the sampler", "sampling/edge_lists.py", "_pack(graph.num_nodes, owners[accepted], members[accepted])",
+         "_pack(graph.num_nodes, owners, members)", ran("dp-gnn-1-rigorous-fixed-size")),
+    _one("proposals are not cut", "sampling/edge_lists.py", "    owners, members = owners[proposed], members[proposed]\n", "",
+         LISTS + "test_one_null_record_changes_at_most_r_roots"),
+    _one("priorities read the number of proposals", "sampling/edge_lists.py",
+         "_priorities(group, elements[entries], key, purpose)", "_priorities(group, elements[entries], key + len(groups), purpose)",
+         LISTS + "test_stability_on_named_shapes"),
+    _one("the choice counts over uncapped lists", TREES, "mechanism.list_cap or 0, key\n        ).checked()",
+         'mechanism.list_cap or 0, key\n        ).checked()\n        self.lists = __import__("dpgraph.sampling.edge_lists", '
+         'fromlist=["x"]).full_edge_lists(graph, self.nodes)',
+         "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"),
+    _one("self terms read their neighbours", TREES, "                _alone(order, mechanism.hops), self._poisson",
+         "                stable_trees(order, mechanism), self._poisson", ran("dp-residual-1-rigorous")),
+    _one("columns keep one entry more", "sampling/pagerank_release.py", "place < column_cap", "place <= column_cap",
+         ran("dp-appr-random-rigorous")),
+    _one("columns are not capped", ROWS,
+         'weights = cap_columns(weights, mechanism.column_cap, order.generator("column priorities"))', "pass",
+         ran("dp-appr-gaussian-rigorous")),
+    _one("cut parts keep the edges between them", PARTS, "blocks.induced if always else BlockCache(blocks.induced).of",
+         "BlockCache(blocks.masked).of", ran("dp-subgraph-3-cut")),
+    _one("an induced subgraph counts degrees outside", "models/kipf.py", "normalized(among)",
+         "Csr(among.ptr, among.columns, self._normalized.take(nodes).values[kept], len(nodes))",
+         "tests/models/test_kipf.py::test_induced_blocks_read_nothing_else"),
+    _one("messages when there should be none", "training/clipping.py", "    alone = batch.without_messages()\n", "    alone = batch\n",
+         CLIPPING + "test_self_and_neighbour_gradients"),
+)  # fmt: skip
+
+RUNS = (
+    _one("one step more", "training/loop.py", "range(resumed_at + 1, steps + 1)", "range(resumed_at + 1, steps + 2)",
+         ran("dp-mlp-0-rigorous")),
+    _one("a resumed run draws other noise", "training/checkpoint.py", "        generator.set_state(state)", "        pass",
+         "tests/training/test_loop.py::test_resumed_run_is_bit_identical"),
+    _one("the comparison says nothing", "privacy/procedure.py", "    if found:\n        raise NotAsAccounted(f\"what", "    if not found:\n        raise NotAsAccounted(f\"what",
+         SOUND + "test_a_planted_difference_is_an_error"),
+    _one("the comparison is generous", "privacy/procedure.py", "TOLERANCE = 1e-9", "TOLERANCE = 0.5",
+         SOUND + "test_a_planted_difference_is_an_error"),
+    _one("the stage compares nothing", "methods/stages.py", "return job.prepared.check(outcome.resumed_at)", "return job.prepared.ran(outcome.resumed_at)",
+         SOUND + "test_a_planted_difference_is_an_error"),
+    Mutant("an unknown method falls through", (
+        Edit("privacy/for_cell.py", "    if cell.method not in MECHANISMS:", "    if False:"),
+        Edit("privacy/for_cell.py", "variants = MECHANISMS[cell.method]", "variants = MECHANISMS.get(cell.method, TREES)"),
+    ), SOUND + "test_an_unknown_private_method_is_refused_before_training"),
+    _one("a method runs any mechanism", "methods/registry.py", "    if mechanism.kind not in kinds:", "    if False:",
+         SOUND + "test_a_method_runs_the_mechanisms_that_it_names_only"),
+    _one("an edited calibration is believed", "privacy/calibration.py", "    for name, value in asked.items():\n        _same", "    for name, value in ():\n        _same",
+         SOUND + "test_an_edited_calibration_is_refused[noise]"),
+    _one("an edited epsilon is believed", "privacy/calibration.py", "    if found.statement != statement:", "    if False:",
+         SOUND + "test_an_edited_calibration_is_refused[relation]"),
+    _one("test labels are shown", "methods/jobs.py", "labels=np.where(hidden, -1, graph.labels)", "labels=graph.labels",
+         "tests/contract/test_methods.py::test_blind_hides_test_labels_only"),
+    Mutant("test labels are shown and nobody looks", (
+        Edit("methods/jobs.py", "labels=np.where(hidden, -1, graph.labels)", "labels=graph.labels"),
+        Edit("methods/base.py", "if (labels[~allowed] >= 0).any():", "if False:"),
+    ), "tests/contract/test_methods.py::test_a_private_method_sees_no_label[dp-gnn-1-rigorous]"),
+    Mutant("training labels are shown to a private method", (
+        Edit("methods/jobs.py", "labels=np.full(hidden.num_nodes, -1, dtype=np.int64)", "labels=hidden.labels"),
+        Edit("methods/base.py", "if (labels[~allowed] >= 0).any():", "if False:"),
+    ), "tests/contract/test_methods.py::test_a_private_method_sees_no_label[dp-subgraph-3-rigorous]"),
+)  # fmt: skip
+
+ACCOUNTING = (
+    _one("delta of everybody is not looked at", "privacy/noisy_steps.py", "protected = self.num_protected or self.num_roots", "protected = self.num_roots",
+         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-gnn-1-rigorous]"),
+    _one("a meaningless delta is accepted", "privacy/noisy_steps.py", "if self.refuses_delta and (reason", "if not self.refuses_delta and (reason",
+         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-appr-random-rigorous]"),
+    _one("a paper's mechanism has an epsilon at any delta", "privacy/noisy_steps.py",
+         'if (reason := self.meaningless_delta) is not None:\n            return', 'if (reason := None) is not None:\n            return',
+         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-subgraph-3-published]"),
+    _one("R without the nodes that are let in", "privacy/tree_mechanisms.py", "tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)",
+         "tree_size(degree, self.hops)", MECHANISMS + "test_affected_roots"),
+    _one("a mechanism's pair forgets a root", "privacy/tree_mechanisms.py", "affected_roots_pair(self.affected_roots, self.sampling_rate, noise)",
+         "affected_roots_pair(max(1, self.affected_roots - 1), self.sampling_rate, noise)", MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism"),
+    _one("half of the steps are accounted for", "privacy/composition.py",
+         "return one.self_compose(steps, tail_mass_truncation=tail_mass)",
+         "return one.self_compose(max(1, steps // 2), tail_mass_truncation=tail_mass)",
+         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism"),
+    _one("a subgraph moves by C", "privacy/subgraph_mechanisms.py", "gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)",
+         "gaussian_epsilon(math.sqrt(steps) / noise, self.delta)", SUBGRAPHS + "test_table_3_and_what_holds_instead"),
+    _one("fresh subgraphs at the whole noise", "privacy/subgraph_mechanisms.py", "affected_roots_pair(1, self.rate, noise / 2)",
+         "affected_roots_pair(1, self.rate, noise)", SUBGRAPHS + "test_ten_parts"),
+    _one("an unfinished epoch is free", "privacy/subgraph_mechanisms.py", "return math.ceil(steps / self.num_splits)", "return max(1, steps // self.num_splits)",
+         SUBGRAPHS + "test_an_unfinished_epoch_counts_whole"),
+    _one("an unfinished epoch of lots is free", "privacy/record_mechanisms.py", "return math.ceil(steps / self.lots_per_epoch)",
+         "return max(1, steps // self.lots_per_epoch)", RECORDS + "test_an_epoch_that_has_begun_counts"),
+    _one("the choice is free", "privacy/tree_mechanisms.py", "PureDp(self.choice_epsilon) if self.choice_epsilon else None", "None",
+         "tests/privacy/test_choice.py::test_the_price_lies_between_nothing_and_basic_composition"),
+    _one("the choice's noise is halved", "privacy/choice.py", "scale=sensitivity / epsilon", "scale=sensitivity / epsilon / 2",
+         "tests/privacy/test_choice.py::test_the_law_of_the_answer"),
+    _one("the choice's sensitivity is 1", TREES, "mechanism.choice_epsilon, mechanism.choice_sensitivity", "mechanism.choice_epsilon, 1",
+         "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"),
+    _one("a quantile at half its price", "privacy/quantile.py", "eps_quantile * utility / (2 * affected_roots)", "eps_quantile * utility / affected_roots",
+         "tests/privacy/test_paid_choices.py::test_the_sampler_draws_from_the_exponential_mechanism"),
+    _one("rows move by C1", "sampling/pagerank_release.py", "return math.sqrt(2 * num_rows) * clip_norm", "return math.sqrt(num_rows) * clip_norm",
+         RELEASES + "test_the_sensitivity_is_attained_and_larger_than_the_thesis_says"),
+    _one("the release of rows is charged half", "privacy/pagerank_mechanisms.py", "return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)",
+         "return math.sqrt(self.num_roots) / (self.release_noise or math.inf)", "tests/privacy/test_pagerank_mechanisms.py::test_rigorous_example"),
+    _one("rows are not clipped", "sampling/pagerank_release.py", "factors = 1 / np.maximum(1.0, norms / clip_norm)\n    return sp.csr_matrix((rows.data * np.repeat",
+         "factors = np.ones(len(norms))\n    return sp.csr_matrix((rows.data * np.repeat", RELEASES + "test_clipped_matrices_are_within_the_sensitivity"),
+    _one("the noise of rows / 1.3", ROWS, "gaussian_release(rows, clip, noise, top_k, random)", "gaussian_release(rows, clip, noise / 1.3, top_k, random)",
+         FACTS + "test_released_rows_have_the_noise_that_is_accounted_for[gaussian]"),
+    _one("the draws of rows at 2 epsilon", ROWS, "exponential_release(rows, clip, noise, top_k, random, values)", "exponential_release(rows, clip, 2 * noise, top_k, random, values)",
+         FACTS + "test_released_rows_have_the_noise_that_is_accounted_for[exponential]"),
+    _one("Gumbel noise of half the scale", "sampling/pagerank_release.py", "generator.gumbel(scale=clip_value / epsilon,", "generator.gumbel(scale=clip_value / epsilon / 2,",
+         RELEASES + "test_the_exponential_mechanism_draws_with_its_weights"),
+    _one("a release at all of delta", "privacy/for_cell.py", 'common["delta"] / 2, published', 'common["delta"], published',
+         "tests/privacy/test_pagerank_mechanisms.py::test_training_epsilon_leaves_the_rest_to_the_release"),
+    _one("votes move by 1", "privacy/pate.py", "2 * answers", "answers", "tests/privacy/test_evaluate.py"),
+    _one("votes beyond the cap", "methods/pate_aggregation.py", "np.flatnonzero(passed)[:max_answers]", "np.flatnonzero(passed)",
+         "tests/methods/test_pate_aggregation.py::test_caps_stop_the_run"),
+    _one("a search charges one of its seeds", "privacy/tuning.py", "repeats *", "1 *", "tests/privacy/test_tuning.py"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING)
