@@ -44,7 +44,7 @@ def epsilon(options: argparse.Namespace) -> None:
 def noise(options: argparse.Namespace) -> None:
     from dpgraph.privacy.cache import default_cache
     from dpgraph.privacy.catalogue import accountant
-    from dpgraph.privacy.evaluate import evaluate, solve_for
+    from dpgraph.privacy.evaluate import guarantee, solve_for
 
     solved = solve_for(
         options.mechanism_name,
@@ -56,7 +56,8 @@ def noise(options: argparse.Namespace) -> None:
         default_cache(),
         show=True,
     )
-    spent = evaluate(options.mechanism_name, options.mode, solved, options.delta)
+    found = guarantee(options.mechanism_name, options.mode, solved, options.delta)
+    spent = found.epsilon
     name = accountant(options.mechanism_name, options.mode).unknown(options.solve)
     if options.json:
         answer = {"mechanism": options.mechanism_name, "mode": options.mode, "delta": options.delta, "solved": name}
@@ -64,6 +65,7 @@ def noise(options: argparse.Namespace) -> None:
         return
     print(
         f"{name} {solved[name]:g}: {options.mode} epsilon {spent:.6g} <= {options.epsilon:g} at delta {options.delta:g}"
+        f"{found.place}"
     )
 
 
@@ -77,7 +79,7 @@ def plan(options: argparse.Namespace) -> None:
         max_degree=options.max_degree,
         list_cap=options.list_cap if options.list_cap is not None else options.max_degree,
         epsilon=options.epsilon,
-        delta=options.delta if options.delta is not None else 1 / (10 * options.num_train),
+        delta=options.delta if options.delta is not None else 1 / (10 * max(options.num_train, 1)),
         max_steps=options.max_steps,
         neighbour_clip=options.neighbour_clip,
     )

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from dpgraph.data.readers import pokec_fasttext
+from dpgraph.data.readers import pokec, pokec_fasttext
 from dpgraph.data.text.fasttext import mean_vectors, token_counts
 from dpgraph.errors import UserError
 from tests.data.test_pokec import toy_profiles
@@ -115,6 +115,7 @@ def test_reader(tmp_path):
     write_pokec(tmp_path, toy_profiles(), [(111, 200)])
     (tmp_path / "toy.vec").write_bytes(b"2 2\nslovo 1 0\nmacka 0 8\n")
     raw = pokec_fasttext.read(tmp_path, per_class=10, label_column_in_text=False, vectors="toy.vec")
+    assert raw.data_dependent == (pokec.SELECTION, pokec.STRATA)
     assert raw.features.shape == (20, 2)
     assert set(raw.features[:, 0]) <= {0.0, 1.0}
     assert not raw.features[:, 1].any()

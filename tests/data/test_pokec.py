@@ -51,6 +51,7 @@ def test_most_complete_profiles_of_each_class(tmp_path):
     assert raw.labels.tolist() == [0] * 10 + [1] * 10
     assert np.bincount(raw.split)[[TRAIN, VALIDATION, TEST]].tolist() == [16, 2, 2]
     assert np.bincount(raw.labels[raw.split == TRAIN]).tolist() == [8, 8]
+    assert raw.data_dependent == (pokec.SELECTION, pokec.STRATA, pokec.VOCABULARY)
 
 
 def test_friendships_are_kept_among_the_selected_and_renumbered(tmp_path):

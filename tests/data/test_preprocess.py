@@ -1,4 +1,6 @@
+import re
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,10 +9,11 @@ import scipy.sparse as sp
 from dpgraph.data import preprocess as preprocess_module
 from dpgraph.data.adjacency import owners
 from dpgraph.data.fetch import fetch
+from dpgraph.data.graph import DATA_DEPENDENT, data_dependent
 from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
 from dpgraph.data.preprocess import preprocess, verify
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.registry import Expected, Licence, entry
+from dpgraph.data.registry import Expected, Licence, entry, registry
 from dpgraph.data.store import load_graph, load_status
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.cell import Task
@@ -40,6 +43,9 @@ def test_demo_end_to_end(demo_raw, tmp_path, task, features):
     assert graph.meta["task"] == task.model_dump(mode="json")
     assert graph.meta["undirected"] is True
     assert ("split_variant" in graph.meta) == (task.setting == "clustered")
+    clusters = ("the split: clusters of the features and edges of all nodes",)
+    assert data_dependent(graph) == (clusters if task.setting == "clustered" else ())
+    assert graph.meta["upstream"] == []
     if task.setting != "transductive":
         assert (graph.split[owners(graph.out_ptr)] == graph.split[graph.out_idx]).all()
     else:
@@ -142,3 +148,42 @@ def test_texts_are_stored_beside_the_graph(demo_raw, tmp_path, monkeypatch):
     monkeypatch.setattr(preprocess_module, "read", with_texts)
     preprocess(Task(dataset="demo-sbm"), demo_raw, tmp_path)
     assert pd.read_parquet(tmp_path / "texts.parquet")["a"].tolist() == ["x"] * 4000
+
+
+def test_what_reader_and_split_made_of_all_records_is_listed():
+    """Together, in this order, and whatever else they say about the graph."""
+    raw = RawGraph(
+        np.array([0, 1, 2]), np.array([1, 2, 3]), np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1]),
+        np.array([0, 0, 1, 2], dtype=np.uint8), False, meta={"words": 2}, data_dependent=("the vocabulary: counts",),
+    )  # fmt: skip
+    known = entry("pubmed")
+    graph = preprocess_module.build(Task(dataset="pubmed"), known, raw)
+    assert data_dependent(graph) == ("the vocabulary: counts",)
+    assert graph.meta["upstream"] == ["the features: TF-IDF weights over all papers, of words kept by their counts"]
+    clustered = Task(dataset="pubmed", setting="clustered", split="ratio-50-25-25")
+    both = data_dependent(preprocess_module.build(clustered, known, raw))
+    assert both == ("the vocabulary: counts", "the split: clusters of the features and edges of all nodes")
+
+
+def test_what_no_epsilon_covers_is_short_and_says_of_what():
+    """`name of the part: how it was made`, as reports print it."""
+    folder = Path(preprocess_module.__file__).parent
+    found = [
+        text
+        for path in folder.rglob("*.py")
+        for text in re.findall(r'"(the (?:nodes|split|vocabulary|edges|features): [^"]+)"', path.read_text())
+    ]
+    assert len(found) == 6
+    upstream = [text for known in registry().values() for text in known.upstream]
+    assert all(re.fullmatch(r"the (nodes|split|vocabulary|edges|features): [^\n]{10,100}", one) for one in upstream)
+    assert DATA_DEPENDENT not in registry()
+
+
+def test_whoever_learns_from_all_records_has_been_looked_at():
+    """Of these only clusters, digits and pokec learn anything; a hasher, and counts of one row, do not."""
+    folder = Path(preprocess_module.__file__).parent
+    learns = re.compile(r"sklearn|StandardScaler|percentile|quantile|\.mean\(axis=0|\.std\(|svd|pca", re.IGNORECASE)
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if learns.search(path.read_text())}
+    assert found == {
+        "clusters.py", "readers/digits.py", "readers/pokec.py", "readers/pokec_extract.py", "text/fasttext.py"
+    }  # fmt: skip

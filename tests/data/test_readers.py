@@ -188,6 +188,8 @@ def test_reddit_sample_keeps_a_share_of_each_class_and_the_edges_among_them(tmp_
     pairs = np.random.default_rng(0).integers(0, 70, (800, 2))
     sp.save_npz(tmp_path / "reddit_graph.npz", sp.coo_matrix((np.ones(800), pairs.T), shape=(70, 70)))
     raw = reddit.read(tmp_path, one_in=4)
+    assert raw.data_dependent == ("the nodes: a share of each class, by the labels of all posts",)
+    assert reddit.read(tmp_path).data_dependent == ()
     assert np.bincount(raw.labels).tolist() == [10, 2, 5]
     kept = raw.features[:, 0].astype(int)
     assert np.array_equal(raw.labels, labels[kept])
@@ -237,6 +239,7 @@ def test_graphsaint_damage(tmp_path, name, content):
 
 def test_digits(tmp_path):
     raw = digits.read(tmp_path, "demo-digits", 4)
+    assert raw.data_dependent == ("the edges: nearest neighbours among all images",)
     ptr, _ = raw.symmetric
     assert raw.features.min() == 0
     assert raw.features.max() == 1

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dpgraph.data.adjacency import owners
 from dpgraph.data.clusters import cluster_split
 from dpgraph.data.fetch import fetch, mirrors_from
-from dpgraph.data.graph import TEST, Graph
+from dpgraph.data.graph import TEST, Graph, data_dependent
 from dpgraph.data.preprocess import preprocess
 from dpgraph.data.readers import graphsaint, ogb, read
 from dpgraph.data.registry import entry
@@ -70,6 +70,7 @@ def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, c
     assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
     assert (found["features"], found["classes"]) == (features, classes)
     assert sizes is None or tuple(found["split_sizes"].values()) == sizes
+    assert data_dependent(load_graph(tmp_path, verify=True)) == ()
 
 
 def test_age_groups_of_pokec_are_homophilous(raw_dir, tmp_path):

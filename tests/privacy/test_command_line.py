@@ -69,7 +69,7 @@ def test_noise_steps_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
         (["epsilon", "double_mixture", *TREES], "error: double_mixture: expected the parameter sigma_over_clip"),
         (
             ["epsilon", "double_mixture", *TREES, "--sigma-over-clip", "x"],
-            "error: sigma_over_clip=x: expected a finite number > 0",
+            "error: sigma_over_clip=x: expected a finite number >= 1e-06",
         ),
         (
             ["epsilon", "double_mixture", *TREES, "--sigma-over-clip", "9", "--sampling", "without replacement"],

@@ -75,7 +75,7 @@ def test_a_whole_table(tmp_path: Path) -> None:
         (("moments", "published", {"q": 1}, 1e-5), "^moments: expected the parameter noise_multiplier$"),
         (("poisson_gaussian", "rigorous", {"relation": "edge"}, 1e-5), "^relation=edge"),
         (("moments", "published", {"q": 1, "rate": 1}, 1e-5), "^moments: unknown parameter rate: expected some of"),
-        (("moments", "published", {"q": 1.5}, 1e-5), "^q=1.5: expected a finite number > 0 and <= 1$"),
+        (("moments", "published", {"q": 1.5}, 1e-5), "^q=1.5: expected a finite number >= 1e-09 and <= 1$"),
         (("moments", "published", {"steps": 2.5}, 1e-5), r"^steps=2.5: expected an integer >= 1 and <= 1e\+06$"),
         (("moments", "published", {"steps": True}, 1e-5), "^steps=True: expected an integer >= 1 "),
         (("moments", "published", {}, 0.0), r"^delta=0.0: expected a number in \(0, 1\)$"),

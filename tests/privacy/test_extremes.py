@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,11 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
+from dpgraph.privacy import composition, double_mixture, relational
 from dpgraph.privacy.catalogue import ACCOUNTANTS
 from dpgraph.privacy.composition import composed_epsilon, gaussian_pair
-from dpgraph.privacy.evaluate import evaluate
+from dpgraph.privacy.double_mixture import affected_roots_pair, residual_one_batch_pair
+from dpgraph.privacy.evaluate import evaluate, solve_for
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.parameters import PARAMETERS, PREMISES
+from dpgraph.privacy.planner import Question
+from dpgraph.privacy.solving import highest_rate
 
 SECONDS = 240.0  # of the processor, however busy the machine: no setting may hang
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -86,3 +93,205 @@ def test_without_any_protection_the_bound_is_crude_but_above_the_truth() -> None
     crude = evaluate("poisson_gaussian", "rigorous", {"q": 1, "noise_multiplier": 1e-3, "steps": 20}, 1e-5)
     exact = gaussian_epsilon(1e3 * math.sqrt(20), 1e-5)
     assert exact <= crude < 1.1 * exact
+
+
+# One parameter at a time leaves these settings.
+BASE: dict[str, Any] = {
+    "affected_roots": 5, "answers": 100, "batch_size": 1000, "batches": 2, "checks": 100, "column_norm": 1.0,
+    "column_support": 4, "compositions": 100, "eps_gumbel": 0.1, "eps_laplace": 0.1, "eps_pagerank": 1.0,
+    "eps_quantile": 0.1, "groups": 1, "hops": 1, "lambda_max": 32, "max_degree": 5, "mean_runs": 10.0, "negatives": 4,
+    "neighbour_to_self_clip": 0.5, "nodes": 10**4, "noise_multiplier": 4.0, "num_train": 20_000, "order": 8.0,
+    "q": 0.05, "q_neighbour": 0.05, "q_self": 0.05, "refill": 3, "relations": 10**5, "row_delta": 1e-8, "rows": 70,
+    "sampled_share": 0.1, "sensitivity": 1.0, "sigma": 10.0, "sigma_over_clip": 4.0, "sigma_over_self_clip": 4.0,
+    "sigma_over_sensitivity": 4.0, "sigma_threshold": 50.0, "sigma_votes": 50.0, "steps": 100, "top_k": 4,
+}  # fmt: skip
+EXTREMES = (
+    -1,
+    0,
+    1e-300,
+    1e-30,
+    1e-12,
+    1e-9,
+    1e-6,
+    1 + 1e-9,
+    1e6,
+    1e12,
+    1e30,
+    1e308,
+    10**9,
+    10**18,
+    math.inf,
+    math.nan,
+)
+ENDLESS = 30  # seconds of the clock after which a setting counts as endless; alone, the slowest takes 4
+
+
+@contextmanager
+def soon(seconds: int) -> Iterator[None]:
+    """Whatever takes longer is ended: a test that hangs says nothing. A warning is an error."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def told(key: tuple[Any, Any, str], chosen: dict[str, Any], delta: float = 1e-6) -> str:
+    """What is wrong with an answer, empty: it is a number from 0 to inf or a refusal in one line."""
+    with soon(ENDLESS):
+        try:
+            found = evaluate(*key[:2], chosen, delta, key[2])
+        except UserError as error:
+            return "" if "\n" not in str(error) and len(str(error)) < 500 else f"refused in many words: {error}"
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return "" if isinstance(found, float) and found >= 0 else f"found {found!r}"
+
+
+def ends_of(name: str) -> tuple[Any, ...]:
+    """Both ends of the declared range, what lies just beyond, and numbers that are never asked in earnest."""
+    parameter = PARAMETERS[name]
+    if parameter.choices or parameter.kind is bool:
+        return (*parameter.choices, True, False, 7, "", None)
+    edges = [edge for edge in (parameter.above, parameter.least, parameter.most) if edge is not None]
+    finite = [edge for edge in edges if math.isfinite(edge)]
+    return (*EXTREMES, *finite, *(edge * (1 + 1e-9) + 1e-320 for edge in finite), "x", None)
+
+
+@pytest.mark.parametrize("key", ACCOUNTANTS, ids="-".join)
+def test_every_parameter_at_both_ends(key: tuple[Any, Any, str]) -> None:
+    known = ACCOUNTANTS[key]
+    base = {name: BASE[name] for name in known.required if name in BASE}
+    base |= {name: PARAMETERS[name].choices[0] for name in known.required if name not in BASE}
+    assert told(key, base) == ""
+    wrong = [
+        (name, value, problem)
+        for name in dict.fromkeys((*known.required, *known.optional, *known.premises, known.units or "nodes"))
+        if name in known.names
+        for value in ends_of(name)
+        if (problem := told(key, {**base, name: value}))
+    ]
+    wrong += [("delta", delta, problem) for delta in (-1, 0, 1e-300, 1e-30, 1 - 1e-16, 1, math.inf, math.nan)
+              if (problem := told(key, base, delta))]  # fmt: skip
+    assert not wrong
+
+
+@pytest.mark.parametrize("key", ACCOUNTANTS, ids="-".join)
+def test_all_parameters_at_the_same_end(key: tuple[Any, Any, str]) -> None:
+    """Squares and products of what each range admits stay within floating point."""
+    known = ACCOUNTANTS[key]
+    numbers = [name for name in (*known.required, *known.optional) if not PARAMETERS[name].choices]
+    rest = {name: PARAMETERS[name].choices[0] for name in known.required if PARAMETERS[name].choices}
+    numbers = [name for name in numbers if PARAMETERS[name].kind is not bool]
+    most = {name: PARAMETERS[name].most for name in numbers}
+    least = {name: _least(name) for name in numbers}
+    noises = {name for name in numbers if name == "noise_multiplier" or name.startswith("sigma")}
+    worst = {**most, **{name: least[name] for name in noises}}
+    best = {**least, **{name: most[name] for name in noises}}
+    for chosen in (most, least, worst, best):
+        assert told(key, {**rest, **chosen}) == "", chosen
+
+
+def _least(name: str) -> float:
+    parameter = PARAMETERS[name]
+    return parameter.least if parameter.least is not None else (parameter.above or 0.0) + 1e-12
+
+
+@pytest.mark.parametrize("key", [key for key in ACCOUNTANTS if key[2] == "epsilon" and ACCOUNTANTS[key].noise],
+                         ids="-".join)  # fmt: skip
+@pytest.mark.parametrize("target", [0, 1e-300, 1e308, math.inf, math.nan])
+def test_an_extreme_target_is_met_or_refused(key: tuple[Any, Any, str], target: float) -> None:
+    known = ACCOUNTANTS[key]
+    base = {name: BASE.get(name, PARAMETERS[name].choices[:1]) for name in known.required}
+    base = {name: value[0] if isinstance(value, tuple) else value for name, value in base.items()}
+    with soon(4 * ENDLESS):
+        try:
+            solved = solve_for(*key[:2], base, 1e-6, target, "noise")
+        except UserError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+        else:
+            assert evaluate(*key[:2], solved, 1e-6) <= target
+
+
+def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
+    """Where epsilon is tiny its grids jump: a rate beside the one that was evaluated may exceed the target."""
+    asked: list[float] = []
+
+    def epsilon_at(rate: float) -> float:
+        asked.append(rate)
+        return rate**1.5
+
+    for target in (1e-6, 3.7e-5, 0.0123, 0.9):
+        found = highest_rate(epsilon_at, target)
+        assert found in asked
+        assert found**1.5 <= target < (found * 1.002) ** 1.5
+
+
+@pytest.mark.parametrize(("steps", "delta"), [(100_001, 1e-10 * 1.01), (3 * 10**5, 1e-6), (10**6, 1e-9 * 1.01)])
+@pytest.mark.parametrize("mu", [1e-4, 3e-3, 0.03])
+def test_many_steps_in_two_stages(steps: int, delta: float, mu: float) -> None:
+    exact = gaussian_epsilon(mu * math.sqrt(steps), delta)
+    with soon(ENDLESS):
+        found = composed_epsilon(gaussian_pair(mu), steps, delta)
+    assert exact * (1 - 1e-4) <= found <= exact * 1.005
+
+
+def test_two_stages_agree_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rate, noise in ((0.05, 4.0), (1e-3, 1.0)):
+        pair = affected_roots_pair(3, rate, noise)
+        two = composed_epsilon(pair, 120_000, 1e-6)
+        monkeypatch.setattr(composition, "LONG", 10**9)
+        assert two == pytest.approx(composed_epsilon(pair, 120_000, 1e-6), rel=1e-3)
+        monkeypatch.undo()
+
+
+def test_public_draws_are_joined_to_the_private_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer pairs of one-batch residual clipping never say less."""
+    apart = composed_epsilon(residual_one_batch_pair(60, 0.05, 0.3, 2.0), 100, 1e-6)
+    monkeypatch.setattr(double_mixture, "MOST_REVEALED", 16)
+    pair = residual_one_batch_pair(60, 0.05, 0.3, 2.0)
+    assert len(pair.pairs) <= 16
+    assert apart <= composed_epsilon(pair, 100, 1e-6) <= 2 * apart
+
+
+def test_relations_at_noise_that_is_small_use_low_orders() -> None:
+    asked = {"nodes": 10**4, "relations": 10**5, "max_degree": 100, "negatives": 4, "q": 0.05, "steps": 10,
+             "sigma_over_sensitivity": 0.1, "standard_clipping": True}  # fmt: skip
+    assert told(("relational_coupled", "published", "epsilon"), asked) == ""
+    assert relational.coupled_rdp(10**4, 10**5, 100, 4, 0.05, 0.1, (1e6,), True).tolist() == [math.inf]
+
+
+@pytest.mark.parametrize("name", ["num_train", "max_steps", "hops", "max_degree", "list_cap"])
+@pytest.mark.parametrize("value", [-1, 0, 10**9, 10**18, 10**33])
+def test_a_plan_is_asked_within_bounds(name: str, value: int) -> None:
+    question: dict[str, Any] = {
+        "num_train": 1000, "hops": 1, "max_degree": 3, "list_cap": 3, "epsilon": 4.0, "delta": 1e-6, "max_steps": 3,
+    }  # fmt: skip
+    with soon(ENDLESS):
+        try:
+            Question(**{**question, name: value})
+        except UserError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+        else:
+            assert (name, value) == ("num_train", 10**9)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "neighbour_clip", "delta"])
+@pytest.mark.parametrize("value", [-1.0, 1e-300, 1e308, math.inf, math.nan])
+def test_a_plan_is_asked_with_numbers_in_earnest(name: str, value: float) -> None:
+    question: dict[str, Any] = {
+        "num_train": 1000, "hops": 1, "max_degree": 3, "list_cap": 3, "epsilon": 4.0, "delta": 1e-6, "max_steps": 3,
+    }  # fmt: skip
+    if value == 1e-300 and name != "epsilon":
+        Question(**{**question, name: value})
+        return
+    with pytest.raises(UserError, match=f"^{name}="):
+        Question(**{**question, name: value})

@@ -96,7 +96,7 @@ def test_private_thresholds_need_a_price() -> None:
     with pytest.raises(UserError, match=r"^private_quantile: expected the parameter eps_quantile$"):
         evaluate("private_quantile", "rigorous", TREES, 1e-3)
     for price in (0.0, -1.0):
-        with pytest.raises(UserError, match=r"^eps_quantile=.*: expected a finite number > 0$"):
+        with pytest.raises(UserError, match=r"^eps_quantile=.*: expected a finite number >= 1e-09 and <= 1e\+06$"):
             evaluate("private_quantile", "rigorous", {**TREES, "eps_quantile": price}, 1e-3)
     with pytest.raises(UserError, match=r"^double_mixture: unknown parameter eps_quantile"):
         evaluate("double_mixture", "rigorous", {**TREES, "eps_quantile": 0.1}, 1e-3)

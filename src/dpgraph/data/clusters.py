@@ -7,6 +7,7 @@ made here is a declared variant. It clusters by Ward's linkage along the graph's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dpgraph.data.adjacency import Csr, owners, symmetric_csr
 from dpgraph.data.features import dense, project
-from dpgraph.data.graph import TEST, TRAIN, VALIDATION
+from dpgraph.data.graph import DATA_DEPENDENT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.errors import UserError
 
@@ -25,7 +26,7 @@ MAX_LEAVES = 20_000
 PIECE = 1 << 18
 
 
-def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, dict[str, object]]:
+def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, dict[str, Any]]:
     """(N,) uint8 and the declaration of the variant.
 
     The tree is cut into 10, 20, 40, ... clusters until merging them greedily meets the ratio within half a percent of
@@ -49,6 +50,7 @@ def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, di
         "split_variant": "Ward linkage along the edges, clusters merged greedily; the published split file is lost",
         "clusters": count,
         "leaves": len(means),
+        DATA_DEPENDENT: ["the split: clusters of the features and edges of all nodes"],
     }
 
 

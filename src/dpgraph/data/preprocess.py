@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.data.features import dense, transform
-from dpgraph.data.graph import SPLIT_NAMES, Graph
+from dpgraph.data.graph import DATA_DEPENDENT, SPLIT_NAMES, Graph
 from dpgraph.data.manifest import read_manifest, verify_files
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import read
@@ -71,8 +71,10 @@ def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
         "directed_in_source": raw.directed,
         "undirected": True,
         "variant_of": known.variant_of,
+        "upstream": list(known.upstream),
         **raw.meta,
         **declared,
+        DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
     }
     graph = Graph(
         name=task.dataset,

@@ -27,6 +27,7 @@ class RawGraph:
     directed: bool  # whether the original graph is directed; the Graph made of it never is
     texts: dict[str, list[str]] | None = None  # column -> N texts
     meta: dict[str, object] = field(default_factory=dict)
+    data_dependent: tuple[str, ...] = ()  # what the reader made of all records together, see `graph.data_dependent`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _checked_labels(self.labels))

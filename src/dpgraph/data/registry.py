@@ -80,6 +80,9 @@ class DatasetEntry(Frozen):
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
+    upstream: tuple[str, ...] = Field(
+        default=(), description="What the publishers computed over all records before these files; no epsilon covers it"
+    )
     notes: str = ""
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from dpgraph.randomness import numpy_generator
 PARTS = (TRAIN, VALIDATION, TEST)
 
 
-def make_split(raw: RawGraph, name: str, split: str) -> tuple[np.ndarray, dict[str, object]]:
-    """(N,) uint8 and what to say about it.
+def make_split(raw: RawGraph, name: str, split: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """(N,) uint8 and what to say about it. But for clusters a split depends on which nodes have a label, no more.
 
     public: the official one. train-rest: public validation and test nodes, every other labelled node trains
     (Igamberdiev & Habernal, Table 1). random-A-B-C: percent of the labelled nodes, keyed by the data set's name and the

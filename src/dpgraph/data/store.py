@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from dpgraph.data.arrays import load_npy
+from dpgraph.data.checks import problem, problem_of_values
 from dpgraph.data.download import sha256_of
 from dpgraph.data.graph import Graph
 from dpgraph.data.statistics import statistics
@@ -102,8 +103,10 @@ def load_status(folder: Path) -> Status:
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False) -> Graph:
-    """The graph; with `mmap` its arrays stay on disk until they are read. `verify` reads them and compares hashes.
+    """The graph; with `mmap` the features stay on disk until they are read.
 
+    Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes,
+    and checks that features are finite and each edge stands in both lists.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
@@ -118,7 +121,11 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False) -> Graph:
             raise UserError(f"{path}: damaged, sha256={found}: expected {expected} ({REMEDY})")
     if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
-    _check(folder, arrays, header.symmetric)
+    wrong = problem(arrays, header.num_classes, header.symmetric)
+    if wrong is None and verify:
+        wrong = problem_of_values(arrays, header.symmetric)
+    if wrong is not None:
+        raise UserError(f"{folder / wrong[0]}.npy: {wrong[1]} ({REMEDY})")
     return Graph(name=header.name, num_classes=header.num_classes, meta=header.meta, **arrays)
 
 
@@ -146,25 +153,3 @@ def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
         )
     array.flags.writeable = False
     return array
-
-
-def _check(folder: Path, arrays: dict[str, np.ndarray], symmetric: bool) -> None:
-    """Arrays that do not fit each other: samplers trust their indices."""
-    nodes = len(arrays["labels"])
-    problems = [
-        name
-        for name, array in arrays.items()
-        if array.ndim != 1 + (name == "features")
-        or (name in ("features", "split") and len(array) != nodes)
-        or (name.endswith("_ptr") and len(array) != nodes + 1)
-    ]
-    for lists in ("out",) if symmetric else ("out", "in"):
-        if problems:
-            break
-        ptr, idx = arrays[f"{lists}_ptr"], arrays[f"{lists}_idx"]
-        if ptr[0] != 0 or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
-            problems.append(f"{lists}_ptr")
-        if len(idx) and (idx.min() < 0 or idx.max() >= nodes):
-            problems.append(f"{lists}_idx")
-    if problems:
-        raise UserError(f"{folder / problems[0]}.npy: does not fit the other arrays of this graph ({REMEDY})")

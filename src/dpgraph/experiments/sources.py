@@ -1,78 +1,106 @@
 """Source files whose change must rerun a stage: Snakemake does not see imported modules.
 
-Rules carry the hash of their stage's files as a parameter: as inputs the files would be a hundred thousand edges of a
-large suite's graph, and a touched file would count as a changed one.
+A stage's files are all that its roots import (imports.py), less what cannot change a result. Rules carry the hash of
+these files as a parameter: as inputs the files would be a hundred thousand edges of a large suite's graph, and a
+touched file would count as a changed one.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from dpgraph.errors import invalid
+from dpgraph.experiments.imports import Package
 
 PACKAGE = Path(__file__).resolve().parent.parent
+PUBLISHED = "experiments/published/*.csv"
 
-# per stage, what its result depends on; files that only describe, print or find paths are left out on purpose
-STAGES: dict[str, tuple[str, ...]] = {
-    "download": ("data/fetch.py", "data/registry.yaml"),
-    "preprocess": (
-        "data/*.py",
-        "data/readers/*.py",
-        "data/text/*.py",
-        "data/registry.yaml",
-        "models/text_encoder.py",
+
+@dataclass(frozen=True)
+class Stage:
+    """`roots`: modules, or a.* for all of a package, where a module is loaded by its name. `files`: data beside them.
+
+    A `job` makes one result, whose name holds the hash of what was asked for: how the plan asked does not matter.
+    """
+
+    roots: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    job: bool = False
+
+
+_REPORT = ("reporting.*",)  # drawing is cheap: any change of the room redraws
+STAGES: dict[str, Stage] = {
+    # a better way to fetch does not fetch again
+    "download": Stage(files=("data/fetch.py", "data/registry.yaml"), job=True),
+    # readers are loaded by their name, the encoder is a process of its own
+    "preprocess": Stage(
+        ("data.preprocess", "data.readers.*", "models.text_encoder"), files=("data/registry.yaml",), job=True
     ),
-    "calibrate": tuple(
-        f"privacy/{name}.py"
-        for name in (
-            "mechanisms",
-            "noisy_steps",
-            "published_trees",
-            "record_mechanisms",
-            "subgraph_mechanisms",
-            "tree_mechanisms",
-            "calibration",
-            "solving",
-            "for_cell",
-            "composition",
-            "double_mixture",
-            "renyi",
-            "trees",
-            "guarantee",
-        )
-    ),
-    "train": ("data/graph.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py", "randomness.py"),
-    "audit": ("audits/*.py", "privacy/*.py", "sampling/*.py", "models/*.py", "training/*.py", "methods/*.py"),
-    "aggregate": ("reporting/aggregate.py", "reporting/hard_cases.py"),
-    # drawing is cheap: any change of the room redraws
-    "table": ("reporting/*.py", "experiments/published/*.csv"),
-    "figure": ("reporting/*.py", "reporting/*.mplstyle", "experiments/published/*.csv"),
-    "claims": (
-        "reporting/*.py",
-        "experiments/published/*.csv",
-        *(f"privacy/{name}.py" for name in ("renyi", "gaussian", "solving")),
-        "sampling/edge_lists.py",
-    ),
-    "search": ("reporting/*.py", "experiments/published/*.csv", "privacy/tuning.py"),
-    "runtimes": ("reporting/*.py",),
+    "calibrate": Stage(("privacy.for_cell", "privacy.calibration"), job=True),
+    # methods are loaded by their name
+    "train": Stage(("methods.stages", "methods.*"), job=True),
+    "audit": Stage(("audits.registry", "methods.*"), job=True),
+    "aggregate": Stage(("reporting.aggregate",)),
+    "table": Stage(_REPORT, (PUBLISHED,)),
+    "figure": Stage(_REPORT, (PUBLISHED, "reporting/*.mplstyle")),
+    "claims": Stage(_REPORT, (PUBLISHED,)),
+    "search": Stage(_REPORT, (PUBLISHED,)),
+    "runtimes": Stage(_REPORT),
 }
-# who shares a job with whom, and what is measured on the side: no result depends on it
-PLANNING = ("data/bundles.py", "methods/bundles.py", "methods/bench.py")
+# modules that cannot change a result, and why; they and what only they import are left out
+NEUTRAL: dict[str, str] = {
+    "errors": "texts of errors",
+    "files": "whole files and locks; what is in a file is its writer's",
+    "progress": "bars on the terminal",
+    "data.download": "brings bytes; their hash says whether they are the right ones",
+    "experiments.config": "names suite, folders and device; rules carry what matters of it",
+    "experiments.documents": "reads YAML and JSON or refuses; what was read has its own hash",
+    "experiments.imports": "finds the files of this very hash",
+    "experiments.paths": "names files",
+    "experiments.sources": "makes this very hash",
+}
+# of jobs only: the report depends on which cells there are and where they stand
+PLANNING: dict[str, str] = {
+    "data.bundles": "who shares a job",
+    "experiments.claim": "what is claimed of results",
+    "experiments.experiment": "what a suite may say; what it asks of a cell is in the cell",
+    "experiments.plan": "which cells there are",
+    "experiments.published": "numbers of the papers",
+    "methods.bench": "measures time beside the results",
+    "methods.bundles": "runs the cells of a job one by one",
+}
 
 
 @cache
 def sources_digest(stage: str) -> str:
     """Hash of the contents of the stage's files: a result made by other code is not taken for one of this code."""
-    found = hashlib.sha256()
-    for path in source_files(stage):
-        found.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+    return digest_of(stage, _this())
 
 
 def source_files(stage: str) -> list[Path]:
+    return files_of(stage, _this())
+
+
+def digest_of(stage: str, package: Package) -> str:
+    found = hashlib.sha256()
+    for path in files_of(stage, package):
+        found.update(str(path.relative_to(package.folder)).encode() + b"\0" + package.source(path) + b"\0")
+    return found.hexdigest()[:16]
+
+
+def files_of(stage: str, package: Package) -> list[Path]:
     if stage not in STAGES:
         raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
-    found = {path for pattern in STAGES[stage] for path in PACKAGE.glob(pattern)}
-    return sorted(found - {PACKAGE / name for name in PLANNING})
+    known, top = STAGES[stage], package.folder.name
+    without = {f"{top}.{name}" for name in (NEUTRAL | PLANNING if known.job else NEUTRAL)}
+    modules = package.closure((f"{top}.{root}" for root in known.roots), without)
+    data = (path for pattern in known.files for path in package.folder.glob(pattern))
+    return sorted({*data, *(package.modules[name] for name in modules)})
+
+
+@cache
+def _this() -> Package:
+    return Package(PACKAGE)

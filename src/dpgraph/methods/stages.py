@@ -60,7 +60,8 @@ def describe(calibration: Calibration) -> str:
     statement = calibration.statement
     return (
         f"noise std / clip norm {statement.noise_std_over_clip}, {statement.steps} steps, "
-        f"epsilon published {statement.published.text}, rigorous {statement.rigorous.text}"
+        f"epsilon published {statement.published.text}{statement.published.place}, "
+        f"rigorous {statement.rigorous.text}{statement.rigorous.place}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Protocol
 
@@ -33,6 +34,10 @@ TOLERANCE = 2e-3
 MOST_REFINEMENTS = 5
 FIRST_POINTS, MOST_POINTS = 2.0**12, 2.0**20  # of one step's first and finest grid
 ROUNDING = 1e-16  # of delta and step, what Fourier transforms may lose; measured against Gaussian DP
+# Beyond so many steps the library's bound on the length of the result is loose: they are composed in two stages, where
+# one step's grid is short, and grids are refined no further than to so many points of the result.
+LONG, SHORT_STEP, LONGEST_RESULT = 100_000, 2.0**13, 2.0**20
+STANDARD_DEVIATIONS = 24.0  # of the composed loss that a result is long, about
 LARGEST_LOSS = 2.0**18  # beyond, grids are too long; nothing is protected there, so a crude bound does
 
 
@@ -82,12 +87,13 @@ def composed_epsilon(
         return steps * largest + extra
     longest = max(largest, extra, 1e-300)
     finest, coarse = (2.0 ** np.ceil(np.log2(longest / most)) for most in (MOST_POINTS, FIRST_POINTS))
+    if steps > LONG:
+        width = STANDARD_DEVIATIONS * np.sqrt(steps) * max(_loss_std(pair), 1e-9)
+        finest = max(finest, 2.0 ** np.ceil(np.log2(width / LONGEST_RESULT)))
     grid = max(finest, min(64.0, max(coarse, 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 4)))))
     epsilon = np.inf
     for _ in range(1 + MOST_REFINEMENTS):
-        composed = _one_step(pair, grid, tail_mass)
-        if steps > 1:
-            composed = composed.self_compose(steps, tail_mass_truncation=1e-4 * delta)
+        composed = _repeated(_one_step(pair, grid, tail_mass), steps, 1e-4 * delta, largest / grid < SHORT_STEP)
         if once is not None:
             composed = composed.compose(_one_step(once, grid, tail_mass), tail_mass_truncation=1e-4 * delta)
         previous, epsilon = epsilon, float(composed.get_epsilon_for_delta(delta - ROUNDING * steps))
@@ -97,6 +103,22 @@ def composed_epsilon(
             break
         grid = max(grid / 4, finest)
     return epsilon
+
+
+def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short: bool) -> PrivacyLossDistribution:
+    """`steps` times `one`; at most `tail_mass` goes to an infinite loss. `short`: two stages are faster than one."""
+    if steps == 1:
+        return one
+    if steps <= LONG or not short:
+        return one.self_compose(steps, tail_mass_truncation=tail_mass)
+    inner = math.isqrt(steps)
+    outer, rest = divmod(steps, inner)
+    part = one.self_compose(inner, tail_mass_truncation=tail_mass / (4 * outer))
+    found = part.self_compose(outer, tail_mass_truncation=tail_mass / 4)
+    if rest:
+        last = one.self_compose(rest, tail_mass_truncation=tail_mass / 4) if rest > 1 else one
+        found = found.compose(last, tail_mass_truncation=tail_mass / 4)
+    return found
 
 
 MOST_NODES = 1 << 16

@@ -26,6 +26,7 @@ from scipy.stats import binom
 TABLE_POINTS = 4096
 NEGLIGIBLE = 1e-30  # probability of a binomial law's tail that may count as drawn farther out
 BEYOND = 38.0  # standard deviations; log_ndtr(-38) is about -727: nothing beyond is representable
+MOST_REVEALED = 256  # pairs of a public draw
 CHUNK = 1 << 22  # array elements per evaluation
 
 
@@ -310,8 +311,13 @@ def residual_one_batch_pair(affected_roots: int, rate: float, neighbour_clip: fl
 
     The unchanged self terms of affected roots tell which of them were drawn, so their number i ~ Bin(R - 1, rate) is
     revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i C_n), averaged over i (docs/privacy.md, section 4).
+    Of more than MOST_REVEALED numbers, neighbouring ones count as the largest of them, which moves both sides apart.
     """
     revealed = Mixture.binomial(affected_roots - 1, rate)
+    group = -(-len(revealed.shifts) // MOST_REVEALED)
+    if group > 1:
+        last = np.minimum(np.arange(len(revealed.shifts)) // group * group + group, len(revealed.shifts)) - 1
+        revealed = Mixture.of(revealed.probabilities, np.asarray(revealed.shifts)[last])
     pairs = tuple(
         MixturePair(
             Mixture.of([1 - rate, rate], [drawn * neighbour_clip, drawn * neighbour_clip + 1 + neighbour_clip]),

@@ -15,7 +15,7 @@ from dpgraph.privacy.composition import composed_epsilon
 from dpgraph.privacy.double_mixture import MixturePair, affected_roots_pair, residual_one_batch_pair, residual_pair
 from dpgraph.privacy.gaussian import gaussian_epsilon
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
-from dpgraph.privacy.parameters import GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME
+from dpgraph.privacy.parameters import GNN_ORDERS_NAME, LEAST_PRICE, PARAMETERS, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.quantile import PureDp
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.renyi import (
@@ -31,6 +31,7 @@ from dpgraph.privacy.trees import tree_size
 from dpgraph.privacy.tuning import repeat_and_select_epsilon
 
 Parameters = Mapping[str, Any]
+MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
 ORDERS: dict[str, Orders] = {
     GNN_ORDERS_NAME: GNN_ORDERS,
     "wide": WIDE_ORDERS,
@@ -52,19 +53,24 @@ def _poisson_gaussian(p: Parameters, delta: float) -> float:
     return composed_epsilon(pair, p["steps"], delta)
 
 
-def _theorem1(p: Parameters) -> tuple[int, int, int, float]:
+def _theorem1(p: Parameters, orders: Orders) -> tuple[int, int, int, float]:
     if p["batch_size"] > p["num_train"]:
         raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
-    return p["num_train"], p["batch_size"], tree_size(p["max_degree"], p["hops"]), p["noise_multiplier"]
+    affected = tree_size(p["max_degree"], p["hops"])
+    terms = MOST_EVALUATED // len(orders)
+    if min(affected, p["num_train"]) > terms:
+        raise invalid("hops", p["hops"], f"a tree of at most {terms} nodes with max_degree = {p['max_degree']}")
+    return p["num_train"], p["batch_size"], affected, p["noise_multiplier"]
 
 
 def _hypergeometric(p: Parameters, delta: float) -> float:
     orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
-    return theorem1_epsilon(*_theorem1(p), p["steps"], delta, orders, conversion)
+    return theorem1_epsilon(*_theorem1(p, orders), p["steps"], delta, orders, conversion)
 
 
 def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
-    return float(theorem1_rdp(*_theorem1(p), (float(p["order"]),))[0])
+    orders = (float(p["order"]),)
+    return float(theorem1_rdp(*_theorem1(p, orders), orders)[0])
 
 
 def _roots_pair(p: Parameters) -> MixturePair:
@@ -274,8 +280,8 @@ def solve_for(
     where no answer exists.
     """
     open_ = accountant(name, mode).unknown(unknown)
-    if not 0 < epsilon < math.inf:
-        raise invalid("epsilon", epsilon, "a finite number > 0")
+    if not LEAST_PRICE <= epsilon < math.inf:
+        raise invalid("epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
     values = _checked(name, mode, {key: value for key, value in parameters.items() if key != open_}, delta, open_=open_)
     question = ["solve", name, mode, values, delta, epsilon, unknown]
     stored = None if cache is None else cache.get(question)
@@ -289,6 +295,8 @@ def solve_for(
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
         guess = relational.NOISE_GUESS if name.startswith("relational") else None
         found: float = solved(unknown, watched, epsilon, guess=guess)
+    if unknown == "noise":  # a target that the least allowed noise meets
+        found = max(found, PARAMETERS[open_].least or 0.0)
     if cache is not None:
         cache.put(question, found)
     return {**values, open_: found}

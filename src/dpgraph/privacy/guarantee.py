@@ -62,6 +62,16 @@ class Guarantee(Frozen):
         return "none" if self.epsilon is None else f"{self.epsilon:.3g}"
 
 
+    @property
+    def place(self) -> str:
+        """Relation and scope in brackets; nothing where nothing is guaranteed.
+
+        >>> Guarantee(mode="rigorous", accountant="-", relation="edge", scope="joint", sampling="-", epsilon=1).place
+        ' (edge, joint)'
+        """
+        return "" if self.relation is Relation.NONE else f" ({self.relation}, {self.scope})"
+
+
 class PrivacyStatement(Frozen):
     """The mechanism of a run with its two guarantees, and what it does with the data, in the units of the run."""
 

@@ -16,9 +16,11 @@ from dpgraph.privacy.renyi import WIDE_ORDERS, epsilon_from_rdp
 
 def _composed_rows(row_epsilon: float, rows: int, row_delta: float) -> float:
     """eps_g with eps_row = eps_g / (2 sqrt(M ln(e + eps_g / (2 M delta)))); the left side over the root increases."""
+    scale = math.log(2 * rows) + math.log(row_delta)  # quotients by a tiny delta overflow
 
     def gap(epsilon: float) -> float:
-        return epsilon - 2 * row_epsilon * math.sqrt(rows * math.log(math.e + epsilon / (2 * rows * row_delta)))
+        share = -math.inf if epsilon == 0 else math.log(epsilon) - scale
+        return epsilon - 2 * row_epsilon * math.sqrt(rows * float(np.logaddexp(1, share)))
 
     high = max(1.0, row_epsilon)
     while gap(high) < 0:
@@ -28,7 +30,7 @@ def _composed_rows(row_epsilon: float, rows: int, row_delta: float) -> float:
 
 def theorem6_epsilon(rows: int, noise: float, row_delta: float) -> float:
     """Theorem 6, Gaussian: noise = std / C1 of every row; total (epsilon, 2 M row_delta)."""
-    return _composed_rows(math.sqrt(2 * math.log(1.25 / row_delta)) / noise, rows, row_delta)
+    return _composed_rows(math.sqrt(2 * (math.log(1.25) - math.log(row_delta))) / noise, rows, row_delta)
 
 
 def theorem7_epsilon(
@@ -45,7 +47,7 @@ def _row_epsilon(top_k: int, eps_gumbel: float, row_delta: float) -> float:
     """epsilon_1 of Theorem 7 (Corollary 3): the K draws of one row."""
     tanh = math.tanh(eps_gumbel)  # (e^(2 eps) - 1) / (e^(2 eps) + 1)
     pure = top_k * eps_gumbel
-    return 2 * min(pure, pure * tanh + eps_gumbel * math.sqrt(2 * top_k * math.log(1 / row_delta)))
+    return 2 * min(pure, pure * tanh + eps_gumbel * math.sqrt(-2 * top_k * math.log(row_delta)))
 
 
 def theorem8_epsilon(pagerank: float, training: float, sampled_share: float) -> float:

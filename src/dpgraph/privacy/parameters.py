@@ -9,6 +9,14 @@ from typing import Any
 from dpgraph.errors import invalid
 
 MOST_TERMS = 20_000  # of a mixture; more would take minutes
+# Beyond these ends nothing is asked in earnest, squares overflow and log-gamma functions lose all digits.
+LEAST_NOISE, MOST_NOISE = 1e-6, 1e12
+LEAST_PRICE, MOST_PRICE = 1e-9, 1e6  # of the epsilon of a part
+MOST_COUNT = 10**9
+MOST_STEPS = 10**6
+MOST_RATIO = 1e6
+LEAST_RATE = 1e-9
+MOST_RELATIONS = 10**8  # batch sizes are summed over: their number grows with the square root
 GNN_ORDERS_NAME, RELATIONAL_ORDERS_NAME = "1.1..9.9 step 0.1", "1.1..10.9 step 0.1 and 12..63"
 
 
@@ -52,15 +60,19 @@ class Parameter:
 
 
 def _rate(text: str) -> Parameter:
-    return Parameter(text, above=0, most=1)
+    return Parameter(text, least=LEAST_RATE, most=1)
 
 
-def _count(text: str, least: int = 1, most: float = math.inf) -> Parameter:
+def _count(text: str, least: int = 1, most: float = MOST_COUNT) -> Parameter:
     return Parameter(text, int, least=least, most=most)
 
 
-def _noise(text: str) -> Parameter:
-    return Parameter(text, above=0)
+def _noise(text: str, least: float = LEAST_NOISE) -> Parameter:
+    return Parameter(text, least=least, most=MOST_NOISE)
+
+
+def _price(text: str, least: float = LEAST_PRICE) -> Parameter:
+    return Parameter(text, least=least, most=MOST_PRICE)
 
 
 def _choice(text: str, *choices: str) -> Parameter:
@@ -78,30 +90,30 @@ PARAMETERS: dict[str, Parameter] = {
     "column_support": _count("rows of the released matrix that may name one node", most=MOST_TERMS),
     "compositions": _count("T"),
     "conversion": _choice("from RDP", "classic", "improved"),
-    "eps_gumbel": _noise("Gumbel scale is C2 / eps_gumbel"),
-    "eps_laplace": _noise("option 2 adds Laplace(K C2 / eps_laplace)"),
-    "eps_pagerank": Parameter("epsilon of the released matrix", least=0),
-    "eps_quantile": _noise("price of the privately chosen clip norm, pure DP"),
+    "eps_gumbel": _price("Gumbel scale is C2 / eps_gumbel"),
+    "eps_laplace": _price("option 2 adds Laplace(K C2 / eps_laplace)"),
+    "eps_pagerank": _price("epsilon of the released matrix", least=0),
+    "eps_quantile": _price("price of the privately chosen clip norm, pure DP"),
     "groups": _count("parameter groups that are clipped and noised separately, one multiplier each"),
     "hops": _count("r", 0, 3),
-    "lambda_max": _count("largest moment", most=1000),
+    "lambda_max": _count("largest moment", most=512),
     "max_degree": _count("K", most=100),
-    "mean_runs": Parameter("mean number of training runs that are tried", least=1),
+    "mean_runs": Parameter("mean number of training runs that are tried", least=1, most=MOST_COUNT),
     "method": _choice("numerics; another one only for cross-checks", "pld"),
     "negatives": _count("k, negatives per positive"),
-    "neighbour_to_self_clip": Parameter("C_n / C_s", least=0),
+    "neighbour_to_self_clip": Parameter("C_n / C_s", least=0, most=MOST_RATIO),
     "nodes": _count("n"),
     "noise_multiplier": _noise("noise std / clip norm; hypergeometric: the paper's lambda"),
     "num_train": _count("N, public"),
-    "order": Parameter("Renyi order", above=1),
+    "order": Parameter("Renyi order", above=1, most=1e6),
     "orders": _choice("of Renyi", GNN_ORDERS_NAME, "wide", RELATIONAL_ORDERS_NAME),
     "own_root_removed": Parameter("the record's own term vanishes (node-null); false: it is replaced", bool),
     "q": _rate("Poisson rate per step"),
     "q_neighbour": _rate("Poisson rate of the neighbour terms (default: q_self)"),
     "q_self": _rate("Poisson rate of the self terms"),
-    "refill": _count("D, relations that the stable sampler lets in", 0, MOST_TERMS),
+    "refill": _count("D, relations that the stable sampler lets in", 0, 100),
     "relation": _choice("adjacency", "add_or_remove_one", "replace_one"),
-    "relations": _count("m"),
+    "relations": _count("m", most=MOST_RELATIONS),
     "row_delta": Parameter("delta of one row", above=0, most=1),
     "rows": _count("M"),
     "runs": _choice("law of the number of runs", "geometric", "poisson"),
@@ -112,11 +124,11 @@ PARAMETERS: dict[str, Parameter] = {
     "sigma": _noise("noise std"),
     "sigma_over_clip": _noise("noise std / clip norm"),
     "sigma_over_self_clip": _noise("noise std / C_s"),
-    "sigma_over_sensitivity": Parameter("noise std / sensitivity", least=0.1),
+    "sigma_over_sensitivity": _noise("noise std / sensitivity", least=0.1),
     "sigma_threshold": _noise("noise std of a check"),
     "sigma_votes": _noise("noise std of an answer"),
     "standard_clipping": Parameter("Theorem C.1, tuples clipped one by one; sigma is noise std / clip norm", bool),
-    "steps": _count("T", most=10**6),
+    "steps": _count("T", most=MOST_STEPS),
     "top_k": _count("K: entries per row"),
 }
 

@@ -21,10 +21,12 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
 from dpgraph.privacy.mechanisms import PoissonTrees, ResidualTrees
+from dpgraph.privacy.parameters import LEAST_PRICE, MOST_COUNT, MOST_PRICE, MOST_RATIO, MOST_STEPS, MOST_TERMS
 from dpgraph.progress import progress
 
 RATES, STEPS = 6, 4  # points of the logarithmic grids
 SMALLEST_BATCH = 32  # expected roots
+MOST_HOPS = 10
 TIE = 1e-3  # shares below which two merits count as equal: noise has four digits
 
 
@@ -42,11 +44,18 @@ class Question(Frozen):
 
     @model_validator(mode="after")
     def _valid(self) -> Question:
-        if self.max_steps < 1:
-            raise invalid("max_steps", self.max_steps, "an integer >= 1")
-        if not 0 < self.epsilon < math.inf:
-            raise invalid("epsilon", self.epsilon, "a finite number > 0")
-        self.mechanism(1.0, 1)
+        for name, most in (("num_train", MOST_COUNT), ("max_steps", MOST_STEPS)):
+            if not 1 <= getattr(self, name) <= most:
+                raise invalid(name, getattr(self, name), f"an integer from 1 to {most}")
+        for name, most in (("hops", MOST_HOPS), ("max_degree", MOST_TERMS), ("list_cap", MOST_TERMS)):
+            if (getattr(self, name) or 0) > most:
+                raise invalid(name, getattr(self, name), f"an integer <= {most}")
+        if not LEAST_PRICE <= self.epsilon <= MOST_PRICE:
+            raise invalid("epsilon", self.epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
+        if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= MOST_RATIO:
+            raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {MOST_RATIO:g}")
+        if (roots := self.mechanism(1.0, 1).affected_roots) > MOST_TERMS:
+            raise invalid("hops", self.hops, f"at most {MOST_TERMS} affected roots, found {roots}")
         return self
 
     def mechanism(self, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
@@ -143,7 +152,7 @@ def plan_table(question: Question, found: list[Plan]) -> str:
     )
     note = (
         f"{residual}{roots} affected roots, rigorous epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; "
-        "noise/step: sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in steps, signal and "
-        "epochs at once"
+        "node-null, parameters; noise/step: sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in "
+        "steps, signal and epochs at once"
     )
     return "\n".join([note, *lines])

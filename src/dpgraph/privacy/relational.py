@@ -19,13 +19,16 @@ ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float
 QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
 # Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords.
 MOST_EVALUATED = 192  # chances of being drawn as a negative; beyond, moments, which are smooth in it, are interpolated
+MOST_NODES = 1 << 17  # of a grid, times the terms of a mixture
 NOISE_GUESS = 1.0  # noise multipliers of relations are near it: rates are small and few tuples change
 NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 
 def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]:
     """Positives in a batch and their probabilities; what is left out has probability below 1e-20."""
-    low, high = (int(binom.ppf(tail, relations, rate)) for tail in (1e-15, 1 - 1e-15))
+    low, high = 0, 20  # of a mean below 1, at which the quantile function may fail
+    if relations * rate >= 1:
+        low, high = (int(binom.ppf(tail, relations, rate)) for tail in (1e-15, 1 - 1e-15))
     sizes = np.arange(max(0, low - 5), high + 15)
     return sizes, binom.pmf(sizes, relations, rate)
 
@@ -58,8 +61,38 @@ def coupled_rdp(
     """RDP of one step: Theorem 3 (`noise` is std / sensitivity), or Theorem C.1, standard clipping (std / clip norm).
 
     Theorem 3: with l positives the node enters with probability 1 - (1 - q)^K (1 - l k / n) and shifts the sum by its
-    sensitivity. Theorem C.1: it shifts by Bin(K, q), plus 2 if drawn as a negative; larger of both directions.
+    sensitivity. Theorem C.1: it shifts by Bin(K, q), plus 2 if drawn as a negative; larger of both directions. Orders
+    that would need too long a grid get inf: where noise is so small, low orders are the best.
     """
+    largest = max_degree + 2 if standard_clipping else 1
+    terms = 2 * (max_degree + 1) if standard_clipping else 2
+    kept = np.asarray(orders) * largest / noise <= MOST_NODES * QUADRATURE_STEP / terms
+    if not kept.any():
+        return np.full(len(orders), np.inf)
+    found = np.full(len(orders), np.inf)
+    found[kept] = _coupled_rdp(
+        nodes,
+        relations,
+        max_degree,
+        negatives,
+        rate,
+        noise,
+        tuple(np.asarray(orders)[kept].tolist()),
+        standard_clipping,
+    )
+    return found
+
+
+def _coupled_rdp(
+    nodes: float,
+    relations: float,
+    max_degree: int,
+    negatives: int,
+    rate: float,
+    noise: float,
+    orders: Orders,
+    standard_clipping: bool,
+) -> np.ndarray:
     sizes, probabilities = _batch_sizes(relations, rate)
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
     asked = np.unique(as_negative)

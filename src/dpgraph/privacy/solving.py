@@ -9,6 +9,7 @@ from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.catalogue import Unknown
+from dpgraph.privacy.parameters import LEAST_PRICE
 from dpgraph.progress import progress
 
 MAX_STEPS = 100_000
@@ -66,8 +67,15 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
         return 1.0
     if (least := epsilon_at(LOWEST_RATE)) > target:
         raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {LOWEST_RATE:g}")
-    found = _crossing(lambda inverse: epsilon_at(1 / inverse), target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
-    return _rounded(1 / found, math.floor) if found else LOWEST_RATE
+
+    def rate(inverse: float) -> float:  # what is evaluated is what is returned, to the last bit
+        return _rounded(1 / inverse, math.floor)
+
+    def at(inverse: float) -> float:
+        return epsilon_at(rate(inverse))
+
+    found = _crossing(at, target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
+    return rate(found) if found else LOWEST_RATE
 
 
 def solved(
@@ -81,8 +89,8 @@ def solved(
 
     Raises UserError where there is none.
     """
-    if not 0 < target < math.inf:
-        raise invalid("epsilon", target, "a finite number > 0")
+    if not LEAST_PRICE <= target < math.inf:
+        raise invalid("epsilon", target, f"a finite number >= {LEAST_PRICE:g}")
     if unknown == "steps":
         return most_steps(epsilon_at, target, max_steps)
     return least_noise(epsilon_at, target, guess or 10.0) if unknown == "noise" else highest_rate(epsilon_at, target)
@@ -144,7 +152,7 @@ def _crossing(
         if first > last:
             break
         if 0 < value < math.inf:
-            gaps[math.log(x)] = math.log(value / target)
+            gaps[math.log(x)] = math.log(value) - math.log(target)
         zero = _secant(gaps)
         proposal = math.exp(min(zero, 700)) if zero is not None else x / 4 if value == 0 else 4 * x
         beyond = not first <= rounded(proposal, True) <= last

@@ -22,5 +22,11 @@ def read(raw_dir: Path, name: str, neighbours: int) -> RawGraph:
     edges = kneighbors_graph(features, neighbours, mode="connectivity").tocoo()
     labels = labels.astype(np.int64)
     return RawGraph(
-        edges.row, edges.col, features, labels, random_split(labels, PERCENT, name, "public"), directed=True
+        edges.row,
+        edges.col,
+        features,
+        labels,
+        random_split(labels, PERCENT, name, "public"),
+        directed=True,
+        data_dependent=("the edges: nearest neighbours among all images",),
     )

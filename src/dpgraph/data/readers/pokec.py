@@ -45,6 +45,10 @@ LABELS = {  # exact strings of the column; a profile with several pets has anoth
     **dict.fromkeys(("pes", "mam psa", "mam psika", "mam psov"), 1),
 }
 PERCENT = (80, 10, 10)
+# what no epsilon covers
+SELECTION = "the nodes: the most complete profiles of each class"
+STRATA = "the split: as many training nodes of each class, by the labels of all profiles"
+VOCABULARY = "the vocabulary: words kept by counts over all profiles"
 TAG = re.compile(r"<[^>]*>")
 PROFILES, RELATIONSHIPS = "soc-pokec-profiles.txt.gz", "soc-pokec-relationships.txt.gz"
 
@@ -65,7 +69,12 @@ def read(
     """
     graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
     features = bag_of_words(documents(texts), min_count, max_count)
-    return replace(graph, features=features, meta={**graph.meta, "words": features.shape[1]})
+    return replace(
+        graph,
+        features=features,
+        meta={**graph.meta, "words": features.shape[1]},
+        data_dependent=(*graph.data_dependent, VOCABULARY),
+    )
 
 
 def cats_and_dogs(
@@ -94,7 +103,8 @@ def cats_and_dogs(
     meta: dict[str, object] = {
         "split_variant": "80-10-10, training stratified by class, redrawn: the authors' permutation is unseeded"
     }
-    return RawGraph(source, target, None, labels, split, directed=True, texts=texts, meta=meta), texts
+    graph = RawGraph(source, target, None, labels, split, True, texts, meta, data_dependent=(SELECTION, STRATA))
+    return graph, texts
 
 
 def documents(texts: dict[str, list[str]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,10 @@ def read(raw_dir: Path, one_in: int = 1) -> RawGraph:
     for code, value in NODE_TYPES.items():
         split[types == code] = value
     raw = RawGraph(edges.row, edges.col, features, labels, split, directed=False)
-    return raw if one_in == 1 else raw.induced(_one_in(raw.labels, one_in))
+    if one_in == 1:
+        return raw
+    kept = raw.induced(_one_in(raw.labels, one_in))
+    return replace(kept, data_dependent=("the nodes: a share of each class, by the labels of all posts",))
 
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:
