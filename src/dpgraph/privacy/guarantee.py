@@ -61,7 +61,6 @@ class Guarantee(Frozen):
         """
         return "none" if self.epsilon is None else f"{self.epsilon:.3g}"
 
-
     @property
     def place(self) -> str:
         """Relation and scope in brackets; nothing where nothing is guaranteed.
