@@ -6,7 +6,7 @@ from dpgraph.audits import subgraphs
 
 
 def test_one_node_turns_the_gradient_around():
-    absent, present = subgraphs._opposed_gradients()
+    absent, present = subgraphs.opposed_gradients()
     assert torch.cosine_similarity(absent, present, dim=0) < -0.99
     assert min(absent.norm(), present.norm()) > subgraphs.CLIP_NORM
 

@@ -454,8 +454,8 @@ BOUNDS = (
         "the choice counts over uncapped lists",
         TREES,
         "mechanism.list_cap or 0, key\n        ).checked()",
-        'mechanism.list_cap or 0, key\n        ).checked()\n        self.lists = __import__("dpgraph.sampling.edge_lists", '
-        'fromlist=["x"]).full_edge_lists(graph, self.nodes)',
+        "mechanism.list_cap or 0, key\n        ).checked()\n        self.lists = "
+        '__import__("dpgraph.sampling.edge_lists", fromlist=["x"]).full_edge_lists(graph, self.nodes)',
         CHOICE + "test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     _one(

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
+from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
 from dpgraph.methods.assembly import set_up
-from dpgraph.methods.base import Job
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.models.inference import FullGraph
 from dpgraph.privacy.auditing import measured_errors, profile_test
@@ -39,8 +40,8 @@ CANARY_BUGS = {"noise left out": 1e-6, "noise over 10": 0.1}
 def canary(name: str, trials: int, planted: str | None = None) -> AuditResult:
     """A10: a tiny model trained by the method `name`, `trials` times with a canary and as often without.
 
-    No other root has the canary's strong feature, and the roots that list it have its label. Without it its record, and
-    the pointers to it, are gone (lists are no longer than D, so nothing else moves in), and N stays.
+    No other root has the canary's strong feature, and the roots that list it have its label. Without it, its record is
+    null: no features, no label, no list; the pointers to it and its place among the N training nodes stay.
     The attacker sees how far the loss falls at a node with the canary's features that is no root and in no list.
     """
     calibration = _calibrated(name)
@@ -69,9 +70,6 @@ canary_gnn, canary_residual = (partial(canary, name) for name in AUDIT_NAMES)
 def _graph(present: bool) -> Graph:
     followers = np.arange(1, 1 + FOLLOWERS)
     size = PROBE + 1
-    lengths = np.zeros(size, dtype=np.int64)
-    if present:
-        lengths[followers] = 1
     features = np.zeros((size, FEATURES), dtype=np.float32)
     features[[0, PROBE], 0] = STRENGTH
     features[followers, 2] = 0.1
@@ -80,21 +78,8 @@ def _graph(present: bool) -> Graph:
     labels[1 + FOLLOWERS : ROOTS] = np.arange(BYSTANDERS) % CLASSES
     split = np.full(size, TRAIN, dtype=np.uint8)
     split[PROBE] = NO_SPLIT
-    if not present:
-        split[0], features[0], labels[0] = NO_SPLIT, 0.0, -1
-    back = np.zeros(size + 1, dtype=np.int64)
-    back[1:] = lengths.sum()
-    return Graph(
-        name="canary",
-        out_ptr=np.concatenate([[0], np.cumsum(lengths)]),
-        out_idx=np.zeros(lengths.sum(), dtype=np.int32),
-        in_ptr=back,
-        in_idx=followers[: lengths.sum()].astype(np.int32),
-        features=features,
-        labels=labels,
-        split=split,
-        num_classes=CLASSES,
-    )
+    graph = directed_graph(followers, np.zeros(FOLLOWERS, dtype=int), features, labels, split, CLASSES)
+    return graph if present else null_records(graph, [0])
 
 
 @cache
@@ -117,9 +102,9 @@ def _calibrated(name: str) -> Calibration:
 def _gain(name: str, calibration: Calibration, present: bool, seed: int) -> float:
     """By how much training lowers the probe's loss; the initial parameters are public."""
     graph = _graph(present)
-    job = Job(graph, _cell(name), seed, calibration, torch.device("cpu"))
+    (job,) = make_jobs(graph, _cell(name), [seed], calibration, torch.device("cpu"))
     bench = set_up(job)
-    before = FullGraph(graph).logits(bench.network, bench.features).numpy()
+    before = FullGraph(job.graph).logits(bench.network, bench.features).numpy()
     with redirect_stderr(io.StringIO()):  # no bar for each run
         after = method(name).run(job, lambda done, logits: {}).logits
     return float(np.diff(log_softmax(np.stack([before, after])[:, PROBE].astype(float), axis=1)[:, LABEL])[0])

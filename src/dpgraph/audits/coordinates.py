@@ -1,8 +1,8 @@
 """Many trials in one training run: every root moves a parameter of its own.
 
-The roots have no neighbours, and root i's loss is minus a million times one entry of the encoder's weights, so that its
-clipped gradient is C along that entry. Under Poisson sampling roots are drawn independently, and noise is independent
-across parameters: each root is a trial of its own. A root whose record is null has no loss.
+The loss of root i is minus a million times one entry of the first layer's weights, so that its clipped gradient is C
+along that entry. Under Poisson sampling roots are drawn independently, and noise is independent across parameters: each
+root is a trial of its own. A null record has no loss. The step is one that a method prepares for its cell.
 """
 
 from __future__ import annotations
@@ -13,62 +13,73 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.audits.cases import CLIP_NORM, KINDS, Settings, prepared_steps
+from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
-from dpgraph.randomness import Name, numpy_generator, torch_generator
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.trees import Losses, PreparedTrees
+from dpgraph.randomness import Name, torch_generator
 from dpgraph.sampling.batches import Sampler
-from dpgraph.sampling.edge_lists import EdgeLists
-from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.sampling.ego import EgoBatch
 from dpgraph.training.ghost import Recorder
-from dpgraph.training.steps import ClippedTerm, PrivateStep
 
 STRENGTH = 1e6  # far above every clip norm
-CLIP_NORM = 0.5
+
+
+def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) the unit (B,) of the first layer that each root names, over its row (B, F); every layer is applied."""
+    dense = recorder.on(batch)
+    found = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
+    logits = network.decoder(found, 0, dense)  # the engine wants every layer to be applied
+    return found.gather(1, units.clamp_min(0).unsqueeze(1)).squeeze(1) + 0.0 * logits.sum(dim=1)
 
 
 def coordinate_losses(
     network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder
 ) -> Tensor:
-    """(B,) minus the unit of the first layer that a root's label names; 0 where its record is null (label -1)."""
-    dense = recorder.on(batch)
-    units = dense(network.encoder.layers[0], features[batch.nodes], 0)  # type: ignore[arg-type]
-    logits = network.decoder(units, 0, dense)  # the engine wants every layer to be applied
+    """(B,) minus the unit that a root's label names; 0 where its record is null (label -1)."""
     named = labels[batch.roots]
-    chosen = units.gather(1, named.clamp_min(0).unsqueeze(1)).squeeze(1)
-    return torch.where(named >= 0, -chosen, 0.0) + 0.0 * logits.sum(dim=1)
+    pushed = pushed_units(network, batch, features[batch.roots], named, recorder)
+    return torch.where(named >= 0, -pushed, 0.0 * pushed)
 
 
 class CoordinateRun:
-    """SGD by `PrivateStep` on N roots, of which those with `present` have a record."""
+    """SGD by the step that dp-mlp prepares, on N roots of which those without `present` are null records.
 
-    def __init__(self, present: np.ndarray, sampler: Sampler, noise_multiplier: float, *names: Name) -> None:
+    `sampler` plants another one than the mechanism's; `noise` another std, in units of C.
+    """
+
+    def __init__(
+        self,
+        present: np.ndarray,
+        settings: Settings,
+        *names: Name,
+        sampler: Sampler | None = None,
+        noise: float | None = None,
+    ) -> None:
         size = len(present)
         self.width = math.ceil(math.sqrt(size))
         self.place = np.arange(size)
-        features = torch.zeros(size, self.width, dtype=torch.float64)
+        features = np.zeros((size, self.width), dtype=np.float32)
         features[self.place, self.place // self.width] = STRENGTH
-        unit = np.where(present, self.place % self.width, -1)
-        lists = EdgeLists(np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+        graph = directed_graph([], [], features, self.place % self.width, classes=self.width)
+        (found,) = prepared_steps(KINDS["dp-mlp"], settings, null_records(graph, np.flatnonzero(~present)))
+        self.prepared = expected(found, PreparedTrees)
+        if sampler is not None:
+            self.prepared.terms[0].draws.sampler = sampler
+        if noise is not None:
+            self.prepared.noise.std = noise * CLIP_NORM
         model = Model(architecture="mlp", hops=0, width=self.width)
-        self.network = Network(model, self.width, 2, torch_generator("audits", *names, "parameters"), torch.float64)
-        self._step = PrivateStep(
-            self.network,
-            torch.optim.SGD(self.network.parameters(), lr=1.0),
-            features,
-            torch.from_numpy(unit),
-            [ClippedTerm(pack_ego_trees(lists, self.place, 0), sampler, CLIP_NORM, coordinate_losses)],
-            noise_multiplier * CLIP_NORM,
-            1.0,
-            numpy_generator("audits", *names, "batches"),
-            torch_generator("audits", *names, "noise"),
-        )
+        self.network = Network(model, self.width, 2, torch_generator("audits", *names, "parameters"))
+        optimizer = torch.optim.SGD(self.network.parameters(), lr=1.0)
+        self._step = self.prepared.step(self.network, optimizer, Losses(root=coordinate_losses))
 
     def step(self) -> np.ndarray:
         """(N,) what one step adds to each root's parameter, in units of C: 0 or 1, plus noise."""
-        before = self._weights()
+        weight = self.network.encoder.layers[0].weight  # type: ignore[union-attr]
+        with torch.no_grad():
+            weight.zero_()  # type: ignore[operator]
         self._step()
-        moved = (self._weights() - before) / CLIP_NORM
-        return moved[self.place % self.width, self.place // self.width]
-
-    def _weights(self) -> np.ndarray:
-        return self.network.encoder.layers[0].weight.detach().numpy().copy()  # type: ignore[union-attr, operator]
+        moved = weight.detach().double().numpy() * self.prepared.divisor / CLIP_NORM  # type: ignore[union-attr, operator]
+        return np.asarray(moved[self.place % self.width, self.place // self.width])

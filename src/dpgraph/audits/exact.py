@@ -31,17 +31,21 @@ def _roots_bound(max_degree: int, list_cap: int, hops: int) -> int:
     ).affected_roots  # fmt: skip
 
 
-def changed_roots(before: EdgeLists, after: EdgeLists, node: int, hops: int) -> int:
-    """Roots (all nodes) whose tree of depth `hops` differs or holds `node`, whose record changes."""
+def changed_mask(before: EdgeLists, after: EdgeLists, gone: np.ndarray, hops: int) -> np.ndarray:
+    """(N,) whether a node's tree of depth `hops` differs, or holds one of the `gone` (N,), whose records change."""
     size = before.num_nodes
     matrices = [sp.csr_matrix((np.ones(len(x.idx)), x.idx, x.ptr), shape=(size, size)) for x in (before, after)]
     differs = np.asarray(abs(matrices[0] - matrices[1]).sum(axis=1)).ravel() > 0
-    reads = np.zeros(size, dtype=bool)
-    reads[node] = True
+    reads = gone.copy()
     for _ in range(hops):
         below = (matrices[0] @ reads + matrices[1] @ reads) > 0
-        reads = differs | below | (np.arange(size) == node)
-    return int(reads.sum())
+        reads = differs | below | gone
+    return reads
+
+
+def changed_roots(before: EdgeLists, after: EdgeLists, node: int, hops: int) -> int:
+    """Roots (all nodes) whose tree of depth `hops` differs or holds `node`, whose record changes."""
+    return int(changed_mask(before, after, np.arange(before.num_nodes) == node, hops).sum())
 
 
 def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:

@@ -13,9 +13,9 @@ from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.mechanisms import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import PoissonSampler
+from dpgraph.sampling.batches import Draws, PoissonSampler
 from dpgraph.training.clipping import ClipNorms, clipped_gradient_sum
-from dpgraph.training.noise import add_gaussian_noise
+from dpgraph.training.noise import GaussianNoise, add_gaussian_noise
 from dpgraph.training.steps import ClippedTerm, PrivateStep
 
 CLIP_NORM = 0.5
@@ -114,7 +114,8 @@ def _is_private_step(
     case: WorstCase, side: Side, clip_norms: ClipNorms, std: float, total: list[torch.Tensor], steps: int = 3
 ) -> bool:
     """Whether SGD steps of rate 1 from the same parameters move them by minus (total + noise of this std)."""
-    noise = torch_generator("audits", "private step")
+    noise = GaussianNoise(std, torch_generator("audits", "private step"))
+    everyone = PoissonSampler(side.trees.num_roots, 1.0)
     again = torch_generator("audits", "private step")
     for _ in range(steps):
         network = case.network()
@@ -124,11 +125,9 @@ def _is_private_step(
             torch.optim.SGD(network.parameters(), lr=1.0),
             case.features,
             case.charges,
-            [ClippedTerm(side.trees, PoissonSampler(side.trees.num_roots, 1.0), clip_norms, charged_losses)],
-            std,
-            1.0,
-            numpy_generator("audits", "batches"),
+            [ClippedTerm(side.trees, Draws(everyone, numpy_generator("audits")), clip_norms, charged_losses)],
             noise,
+            1.0,
         )
         step()
         expected = [part.clone() for part in total]

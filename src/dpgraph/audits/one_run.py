@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.result import AuditResult, Point
 from dpgraph.privacy.auditing import one_run_delta, one_run_epsilon, one_run_guesses
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.mechanisms import PoissonTrees
 from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.batches import PoissonSampler
 
 STEPS, RATE, NOISE = 16, 0.25, 2.0
 DELTA = 1e-5
@@ -31,7 +31,8 @@ def one_run(trials: int, planted: str | None = None) -> AuditResult:
     pair = claimed.dominating_pair
     # canaries that are out leave their place: the number of roots is public
     present = numpy_generator("audits", "one run", planted or "").random(trials) < 0.5
-    run = CoordinateRun(present, PoissonSampler(trials, claimed.sampling_rate), noise, "one run", planted or "")
+    settings = Settings(noise=NOISE, rate=claimed.sampling_rate, steps=STEPS)
+    run = CoordinateRun(present, settings, "one run", planted or "", noise=noise)
     scores = sum(pair.log_ratio(run.step()) for _ in range(STEPS))
     guesses = 2 * max(1, round(SHARE * trials / 2))
     correct = one_run_guesses(np.asarray(scores), present, guesses)

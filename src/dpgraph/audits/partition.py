@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.privacy.auditing import joint_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.mechanisms import PoissonTrees
-from dpgraph.sampling.batches import PoissonSampler, Sampler
+from dpgraph.privacy.procedure import Batches
 
 GROUPS, EPOCHS, NOISE = 8, 4, 1.0
 DELTA = 1e-3
@@ -23,7 +24,7 @@ class CyclicPartition:
     """Group t mod `GROUPS` at step t: graph splits as Igamberdiev & Habernal draw them, once and for all."""
 
     num_roots: int
-    name: str = "cyclic partition"
+    name: Batches = Batches.POISSON  # as it claims
     _steps: int = field(default=0)
 
     @property
@@ -40,7 +41,7 @@ PARTITION_BUGS = {"cyclic partition": CyclicPartition}
 
 
 def partition(trials: int, planted: str | None = None) -> AuditResult:
-    """A3: 4 epochs of 8 steps by `PrivateStep`, noise C, accounted as Poisson sampling at rate 1/8.
+    """A3: 4 epochs of 8 steps as dp-mlp prepares them, noise C, accounted as Poisson sampling at rate 1/8.
 
     Two attackers: one looks only at the steps at which a cyclic schedule would read the record, one mixes over all
     steps. The first sees a schedule, which the second misses; the second shows the power against Poisson batches.
@@ -51,10 +52,9 @@ def partition(trials: int, planted: str | None = None) -> AuditResult:
     )
     pair = mechanism.dominating_pair
     present = np.arange(2 * trials) // GROUPS % 2 == 0  # half of every group
-    sampler: Sampler = (
-        CyclicPartition(2 * trials) if planted else PoissonSampler(2 * trials, mechanism.sampling_rate)  # type: ignore[assignment]
-    )
-    run = CoordinateRun(present, sampler, mechanism.noise_multiplier or 0.0, "partition", planted or "")
+    sampler = CyclicPartition(2 * trials) if planted else None
+    settings = Settings(noise=NOISE, rate=1 / GROUPS, steps=steps)
+    run = CoordinateRun(present, settings, "partition", planted or "", sampler=sampler)  # type: ignore[arg-type]
     group = np.arange(2 * trials) % GROUPS
     known, mixed = np.zeros((2, 2 * trials))
     for step in range(steps):

@@ -10,7 +10,22 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.audits import appr, canary, exact, noise, one_run, partition, pate, residual, subgraphs
+from dpgraph.audits import (
+    accounted,
+    appr,
+    canary,
+    exact,
+    facts,
+    inputs,
+    noise,
+    one_run,
+    partition,
+    pate,
+    prepared,
+    reach,
+    residual,
+    subgraphs,
+)
 from dpgraph.audits.result import AuditResult
 from dpgraph.errors import invalid
 from dpgraph.files import atomic_path
@@ -27,10 +42,15 @@ class Audit:
 
 
 AUDITS = {
+    "facts": Audit(facts.facts, 400, facts.FACTS_BUGS),
+    "reach": Audit(reach.reach, 4, reach.REACH_BUGS),
+    "accounted": Audit(accounted.accounted, 4, accounted.ACCOUNTED_BUGS),
+    "self-terms": Audit(inputs.self_terms, 4, inputs.SELF_TERMS_BUGS),
+    "prepared": Audit(prepared.prepared, 2500, prepared.PREPARED_BUGS),
     "update": Audit(noise.update, 40_000, noise.UPDATE_BUGS),
     "trajectory": Audit(noise.trajectory, 4000, noise.TRAJECTORY_BUGS),
     "partition": Audit(partition.partition, 10_000, partition.PARTITION_BUGS),
-    "residual": Audit(residual.residual, 16_000, residual.RESIDUAL_BUGS),
+    "residual": Audit(residual.residual, 24_000, residual.RESIDUAL_BUGS),
     "appr": Audit(appr.appr, 20_000, appr.APPR_BUGS),
     "pate": Audit(pate.pate, 40_000, pate.PATE_BUGS),
     "lists": Audit(exact.lists, 5, exact.LISTS_BUGS),
@@ -39,7 +59,6 @@ AUDITS = {
     "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
     "subgraph-steps": Audit(subgraphs.steps, 2000, subgraphs.STEPS_BUGS),
     "subgraph-locality": Audit(subgraphs.locality, 30, subgraphs.LOCALITY_BUGS),
-    "self-terms": Audit(residual.self_terms, 10, residual.SELF_TERMS_BUGS),
     "canary": Audit(canary.canary_gnn, 1000, canary.CANARY_BUGS, nightly=True),
     "canary-residual": Audit(canary.canary_residual, 1000, canary.CANARY_BUGS, nightly=True),
     "one-run": Audit(one_run.one_run, 1000, one_run.ONE_RUN_BUGS, nightly=True),

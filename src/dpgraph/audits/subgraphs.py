@@ -1,34 +1,36 @@
-"""Audits of DP-SGD on one clipped gradient per subgraph: composed steps, and what a step may read."""
+"""Audits of DP-SGD on one clipped gradient per subgraph: composed steps, and what a step may read.
+
+Schedules, blocks, clip norm and noise are those that dp-subgraph prepares for its cells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Settings, prepared_steps
+from dpgraph.audits.graphs import directed_graph, without_node
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.data.graph import TRAIN, Graph
-from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
-from dpgraph.methods.base import Job
-from dpgraph.methods.dp_subgraph import cut_parts, fresh_subgraphs
-from dpgraph.methods.kipf_gcn import SplitRun, masked_parts
+from dpgraph.data.graph import Graph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
 from dpgraph.privacy.auditing import joint_errors, profile_test
 from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.mechanisms import PoissonSubgraphs
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule
+from dpgraph.sampling.graph_splits import FixedParts
 from dpgraph.training.stacked import GraphSource, Privatizer, SeedStates, StackedStep
 
-CPU = torch.device("cpu")
-CLIP_NORM, DELTA = 0.5, 1e-3
-PARTS, EPOCHS, NOISE = 8, 4, 2.0
+DELTA = 1e-3
+PARTS, EPOCHS, NOISE = 4, 2, 2.0
 WIDTH = 3
-KEY = 158  # of initial parameters for which the gradients of `_opposed_gradients` have cosine -0.999
+KEY = 158  # of initial parameters for which one node turns gradients around: cosine -0.999
+OTHERS, SEEDS = 30, 100  # nodes besides the one that changes; stacked seeds of each side
 
 
 class PerTensor(Privatizer):
@@ -36,7 +38,7 @@ class PerTensor(Privatizer):
 
     def apply(self, gradients: Tensor) -> None:
         _clip_each_tensor(gradients, self.clip_norm)
-        Privatizer(np.inf, self.noise_std, self.size, self.generators, self.noise).apply(gradients)
+        Privatizer(np.inf, self.noises, self.size, self.buffer).apply(gradients)
 
 
 def _clip_each_tensor(gradients: Tensor, clip_norm: float) -> None:
@@ -60,62 +62,106 @@ STEPS = "composed steps on fresh subgraphs"
 
 
 def steps(trials: int, planted: str | None = None) -> AuditResult:
-    """32 steps at rate 1/8, noise 2 C, accounted as Poisson sampling of nodes with sensitivity 2 C.
+    """8 steps of dp-subgraph at rate 1/4, noise 2 C, accounted as Poisson sampling of nodes with sensitivity 2 C.
 
-    The node, of huge features and unlike label, turns every gradient around: -C e without it, +C e with it. Both come
-    from the engine, once; each trial is a seed of the stack whose node is drawn by the schedule and whose gradient the
-    trainer clips and noises. One attacker looks at the steps of a known schedule, one mixes over all.
+    The node, of huge features and unlike label, turns every gradient around: -C e without it, +C e with it. Schedules
+    and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters stand still. One
+    attacker looks at the steps of a known schedule, one mixes over all.
     """
     bug = STEPS_BUGS.get(planted or "", "")
-    count = 2 * trials
-    mechanism = PoissonSubgraphs(
-        num_roots=100, steps=PARTS * EPOCHS, delta=DELTA, noise_multiplier=NOISE, num_splits=PARTS
-    )
-    absent, present = _opposed_gradients()
-    place = np.arange(count)
-    parts = [place[place % PARTS == part] for part in range(PARTS)]
-    schedule: Schedule = FreshNodes(place, mechanism.rate, numpy_generator("audits", "fresh", planted or ""))
-    if bug == "schedule":
-        schedule = FixedParts(parts, ("audits", "fixed"))
-    order = FixedParts(parts, ("audits", "fixed"))
-    generators = [torch_generator("audits", "subgraph noise", planted or "", trial) for trial in range(count)]
-    clip = {"none": np.inf, "doubled": 2 * CLIP_NORM}.get(bug, CLIP_NORM)
-    kind = PerTensor if bug == "tensor" else Privatizer
-    scratch = torch.zeros(count, len(absent))
-    size = _network(1).size
-    privatizer = kind(clip, (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM, size, generators, scratch)
-    direction = present / present.norm()
-    with_node = place // PARTS % 2 == 0  # half of each part
-    known, mixed = np.zeros((2, count))
-    pair = mechanism.dominating_pair
-    for step in range(PARTS * EPOCHS):
-        drawn = schedule.nodes(step)
-        gradients = absent.repeat(count, 1)
-        gradients[drawn[with_node[drawn]]] = present
-        privatizer.apply(gradients)
-        moved = (gradients @ direction).double().numpy() / (2 * CLIP_NORM) + 0.5  # 0 without, 1 with the node
-        mixed += pair.log_ratio(moved)
-        due = order.nodes(step)
-        known[due] += moved[due]
-    errors = joint_errors([(score[with_node], score[~with_node]) for score in (known, mixed)])
+    settings = Settings(noise=NOISE, rate=1 / PARTS, steps=PARTS * EPOCHS)
     total = PARTS * EPOCHS
+    mechanism, scores = None, []
+    rounds = math.ceil(trials / SEEDS)
+    for present in (True, False):
+        prepared = _prepared(crowd(present), settings, range(SEEDS) if present else range(SEEDS, 2 * SEEDS))
+        mechanism = prepared[0].mechanism
+        if not isinstance(mechanism, PoissonSubgraphs):
+            raise TypeError("the audited mechanism is poisson-subgraphs")
+        known, mixed = np.zeros((2, rounds, SEEDS))
+        run = Positions(prepared, crowd(present), bug)
+        for step in range(rounds * total):
+            moved, _ = run.step(step)
+            mixed[step // total] += mechanism.dominating_pair.log_ratio(moved)
+            if run.due(step):
+                known[step // total] += moved
+        scores.append((known.ravel()[:trials], mixed.ravel()[:trials]))
+    errors = joint_errors(list(zip(*scores)))
+    pair = mechanism.dominating_pair  # type: ignore[union-attr]
     claim = f"epsilon {composed_epsilon(pair, total, DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, total, epsilons))
     return statistical_result("subgraph-steps", STEPS, planted, claim, trials, errors, test, DELTA)
 
 
-def _opposed_gradients() -> tuple[Tensor, Tensor]:
-    """Rows: gradients of the mean loss of five nodes without the sixth, and with it."""
-    features = np.array([[16.0, 16.0]] * 5 + [[1e6, 1e6]], dtype=np.float32)
-    labels = np.array([0] * 5 + [1])
-    graph = _graph(np.zeros((6, 6), dtype=bool), features, labels)
-    network, blocks = _network(1), GraphBlocks(graph, CPU)
-    rows = []
-    for nodes in (np.arange(5), np.arange(6)):
-        found = torch.zeros_like(network.theta.data)
-        network.gradients({0: Read(blocks.induced(nodes))}, found)
-        rows.append(found[0])
-    return rows[0], rows[1]
+class Positions:
+    """Steps of all seeds on `crowd` at parameters that stand still, from "without" node 0 (0) to "with" it (1)."""
+
+    def __init__(self, prepared: list[PreparedParts], graph: Graph, bug: str = "") -> None:
+        self.network = _network(1)
+        self.graph, blocks = graph, GraphBlocks(graph, CPU)
+        if bug == "schedule":
+            parts = [np.arange(graph.num_nodes)[part::PARTS] for part in range(PARTS)]
+            for one in prepared:
+                one.schedule = FixedParts(parts, ("audits", "fixed"))
+        for one in prepared:
+            one.clip_norm = {"none": np.inf, "doubled": 2 * CLIP_NORM}.get(bug, one.clip_norm)
+        source = source_of(prepared, blocks)
+        if not isinstance(source, GraphSource):
+            raise TypeError("the audited method reads nodes")
+        self.source = source
+        self.gradients = torch.zeros(len(prepared), self.network.theta.shape[1])
+        self.privatizer = privatizer_of(prepared, self.network.size, torch.zeros_like(self.gradients))
+        if bug == "tensor":
+            self.privatizer = PerTensor(*vars(self.privatizer).values())
+        self._found: dict[tuple[int, bool], Tensor] = {}
+        self.direction = -self._of(np.arange(1, 8))
+        self.direction /= self.direction.norm()
+        self._order = FixedParts([np.arange(1)] * PARTS, ("audits", "fixed"))
+
+    def step(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """(S,) positions, and which seeds drew node 0."""
+        drawn = np.zeros(len(self.gradients), dtype=bool)
+        for seed, schedule in enumerate(self.source.schedules):
+            nodes = schedule.nodes(step)
+            self.gradients[seed] = self._of(nodes)
+            drawn[seed] = len(nodes) > 0 and nodes[0] == 0
+        self.privatizer.apply(self.gradients)
+        return (self.gradients @ self.direction).double().numpy() / (2 * CLIP_NORM) + 0.5, drawn
+
+    def due(self, step: int) -> bool:
+        """Whether a schedule of parts in a known order would read the node."""
+        epoch, place = divmod(step, PARTS)
+        return bool(numpy_generator("audits", "fixed", epoch).permutation(PARTS)[place] == 0)
+
+    def _of(self, nodes: np.ndarray) -> Tensor:
+        """All nodes but the first are alike: gradients depend on how many are drawn, and on the first."""
+        key = len(nodes), bool(len(nodes)) and bool(nodes[0] == 0)
+        if key not in self._found:
+            row = torch.zeros_like(self.network.theta.data)
+            if len(nodes):
+                self.network.gradients({0: Read(self.source.block(nodes))}, row)
+            self._found[key] = row[0]
+        return self._found[key]
+
+
+def crowd(present: bool) -> Graph:
+    """Node 0 of huge features and label 1, or its empty place; all others are alike, with label 0. No edges."""
+    features = np.full((1 + OTHERS, 2), 16.0, dtype=np.float32)
+    features[0] = 1e6
+    labels = np.zeros(1 + OTHERS, dtype=np.int64)
+    labels[0] = 1
+    graph = directed_graph([], [], features, labels)
+    return graph if present else without_node(graph, 0)
+
+
+def _prepared(graph: Graph, settings: Settings, seeds: range, variant: str = "dp-subgraph") -> list[PreparedParts]:
+    return [expected(one, PreparedParts) for one in prepared_steps(KINDS[variant], settings, graph, seeds)]
+
+
+def opposed_gradients() -> tuple[Tensor, Tensor]:
+    """Gradients of the mean loss of seven nodes without node 0, and with it."""
+    run = Positions(_prepared(crowd(True), Settings(rate=1 / PARTS), range(1)), crowd(True), "")
+    return run._of(np.arange(1, 8)), run._of(np.arange(8))
 
 
 LOCALITY_BUGS: dict[str, str] = {
@@ -134,8 +180,8 @@ def locality(trials: int, planted: str | None = None) -> AuditResult:
     moved, widest, read = 0, 0.0, 0
     for index in range(trials):
         before, after, node = _neighbours(index)
-        prepare: Callable[..., SplitRun] = cut_parts if index % 2 else partial(fresh_subgraphs, rate=0.25)
-        first, second = (_clipped_gradients(graph, prepare, bug, index) for graph in (before, after))
+        variant = "dp-subgraph cut" if index % 2 else "dp-subgraph"
+        first, second = (_clipped_gradients(graph, variant, bug, index) for graph in (before, after))
         for (nodes, left), (_, right) in zip(first, second, strict=True):
             if node in nodes:
                 read += 1
@@ -153,27 +199,20 @@ def locality(trials: int, planted: str | None = None) -> AuditResult:
 def whole_graph_reach(index: int) -> int:
     """Steps that do not draw the changed node and move all the same when only the loss is masked, as published."""
     before, after, node = _neighbours(index)
-    first, second = (_clipped_gradients(graph, masked_parts, "", index) for graph in (before, after))
+    first, second = (_clipped_gradients(graph, "dp-subgraph published", "", index) for graph in (before, after))
     return sum(
         not torch.equal(left, right) for (nodes, left), (_, right) in zip(first, second) if node not in nodes
     )  # fmt: skip
 
 
-def _clipped_gradients(
-    graph: Graph, prepare: Callable[[Sequence[Job], GraphBlocks], SplitRun], bug: str, index: int
-) -> list[tuple[np.ndarray, Tensor]]:
+def _clipped_gradients(graph: Graph, variant: str, bug: str, index: int) -> list[tuple[np.ndarray, Tensor]]:
     """Nodes read and clipped gradient of the eight steps of two epochs, without noise, at fixed parameters."""
-    cell = Cell(
-        task=Task(dataset="audit"),
-        method="dp-subgraph",
-        model=Model(architecture="kipf", hops=2, width=WIDTH),
-        training=Training(optimizer="sgd", learning_rate=1.0, num_splits=4, steps=8),
-        privacy=Privacy(variant="cut", noise_multiplier=1.0, delta=DELTA),
-        seeds=(index,),
-    )
-    job = Job(graph, cell, index, calibrate(cell, len(graph.train_nodes)), CPU)
+    prepared = _prepared(graph, Settings(rate=0.25), range(index, index + 1), variant)
+    for one in prepared:
+        one.noise.std = 0.0
+        one.clip_norm = np.inf if bug == "none" else one.clip_norm
     blocks = GraphBlocks(graph, CPU)
-    source = prepare([job], blocks).source
+    source = source_of(prepared, blocks)
     if not isinstance(source, GraphSource):
         raise TypeError("the audited methods read nodes")
     nodes_read: list[np.ndarray] = []
@@ -183,13 +222,11 @@ def _clipped_gradients(
         return blocks.masked(nodes) if bug == "edges" else source.block(nodes)
 
     states = SeedStates(_network(1))
-    kind = PerTensor if bug == "tensor" else Privatizer
-    scratch = torch.zeros_like(states.network.theta.data)
-    clip = np.inf if bug == "none" else CLIP_NORM
-    noise = [torch_generator("audits", "no noise")]
-    privatizer = kind(clip, 0.0, states.network.size, noise, scratch)
+    privatizer = privatizer_of(prepared, states.network.size, torch.zeros_like(states.network.theta.data))
+    if bug == "tensor":
+        privatizer = PerTensor(*vars(privatizer).values())
     still = torch.optim.SGD([states.network.theta], lr=0.0)
-    step = StackedStep(states, still, GraphSource(source.schedules, build), 0.0, [], privatizer)
+    step = StackedStep(states, still, replace(source, block=build), 0.0, [], privatizer)
     found = []
     for _ in range(8):
         nodes_read.append(np.zeros(0, dtype=np.int64))
@@ -213,12 +250,6 @@ def _neighbours(index: int) -> tuple[Graph, Graph, int]:
     other_edges[node], other_edges[:, node] = mine, mine
     other_features[node] *= -50
     other_labels[node] = 1 - labels[node]
-    return _graph(edges, features, labels), _graph(other_edges, other_features, other_labels), node
-
-
-def _graph(edges: np.ndarray, features: np.ndarray, labels: np.ndarray) -> Graph:
-    """Undirected; all nodes are training nodes."""
-    ptr = np.concatenate([[0], np.cumsum(edges.sum(axis=1))])
-    idx = np.nonzero(edges)[1].astype(np.int32)
-    split = np.full(len(edges), TRAIN, dtype=np.uint8)
-    return Graph("subgraphs", ptr, idx, ptr, idx, features, labels, split, 2)
+    (owners, members), (other_owners, other_members) = np.nonzero(edges), np.nonzero(other_edges)
+    before = directed_graph(owners, members, features, labels)
+    return before, directed_graph(other_owners, other_members, other_features, other_labels), node

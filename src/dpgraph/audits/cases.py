@@ -1,0 +1,213 @@
+"""Every private method and variant, as the audits attack it: cells, and the prepared steps that the method would run.
+
+An audit never puts sampler, lists, clip norm or noise together: it takes them from `make_jobs`, as methods do, and
+brings a graph, a model and a loss. `theory` says what has to be found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dpgraph.audits import theory
+from dpgraph.data.graph import Graph
+from dpgraph.experiments.cell import Cell, Model, Pagerank, Privacy, Task, Training
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.preparation.base import PreparedStep
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.for_cell import mechanism_for
+from dpgraph.privacy.mechanisms import NoisyMechanism, NonPrivate
+
+CPU = torch.device("cpu")
+CLIP_NORM = 0.5
+RELEASED = ("gaussian", "exponential", "exponential-values")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A private method with one of its variants."""
+
+    method: str
+    variant: str = "rigorous"
+    hops: int = 0
+    release: str | None = None
+    neighbours: bool = True  # dp-residual: C_n > 0
+
+    @property
+    def name(self) -> str:
+        parts = [self.method, "" if self.variant == "rigorous" else self.variant, self.release or ""]
+        parts += [f"r={self.hops}" if self.hops and self.method in ("dp-gnn", "dp-residual") else ""]
+        parts += ["" if self.neighbours else "C_n=0"]
+        return " ".join(part for part in parts if part)
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether its batches have a fixed size."""
+        sized = self.method in ("dp-lots", "dp-appr") and self.variant != "rigorous"
+        return sized or (self.method in ("dp-gnn", "dp-mlp") and self.variant != "rigorous")
+
+    @property
+    def percentiles(self) -> bool:
+        """Whether clip norms are percentiles of initial gradient norms."""
+        return self.method in ("dp-gnn", "dp-mlp") and self.variant == "published"
+
+    @property
+    def clipped(self) -> bool:
+        """Whether gradients are clipped, at C."""
+        return self.method != "dp-pure-noise" and self.variant != "released" and not self.percentiles
+
+    @property
+    def partition(self) -> bool:
+        """Whether every root is read once in each epoch."""
+        if self.method == "dp-subgraph":
+            return self.variant != "rigorous"
+        return self.method == "dp-lots" and self.variant != "rigorous"
+
+    @property
+    def parts(self) -> bool:
+        return self.method in ("dp-subgraph", "dp-pure-noise")
+
+
+RELEASES = ("identity", "random", *RELEASED)
+TREES = ("rigorous", "rigorous-fixed-size", "published")
+KINDS = {
+    kind.name: kind
+    for kind in (
+        *(Kind("dp-gnn", variant, hops) for variant in TREES for hops in (1, 2)),
+        *(Kind("dp-mlp", variant) for variant in TREES),
+        *(Kind("dp-residual", hops=hops) for hops in (1, 2)),
+        Kind("dp-residual", hops=1, neighbours=False),
+        *(Kind("dp-lots", variant) for variant in ("rigorous", "published", "released")),
+        *(Kind("dp-subgraph", variant, 2) for variant in ("rigorous", "cut", "published", "released")),
+        Kind("dp-pure-noise", "published", 2),
+        *(Kind("dp-appr", "rigorous", release=release) for release in RELEASES),
+        *(Kind("dp-appr", "published", release=release) for release in ("exact", *RELEASES)),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`noise` is the noise std / C that the audit wants; the cell gets the multiplier that has to give it."""
+
+    noise: float = 1.0
+    rate: float = 0.25  # of Poisson batches; parts: 1 / rate of them
+    batch_size: int | None = None  # of batches of fixed size
+    second_rate: float | None = None
+    steps: int = 8
+    max_degree: int = 2
+    list_cap: int = 1
+    ratio: float = 0.5  # C_n / C_s
+    learning_rate: float = 0.25
+    own_weight: float = 0.0
+    num_rows: int | None = None
+    top_k: int = 1
+    column_cap: int = 2
+    clip: float = 0.1  # C1, C2
+    teleport: float = 0.25
+    release_noise: float = 1.0
+    values_epsilon: float | None = None
+    choice_epsilon: float | None = None
+    model: dict[str, Any] = field(default_factory=dict)
+
+
+def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
+    """The cell of a kind at these settings."""
+    batch: dict[str, Any] = {"sampling_rate": settings.rate}
+    if kind.parts:
+        batch = {"num_splits": max(1, round(1 / settings.rate))}
+    elif kind.fixed_size:
+        batch = {"batch_size": batch_size(kind, settings, num_train)}
+    architecture = "kipf" if kind.parts else "gcn" if kind.hops else "mlp"
+    private_rows = kind.release in RELEASED
+    privacy: dict[str, Any] = {
+        "variant": kind.variant,
+        "clip_norm": CLIP_NORM,
+        "max_degree": settings.max_degree,
+        "list_cap": settings.list_cap,
+        **({"epsilon": 8.0} if private_rows else {"noise_multiplier": multiplier(kind, settings, num_train)}),
+    }
+    if kind.method == "dp-residual":
+        privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
+        privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
+    pagerank = None
+    if kind.release is not None:
+        budget: dict[str, Any] = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
+        pagerank = Pagerank(
+            release=kind.release,  # type: ignore[arg-type]
+            num_rows=settings.num_rows,
+            top_k=settings.top_k,
+            column_cap=settings.column_cap,
+            own_weight=settings.own_weight,
+            teleport=settings.teleport,
+            **budget,
+        )
+    return Cell(
+        task=Task(dataset="audit"),
+        method=kind.method,
+        model=Model(architecture=architecture, hops=kind.hops, **({"width": 3} | settings.model)),  # type: ignore[arg-type]
+        training=Training(optimizer="sgd", learning_rate=settings.learning_rate, steps=settings.steps, **batch),
+        privacy=Privacy(**privacy),
+        pagerank=pagerank,
+        seeds=(0,),
+    )
+
+
+def roots_of(kind: Kind, settings: Settings, num_train: int) -> int:
+    """N, or M for rows of PageRank."""
+    return settings.num_rows or num_train if kind.release is not None else num_train
+
+
+def multiplier(kind: Kind, settings: Settings, num_train: int) -> float:
+    """The noise multiplier for which the theorem wants the noise std `settings.noise` times C."""
+    return settings.noise / std_over_multiplier(kind, settings, num_train)
+
+
+def batch_size(kind: Kind, settings: Settings, num_train: int) -> int:
+    """m, or what q gives."""
+    return settings.batch_size or max(1, round(settings.rate * roots_of(kind, settings, num_train)))
+
+
+def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float:
+    """Noise std on the sum over C times the noise multiplier, as the theorem of the kind has it."""
+    size = batch_size(kind, settings, num_train)
+    return theory.std_over_multiplier(
+        kind.method, kind.variant, kind.hops, settings.max_degree, settings.list_cap, num_train, size, kind.release
+    )
+
+
+def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisyMechanism:
+    """As `for_cell` builds it, with the noise of the settings."""
+    open_ = mechanism_for(cell_of(kind, settings, num_train), num_train)
+    if isinstance(open_, NonPrivate):
+        raise TypeError(f"{kind.method}: expected a private mechanism")
+    closed: dict[str, Any] = {"noise_multiplier": multiplier(kind, settings, num_train)}
+    if kind.release in RELEASED:
+        closed["release_noise"] = settings.release_noise
+    if kind.release == "exponential-values":
+        closed["values_epsilon"] = settings.values_epsilon or settings.release_noise
+    return type(open_)(**{**dict(open_), **closed})
+
+
+Change = Callable[[PreparedStep], None]  # what a planted bug does to a prepared step
+
+
+def prepared_steps(
+    kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,), change: Change | None = None
+) -> list[PreparedStep]:
+    """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each."""
+    size = len(graph.train_nodes)
+    cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
+    # nobody asks this calibration for its statement, whose epsilon takes time
+    calibration = Calibration.model_construct(mechanism=mechanism)
+    found = []
+    for job in make_jobs(graph, cell, seeds, calibration, CPU):
+        if job.prepared is None:
+            raise TypeError(f"{kind.method}: a private method without a prepared step")
+        if change is not None:
+            change(job.prepared)
+        found.append(job.prepared)
+    return found

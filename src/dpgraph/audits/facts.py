@@ -1,0 +1,301 @@
+"""Audit of the numbers a proof rests on, measured on the prepared steps of every private method and variant.
+
+Noise std, batch rates, lengths of clipped vectors, and what has to be independent of what: each is seen in the movement
+of the parameters and compared with what `theory` works out from the cell's settings. Exact where it can be; else a
+two-sided test, normal up to `LEVEL` standard deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from dpgraph.audits import bugs, theory
+from dpgraph.audits.bugs import Bug
+from dpgraph.audits.cases import (
+    CLIP_NORM,
+    KINDS,
+    RELEASED,
+    Kind,
+    Settings,
+    multiplier,
+    prepared_steps,
+    std_over_multiplier,
+)
+from dpgraph.audits.graphs import directed_graph
+from dpgraph.audits.probes import Seen, observe, probe_graph
+from dpgraph.audits.result import AuditResult
+from dpgraph.data.graph import TRAIN, VALIDATION
+from dpgraph.experiments.streams import PAIRED
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.rows import PreparedRows
+from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.sampling.edge_lists import EdgeLists
+
+LEVEL = 5.5  # standard deviations: 4e-8
+SETTINGS = Settings(
+    noise=0.005, rate=0.25, second_rate=0.15, steps=12, own_weight=0.9, num_rows=200, top_k=3, column_cap=3
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`score`: standard deviations from what is expected, or inf where exactness is broken."""
+
+    name: str
+    score: float
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.score) < LEVEL
+
+
+def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
+    """All facts of one kind on `size` nodes, from two seeds of a cell and one of a cell with another learning rate."""
+    planted = bug or NO_BUG
+    with planted.planted():
+        others: dict[str, Seen] = {}
+        if planted.wide:
+            first, others["seeds"] = _observed(kind, SETTINGS, size, (0, 1), bug)
+            (others["cells of two learning rates"],) = _observed(kind, _slower(SETTINGS), size, (0,), bug)
+        else:
+            (first,) = _observed(kind, SETTINGS, size, (0,), bug)
+        found = list(_facts(kind, size, first, others))
+        if kind.release is not None and planted.wide:
+            found += release_facts(kind, bug)
+        if kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours and planted.wide:
+            found += choice_facts(kind, bug)
+    return found
+
+
+NO_BUG = Bug(bugs.every, wide=True)
+
+
+def _slower(settings: Settings) -> Settings:
+    """Of another cell, which differs in the learning rate only."""
+    return replace(settings, learning_rate=settings.learning_rate / 2)
+
+
+def _observed(kind: Kind, settings: Settings, size: int, seeds: tuple[int, ...], bug: Bug | None) -> list[Seen]:
+    change = bug.change if bug is not None else None
+    return observe(prepared_steps(kind, settings, probe_graph(kind, size), seeds, change), kind, settings)
+
+
+def expected_std(kind: Kind, size: int, height: float) -> float:
+    """Noise std on the sum; where clip norms are percentiles, the one that was found is the unit."""
+    unit = height if kind.percentiles else CLIP_NORM
+    return unit * multiplier(kind, SETTINGS, size) * std_over_multiplier(kind, SETTINGS, size)
+
+
+def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Iterator[Fact]:
+    std = expected_std(kind, size, float(seen.heights[0].mean()))
+    yield from _noise(seen.noise / std, "noise")
+    for name, other in others.items():
+        yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))
+    if kind.method == "dp-pure-noise":
+        yield Fact("nothing is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
+        return
+    if kind.clipped:
+        yield from _noise(seen.rest / std, "noise on gradients")
+        if kind.release is None:
+            yield Fact("noise of those drawn", _correlation(seen.rest, seen.drawn[0] - seen.drawn[0].mean()))
+    rates = (SETTINGS.rate, SETTINGS.second_rate or SETTINGS.rate)
+    for term, (mask, heights) in enumerate(zip(seen.drawn, seen.heights)):
+        name, rate = f"term {term + 1}: " if len(seen.drawn) > 1 else "", rates[term]
+        if kind.clipped:
+            # on trees each root's length is measured, else that of one vector, or of all roots together
+            error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if bugs.trees(kind) else std
+            gap = heights - (CLIP_NORM, SETTINGS.ratio * CLIP_NORM)[term]
+            yield Fact(f"{name}length of clipped vectors", float(np.abs(gap / (error + 1e-5)).max()))
+        yield from (Fact(name + fact.name, fact.score) for fact in _batches(kind, mask, rate))
+        for what, other in others.items():
+            if not kind.partition:
+                yield Fact(f"{name}batches of two {what}", _agreement(mask, other.drawn[term], rate, rate))
+    if len(seen.drawn) > 1:
+        yield Fact("batches of the two terms", _agreement(seen.drawn[0], seen.drawn[1], *rates))
+
+
+def _noise(noise: np.ndarray, name: str, kurtosis: float = 3.0) -> Iterator[Fact]:
+    """Of (T, P) numbers that should be independent, of mean 0 and variance 1."""
+    steps, count = noise.shape
+    yield Fact(f"{name}: std", _variance(noise) * np.sqrt(2 / (kurtosis - 1)))
+    yield Fact(f"{name}: mean", float(noise.mean() * np.sqrt(noise.size)))
+    yield Fact(f"{name}: independent steps", _variance(noise.sum(axis=0) / np.sqrt(steps)))
+    yield Fact(f"{name}: neighbouring steps", _correlation(noise[1:], noise[:-1]))
+    yield Fact(f"{name}: independent coordinates", _chi((noise.sum(axis=1) ** 2).sum() / count, steps))
+    yield Fact(f"{name}: neighbouring coordinates", _correlation(noise[:, 1:], noise[:, :-1]))
+
+
+def _variance(values: np.ndarray) -> float:
+    """Of the mean square of standard normal numbers."""
+    return float((np.mean(values**2) - 1) * np.sqrt(values.size / 2))
+
+
+def _correlation(first: np.ndarray, second: np.ndarray) -> float:
+    scale = np.sqrt((first**2).sum() * (second**2).sum() / first.size)
+    return float((first * second).sum() / scale) if scale > 0 else 0.0
+
+
+def _chi(total: float, freedom: int) -> float:
+    """A sum of squares as the normal quantile of the same tail."""
+    tail = min(chi2.sf(total, freedom), chi2.cdf(total, freedom))
+    return float(-norm.ppf(max(tail, 1e-300)))
+
+
+def _agreement(first: np.ndarray, second: np.ndarray, first_rate: float, second_rate: float) -> float:
+    """Of two batches drawn independently."""
+    variance = first_rate * (1 - first_rate) * second_rate * (1 - second_rate)
+    return float(((first - first_rate) * (second - second_rate)).sum() / np.sqrt(first.size * variance))
+
+
+def _batches(kind: Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
+    steps, size = mask.shape
+    if kind.partition:  # every root once in each epoch of 1 / q steps
+        epoch = round(1 / rate)
+        each = mask.reshape(steps // epoch, epoch, size).sum(axis=1)
+        yield Fact("once an epoch", 0.0 if (each == 1).all() else np.inf)
+        return
+    if kind.fixed_size:
+        yield Fact("batch size", 0.0 if (mask.sum(axis=1) == round(rate * size)).all() else np.inf)
+    else:
+        variance = rate * (1 - rate)
+        yield Fact("rate", float((mask.mean() - rate) * np.sqrt(mask.size / variance)))
+        sizes = (mask.sum(axis=1) - rate * size) ** 2
+        yield Fact("independent roots", _chi(float(sizes.sum() / (size * variance)), steps))
+        yield Fact("neighbouring roots", _agreement(mask[:, 1:], mask[:, :-1], rate, rate))
+    yield Fact("neighbouring steps", _agreement(mask[1:], mask[:-1], rate, rate))
+    counts = (mask.sum(axis=0) - rate * steps) ** 2 / (steps * rate * (1 - rate))
+    yield Fact("independent steps", float((counts.mean() - 1) * np.sqrt(size / 2)))
+
+
+def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+    """What is released of the rows of PageRank, and how many rows name a node; nodes without edges."""
+    size, change = 300, bug.change if bug is not None else None
+    graph = probe_graph(kind, size)
+
+    def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
+        settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
+        (found,) = prepared_steps(kind, settings, graph, change=change)
+        prepared = expected(found, PreparedRows)
+        return np.asarray(prepared.weights.todense()), prepared.rows.roots
+
+    if kind.variant == "rigorous" and kind.release != "identity":
+        weights, roots = rows(column_cap=2)
+        own = weights[np.arange(len(roots)), roots] != 0
+        named = (weights != 0).sum(axis=0) - np.bincount(roots[own], minlength=size)
+        yield Fact("column cap", np.inf if named.max() > 2 else 0.0)
+    if kind.release == "gaussian":
+        # all entries are kept, so the whole noisy matrix is seen; own entries are C1, all others 0
+        clip, noise = 1e-3, 2.0
+        seen = []
+        for step in (SETTINGS, _slower(SETTINGS)):
+            weights, roots = rows(top_k=size, clip=clip, release_noise=noise, learning_rate=step.learning_rate)
+            exact = np.zeros_like(weights)
+            exact[np.arange(len(roots)), roots] = clip
+            seen.append((weights - exact) / (noise * clip))
+        yield from _noise(seen[0], "rows")
+        yield Fact("rows of two cells of two learning rates", _correlation(*seen))
+    if kind.release == "exponential-values":
+        clip, epsilon = 1e-6, 2.0  # so small that no column is scaled to norm 1
+        weights, roots = rows(top_k=size, clip=clip, release_noise=1e-3, values_epsilon=epsilon)
+        exact = np.zeros_like(weights)
+        exact[np.arange(len(roots)), roots] = clip
+        scale = math.sqrt(2) * size * clip / epsilon
+        yield from _noise((weights - exact) / scale, "values", kurtosis=6.0)
+    if kind.release in ("exponential", "exponential-values"):
+        epsilon = math.log(size - 1)  # at which a root's own column, the only one that counts, wins half of the time
+        weights, roots = rows(top_k=1, clip=1e-3, release_noise=epsilon, values_epsilon=1.0)
+        won = (weights[np.arange(size), roots] != 0).mean()
+        yield Fact("draws of columns", float((won - 0.5) * 2 * math.sqrt(size)))
+
+
+def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+    """The choice of inference: how often a count of S / 2 comes out positive, S = N(K, r) + D N(K, r - 1)."""
+    epsilon, tries, size = 2.0, 300, 40
+    settings = replace(SETTINGS, choice_epsilon=epsilon)
+    split = np.where(np.arange(size) < size // 2, TRAIN, VALIDATION)
+    graph = directed_graph([], [], np.ones((size, 2)), np.ones(size), split)
+    sensitivity = theory.affected_roots(settings.max_degree, settings.list_cap, kind.hops, 10**6)
+    right = np.zeros(size, dtype=np.int64)
+    right[size // 2 : size // 2 + sensitivity // 2] = 1
+
+    def predict(lists: EdgeLists | None) -> np.ndarray:
+        return right if lists is not None else np.zeros(size, dtype=np.int64)
+
+    positive = 0
+    for one in prepared_steps(kind, settings, graph, range(tries), bug.change if bug is not None else None):
+        choice = expected(one, PreparedTrees).choice
+        positive += choice is not None and choice.reads_neighbours(predict)
+    chance = 1 - math.exp(-epsilon * (sensitivity // 2) / sensitivity) / 2
+    yield Fact("choice of inference", (positive - tries * chance) / math.sqrt(tries * chance * (1 - chance)))
+
+
+FACTS_BUGS: dict[str, Bug] = {
+    "noise over 1.05": Bug(bugs.every, bugs.less_noise(1.05)),
+    "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
+    "batches twice as large": Bug(lambda kind: kind.method != "dp-pure-noise", bugs.rate_doubled),
+    "one batch for both terms": Bug(bugs.two_terms, bugs.one_batch),
+    "one batch for all steps": Bug(lambda kind: not kind.parts and not kind.partition, bugs.same_batches),
+    "cyclic partition": Bug(lambda kind: bugs.poisson(kind) and not kind.parts, bugs.cyclic_batches),
+    "noise of the first step in all": Bug(bugs.every, bugs.same_noise),
+    "cells share their noise": Bug(
+        lambda kind: kind.variant == "rigorous",
+        patches={"dpgraph.experiments.streams.PAIRED": PAIRED | {"noise", "release"}},
+        wide=True,
+    ),
+    "cells share their batches": Bug(
+        lambda kind: kind.hops == 1 and bugs.poisson(kind),
+        patches={"dpgraph.experiments.streams.PAIRED": PAIRED | {"batches"}},
+        wide=True,
+    ),
+    "one number on all coordinates": Bug(
+        lambda kind: not kind.parts and kind.release is None,
+        patches={"dpgraph.training.noise.add_gaussian_noise": bugs.noise_once},
+    ),
+    "divided by the batch's own size": Bug(lambda kind: bugs.trees(kind) and bugs.poisson(kind), bugs.own_divisor),
+    "noise before clipping": Bug(
+        lambda kind: kind.method == "dp-subgraph" and kind.clipped,
+        patches={"dpgraph.preparation.parts.Privatizer": bugs.NoiseFirst},
+    ),
+    "mechanism and step with noise over 1.3": Bug(bugs.every, patches=bugs.less_noise_everywhere(1.3)),
+    "mechanism and step with one root fewer": Bug(
+        lambda kind: kind.variant == "rigorous-fixed-size" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
+    ),
+    "columns not capped": Bug(
+        lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
+        patches=bugs.UNCAPPED_COLUMNS,
+        wide=True,
+    ),
+    "release noise over 1.3": Bug(lambda kind: kind.release in RELEASED, patches=bugs.RELEASE_OVER, wide=True),
+    "choice at sensitivity 1": Bug(
+        lambda kind: kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours, bugs.choice_of_one, wide=True
+    ),
+}
+
+
+def facts(trials: int, planted: str | None = None) -> AuditResult:
+    """Every private method and variant on `trials` nodes; a planted bug has to be seen in each to which it applies."""
+    bug = FACTS_BUGS[planted] if planted else None
+    worst: dict[str, Fact] = {}
+    checked = 0
+    for name, kind in KINDS.items():
+        if bug is not None and not bug.applies(kind):
+            continue
+        found = facts_of(kind, trials, bug)
+        checked += len(found)
+        worst[name] = max(found, key=lambda fact: abs(fact.score))
+    broken = {name: fact for name, fact in worst.items() if not fact.holds}
+    name, fact = (min if planted else max)(worst.items(), key=lambda item: abs(item[1].score))
+    seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if planted or broken else ""
+    return AuditResult(
+        audit="facts", title="noise, batches and clip norms of prepared steps", planted=planted,
+        # a bug is caught if every method and variant that has it shows it
+        passed=len(broken) < len(worst) if planted else not broken,
+        claim=f"{checked} numbers of {len(worst)} methods and variants, each within {LEVEL} standard deviations",
+        finding=f"{seen}{'least' if planted else 'most'}: {fact.score:.3g} ({name}: {fact.name})", trials=trials,
+    )  # fmt: skip

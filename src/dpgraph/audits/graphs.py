@@ -1,0 +1,67 @@
+"""Small graphs for attacks, and the record that becomes null as the methods' code meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpgraph.data.adjacency import transpose
+from dpgraph.data.graph import TRAIN, Graph
+
+
+def directed_graph(
+    owners: np.ndarray | Sequence[int],
+    members: np.ndarray | Sequence[int],
+    features: np.ndarray,
+    labels: np.ndarray | Sequence[int],
+    split: np.ndarray | None = None,
+    classes: int = 2,
+) -> Graph:
+    """`members[i]` stands in the list of `owners[i]`; all nodes are training nodes unless `split` says otherwise."""
+    size = len(features)
+    owner, member = np.asarray(owners, dtype=np.int64), np.asarray(members, dtype=np.int64)
+    order = np.lexsort((member, owner))
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=size))]).astype(np.int64)
+    idx = member[order].astype(np.int32)
+    back = transpose(ptr, idx)
+    return Graph(
+        name="audit",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=back[0],
+        in_idx=back[1],
+        features=np.asarray(features, dtype=np.float32),
+        labels=np.asarray(labels, dtype=np.int64),
+        split=np.full(size, TRAIN, dtype=np.uint8) if split is None else np.asarray(split, dtype=np.uint8),
+        num_classes=classes,
+    )
+
+
+def edges_of(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, members) of all lists."""
+    return np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr)), np.asarray(graph.out_idx, dtype=np.int64)
+
+
+def with_edges(graph: Graph, owners: np.ndarray, members: np.ndarray) -> Graph:
+    found = directed_graph(owners, members, graph.features, graph.labels, graph.split, graph.num_classes)
+    return replace(found, name=graph.name)
+
+
+def null_records(graph: Graph, nodes: np.ndarray | Sequence[int]) -> Graph:
+    """Node-null: zero features, label -1, own list empty; pointers to the nodes and their places in the split stay."""
+    gone = np.zeros(graph.num_nodes, dtype=bool)
+    gone[np.asarray(nodes, dtype=np.int64)] = True
+    owners, members = edges_of(graph)
+    kept = ~gone[owners]
+    features, labels = graph.features.copy(), graph.labels.copy()
+    features[gone], labels[gone] = 0, -1
+    return with_edges(replace(graph, features=features, labels=labels), owners[kept], members[kept])
+
+
+def without_node(graph: Graph, node: int) -> Graph:
+    """Node-remove with the place kept: the null record, and no pointer to it either."""
+    owners, members = edges_of(nulled := null_records(graph, [node]))
+    kept = members != node
+    return with_edges(nulled, owners[kept], members[kept])

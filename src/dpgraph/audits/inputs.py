@@ -1,0 +1,228 @@
+"""Audit of what training reads: whole runs of every private method, twice, on inputs that differ where nothing is read.
+
+The parameters that the optimiser holds in the end have to agree bit for bit: same cell, same seed, same noise.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from dpgraph.audits import bugs
+from dpgraph.audits.bugs import Bug
+from dpgraph.audits.cases import CPU, KINDS, Kind, Settings, cell_of, mechanism_of
+from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
+from dpgraph.audits.result import AuditResult
+from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION, Graph
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method
+from dpgraph.preparation.base import Order, PrivateData
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.edge_lists import full_edge_lists
+from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
+
+TRAINING, OTHERS, FEATURES, CLASSES = 24, 16, 5, 3
+SETTINGS = Settings(
+    noise=2.0, rate=0.5, steps=4, max_degree=2, list_cap=3, own_weight=0.3, top_k=2, release_noise=2.0,
+    learning_rate=0.1, model={"width": 4},
+)  # fmt: skip
+Other = Callable[[Graph, np.random.Generator], Graph]
+
+
+def _graph(index: int, apart: bool) -> Graph:
+    """Undirected; `apart`: no edge leads from the training nodes to others, as in the setting disjoint."""
+    random, size = numpy_generator("audits", "inputs", index), TRAINING + OTHERS
+    split = np.full(size, TRAIN, dtype=np.uint8)
+    split[TRAINING:] = np.array([VALIDATION, TEST, NO_SPLIT, TEST])[np.arange(OTHERS) % 4]
+    graph = directed_graph(
+        [], [], random.standard_normal((size, FEATURES)), random.integers(0, CLASSES, size), split, CLASSES
+    )
+    among = np.triu(random.random((size, size)) < 0.15, 1)
+    if apart:
+        among[:TRAINING, TRAINING:] = False
+    return with_edges(graph, *np.nonzero(among | among.T))
+
+
+def _others(graph: Graph) -> np.ndarray:
+    return np.asarray(graph.split != TRAIN)
+
+
+def _labels(graph: Graph, random: np.random.Generator) -> Graph:
+    """Of all nodes but training nodes."""
+    others = _others(graph)
+    return replace(graph, labels=np.where(others, (graph.labels + 1) % CLASSES, graph.labels))
+
+
+def _features(graph: Graph, random: np.random.Generator) -> Graph:
+    """Of all nodes but training nodes."""
+    features = graph.features.copy()
+    features[_others(graph)] = 1e3 * random.standard_normal((OTHERS, FEATURES))
+    return replace(graph, features=features.astype(np.float32))
+
+
+def _edges(graph: Graph, random: np.random.Generator) -> Graph:
+    """All of them."""
+    among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
+    return with_edges(graph, *np.nonzero(among | among.T))
+
+
+def _edges_outside(graph: Graph, random: np.random.Generator) -> Graph:
+    """All but those among training nodes; also those between them and others."""
+    owners, members = edges_of(graph)
+    kept = ~_others(graph)[owners] & ~_others(graph)[members]
+    among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
+    among[:TRAINING, :TRAINING] = False
+    more = np.nonzero(among | among.T)
+    return with_edges(graph, np.concatenate([owners[kept], more[0]]), np.concatenate([members[kept], more[1]]))
+
+
+def _beyond(graph: Graph, random: np.random.Generator) -> Graph:
+    """All records of nodes in a part of the graph of their own: features, labels, edges among them."""
+    owners, members = edges_of(graph)
+    inside = ~_others(graph)[owners]
+    among = np.triu(random.random((OTHERS, OTHERS)) < 0.4, 1)
+    more = np.nonzero(among | among.T)
+    changed = with_edges(
+        graph,
+        np.concatenate([owners[inside], TRAINING + more[0]]),
+        np.concatenate([members[inside], TRAINING + more[1]]),
+    )
+    return _labels(_features(changed, random), random)
+
+
+def _everything(graph: Graph, random: np.random.Generator) -> Graph:
+    changed = _edges(_beyond(graph, random), random)
+    return replace(changed, features=-3 * changed.features, labels=(changed.labels + 1) % CLASSES)
+
+
+def unread(kind: Kind) -> dict[str, Other]:
+    """What the guarantee of a kind says that training does not read, besides what is `_beyond` an edge."""
+    found: dict[str, Other] = {"labels of validation and test nodes": _labels}
+    if kind.method == "dp-pure-noise":
+        return {"anything": _everything}
+    reads_lists = (kind.method == "dp-gnn") or (kind.method == "dp-residual" and kind.neighbours)
+    whole_graph = kind.method == "dp-subgraph" and kind.variant in ("published", "released")
+    if reads_lists or whole_graph:
+        return found
+    found["features of all but training nodes"] = _features
+    if kind.method == "dp-subgraph" or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
+        found["edges that are not among training nodes"] = _edges_outside
+    else:
+        found["edges"] = _edges
+    return found
+
+
+def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
+    """After a run by the method, as the workflow runs it."""
+    size = len(graph.train_nodes)
+    cell, mechanism = cell_of(kind, SETTINGS, size), mechanism_of(kind, SETTINGS, size)
+    (job,) = make_jobs(graph, cell, [seed], Calibration.model_construct(mechanism=mechanism), CPU)
+    with _optimised() as held, redirect_stderr(io.StringIO()):  # no bar for each run
+        method(kind.method).run(job, lambda done, logits: {})
+    return [parameter.detach().numpy().copy() for parameter in held]
+
+
+@contextmanager
+def _optimised() -> Iterator[list[torch.nn.Parameter]]:
+    """The parameters of every optimiser that is made inside."""
+    found: list[torch.nn.Parameter] = []
+    original = torch.optim.Optimizer.__init__
+
+    def remember(self: torch.optim.Optimizer, parameters: Any, defaults: Any) -> None:
+        original(self, parameters, defaults)
+        found.extend(parameter for group in self.param_groups for parameter in group["params"])
+
+    with patch.object(torch.optim.Optimizer, "__init__", remember):
+        yield found
+
+
+@dataclass(frozen=True)
+class Read:
+    """Of one kind: which changes moved the parameters, out of how many."""
+
+    moved: tuple[str, ...]
+    tried: int
+
+
+def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> Read:
+    moved: list[str] = []
+    tried = 0
+    with (bug or Bug(bugs.every)).planted():
+        for index in range(trials):
+            apart = index % 2 == 1
+            changes = {"records in another part of the graph": _beyond} if apart else unread(kind)
+            graph = _graph(index, apart)
+            before = parameters_of(kind, graph, index)
+            for name, change in changes.items():
+                after = parameters_of(kind, change(graph, numpy_generator("audits", name, index)), index)
+                tried += 1
+                moved += [] if all(map(np.array_equal, before, after)) else [name]
+    return Read(tuple(dict.fromkeys(moved)), tried)
+
+
+def _data(change: Callable[[Graph], np.ndarray]) -> Callable[[Graph, torch.device], PrivateData]:
+    """`PrivateData.of` with features that something else has touched."""
+
+    def of(graph: Graph, device: torch.device) -> PrivateData:
+        features = np.asarray(change(graph), dtype=np.float32)
+        changed = replace(graph, features=features)
+        return PrivateData(changed, torch.from_numpy(features), torch.from_numpy(np.array(graph.labels)))
+
+    return of
+
+
+def _standardised(graph: Graph) -> np.ndarray:
+    return np.asarray((graph.features - graph.features.mean(axis=0)) / graph.features.std(axis=0))
+
+
+def _by_degree(graph: Graph) -> np.ndarray:
+    return np.asarray(graph.features / (1 + np.diff(graph.out_ptr))[:, None])
+
+
+def _by_label(graph: Graph) -> np.ndarray:
+    return np.asarray(graph.features + graph.labels[graph.labels >= 0].mean())
+
+
+def _whole_trees(order: Order, hops: int) -> EgoTrees:
+    graph = order.data.graph
+    return pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, hops, order.device)
+
+
+OF = "dpgraph.preparation.base.PrivateData.of"
+SELF_TERMS_BUGS: Mapping[str, Bug] = {
+    "self terms read their neighbours": Bug(
+        lambda kind: kind.method == "dp-residual" and not kind.neighbours,
+        patches={"dpgraph.preparation.trees._alone": _whole_trees},
+    ),
+    "features standardised over all nodes": Bug(
+        lambda kind: kind.method != "dp-pure-noise", patches={OF: _data(_standardised)}
+    ),
+    "features divided by degrees": Bug(lambda kind: _edges in unread(kind).values(), patches={OF: _data(_by_degree)}),
+    "features moved by the mean label": Bug(lambda kind: kind.variant == "rigorous", patches={OF: _data(_by_label)}),
+}
+
+
+def self_terms(trials: int, planted: str | None = None) -> AuditResult:
+    """All methods and variants on `trials` / 2 graphs; in every other one training nodes have no edge to others."""
+    bug = SELF_TERMS_BUGS[planted] if planted else None
+    names = [name for name, kind in KINDS.items() if bug is None or bug.applies(kind)]
+    graphs = 2 if bug is not None else max(2, trials // 2)  # one of each sort shows what is planted
+    found = {name: read_by(KINDS[name], graphs, bug) for name in names}
+    moved = {name: one.moved for name, one in found.items() if one.moved}
+    shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
+    tried = sum(one.tried for one in found.values())
+    return AuditResult(
+        audit="self-terms", title="parameters when what is not read changes", planted=planted,
+        # a bug is caught if every method and variant that has it shows it
+        passed=len(moved) < len(found) if planted else not moved, trials=trials,
+        claim=f"bit-identical parameters of {len(found)} methods and variants",
+        finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),
+    )  # fmt: skip

@@ -1,0 +1,293 @@
+"""Audit of whole short runs: prepared steps of methods with a proved epsilon, against that epsilon at several deltas.
+
+The attacker knows everything but one record, brings the worst graph, data and losses, and scores all steps by the
+likelihood ratio. What is claimed is what the mechanism of the run says: `rigorous` at each delta, for as few roots as
+change (N does not enter it but through them, and a delta above 1 / N is refused).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import torch
+
+from dpgraph.audits import bugs, theory
+from dpgraph.audits.bugs import Bug
+from dpgraph.audits.cases import CLIP_NORM, KINDS, Kind, Settings, mechanism_of, prepared_steps
+from dpgraph.audits.gadgets import Gadgets, Worst
+from dpgraph.audits.graphs import directed_graph, null_records
+from dpgraph.audits.probes import HUGE, flat, public_divisor
+from dpgraph.audits.reach import DEGREES
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.subgraphs import Positions, crowd
+from dpgraph.experiments.cell import Model
+from dpgraph.models.network import Network
+from dpgraph.models.row_stack import RowStack
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.lots import PreparedLots
+from dpgraph.preparation.parts import PreparedParts
+from dpgraph.preparation.rows import PreparedRows, stacked
+from dpgraph.privacy.auditing import CONFIDENCE, Errors, ProfileTest, measured_errors, profile_test
+from dpgraph.randomness import numpy_generator, torch_generator
+
+DELTAS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+STEPS, RATE = 4, 0.5
+Scores = tuple[np.ndarray, np.ndarray]  # with, without
+
+
+@dataclass(frozen=True)
+class Found:
+    errors: Errors
+    test: ProfileTest
+
+    @property
+    def excess(self) -> float:
+        """By how much a measured delta exceeds the claimed one, at worst."""
+        return float((self.test.measured - self.test.claimed).max())
+
+
+def curve(kind: Kind, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    """(epsilons, deltas) as the mechanism states them."""
+    few = _few_roots(kind)
+    opened = mechanism_of(kind, replace(settings, num_rows=None, batch_size=few if kind.fixed_size else None), few)
+    fields = dict(opened) | {"num_roots": few, "num_protected": None}
+    deltas = [delta for delta in DELTAS if delta < 1 / few]
+    epsilons = [type(opened)(**{**fields, "delta": delta}).rigorous().epsilon for delta in deltas]
+    if any(epsilon is None for epsilon in epsilons):
+        raise TypeError(f"{kind.name}: expected a rigorous epsilon")
+    return np.array(epsilons, dtype=float), np.array(deltas)
+
+
+def _few_roots(kind: Kind) -> int:
+    """As few as the mechanism admits without a smaller R: at most one more, and in full batches all of them drawn."""
+    if kind.method == "dp-subgraph":
+        return 1 if kind.variant == "published" else round(1 / RATE)
+    hops = kind.hops if kind.neighbours else 0
+    roots = theory.affected_roots(*DEGREES[hops], hops, 10**6)
+    return roots if kind.fixed_size else max(1, roots - 1)
+
+
+def _halves(names: tuple[str | int, ...], count: int) -> np.ndarray:
+    """(count,) which trials have the record: half of them."""
+    order = numpy_generator("audits", "halves", *names).permutation(count)
+    return order < count // 2
+
+
+@cache
+def _worst(name: str, trials: int) -> Worst:
+    """About `trials` copies a side in which R roots change."""
+    kind = KINDS[name]
+    hops = kind.hops if kind.neighbours else 0
+    degree, cap = DEGREES[kind.hops]
+    gadgets = Gadgets.of(trials * (3 if kind.hops == 1 else 4 if hops else 2), degree, cap, kind.hops)
+    settings = Settings(max_degree=degree, list_cap=cap)
+    roots = theory.affected_roots(degree, cap, hops, 10**6)
+    return Worst.of(gadgets, gadgets.changed(kind, settings), roots)
+
+
+def trees(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+    degree, cap = DEGREES[kind.hops]
+    hops = kind.hops if kind.neighbours else 0
+    roots = theory.affected_roots(degree, cap, hops, 10**6)
+    worst = _worst(kind.name, trials)
+    rate = 1.0 if kind.fixed_size else RATE
+    noise = 3.0 if kind.method == "dp-residual" and hops else (2.0 * roots if hops else 1.0) * math.sqrt(STEPS)
+    noise *= 1.0 if kind.fixed_size or (kind.method == "dp-residual" and hops) else 0.6
+    size = len(worst.gadgets.graph.train_nodes)
+    settings = Settings(noise=noise, rate=rate, batch_size=size if kind.fixed_size else None, steps=STEPS)
+    settings = replace(settings, max_degree=degree, list_cap=cap)
+    present = _halves((kind.name,), worst.count)
+    run = worst.run(kind, settings, present, bug.change if bug else None)
+    claim = theory.poisson(roots, rate, noise, 1)
+    if kind.method == "dp-residual" and kind.neighbours:
+        claim = theory.residual(roots, rate, rate, settings.ratio, noise, 1)
+    scores = np.sum([claim.log_ratio(run.step()[0]) for _ in range(STEPS)], axis=0)
+    return settings, (scores[present], scores[~present])
+
+
+def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+    """A lot of all four records, one of which turns the mean gradient around; a trial is an epoch. Steps are slow."""
+    settings = Settings(noise=2.0, batch_size=4, steps=1, learning_rate=1.0)
+    features = np.full((4, 1), HUGE, dtype=np.float32)
+    features[0] *= 1e6
+    graph = directed_graph([], [], features, [1, 0, 0, 0])
+    scores = []
+    for index, side in enumerate((graph, null_records(graph, [0]))):
+        (found,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
+        network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
+        step = expected(found, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
+        weights, moved = next(network.parameters()), np.zeros(max(500, trials // 6))
+        for trial in range(len(moved)):
+            flat(list(network.parameters()))
+            step()
+            moved[trial] = float(weights.detach())
+        scores.append(-moved)
+    return settings, (scores[0], scores[1])
+
+
+def subgraphs(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+    """Node 0 turns gradients around in the steps that draw it, which fixed parts make public."""
+    rate = {"rigorous": RATE, "cut": RATE, "published": 1.0}[kind.variant]
+    settings = Settings(noise=2.0, rate=rate, steps=STEPS, learning_rate=1.0)
+    claim = theory.poisson(1, rate, settings.noise / 2, 1)
+    scores, seeds = [], 100
+    for index, present in enumerate((True, False)):
+        found = prepared_steps(
+            kind, settings, crowd(present), range(index * seeds, (index + 1) * seeds), bug.change if bug else None
+        )
+        run = Positions([expected(one, PreparedParts) for one in found], crowd(present))
+        rounds = math.ceil(trials / seeds)
+        total = np.zeros((rounds, seeds))
+        for step in range(rounds * STEPS):
+            moved, drawn = run.step(step)
+            fresh = kind.variant == "rigorous"
+            total[step // STEPS] += claim.log_ratio(moved) if fresh else np.where(drawn, moved, 0.0)
+        scores.append(total.ravel()[:trials])
+    return settings, (scores[0], scores[1])
+
+
+def rows(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+    """Nodes v named by one row each, and those rows' roots w: two roots change; of own records only, one."""
+    own_only = kind.release == "identity"
+    noise = (0.6 if own_only else 2.4) * math.sqrt(STEPS)
+    settings = Settings(noise=noise, rate=RATE, steps=STEPS, own_weight=0.3, top_k=1, column_cap=1)
+    parts = [_row_scores(kind, settings, seed, bug) for seed in range(max(2, trials // (400 if own_only else 1000)))]
+    with_, without = (np.concatenate(side) for side in zip(*parts))
+    return settings, (with_, without)
+
+
+def _row_scores(kind: Kind, settings: Settings, seed: int, bug: Bug | None) -> Scores:
+    own_only, change = kind.release == "identity", bug.change if bug else None
+    size = 800 if own_only else 2000
+    blank = directed_graph([], [], np.zeros((size, 1)), np.full(size, -1))
+    (found,) = prepared_steps(kind, settings, blank, (seed,), change)
+    v, w = _disjoint(expected(found, PreparedRows), own_only)
+    place, count = np.arange(len(v)), len(v)
+    features, labels = np.zeros((size, count), dtype=np.float32), np.full(size, -1)
+    features[w, place[: len(w)]], labels[w] = HUGE, 0
+    features[v, place], labels[v] = -1000 * HUGE, 0
+    present = _halves((kind.name, seed), count)
+    graph = null_records(directed_graph([], [], features, labels), v[~present])
+    prepared = [expected(one, PreparedRows) for one in prepared_steps(kind, settings, graph, (seed,), change)]
+    networks = [Network(Model(architecture="mlp", hops=0, width=1), count, 2, torch_generator("audits", "rows"))]
+    stack = RowStack(networks, "tanh")
+    step = stacked(prepared, stack, torch.optim.SGD([stack.theta], lr=settings.learning_rate))
+    undo = public_divisor(kind, settings, size) / settings.learning_rate / CLIP_NORM
+    claim = theory.poisson(1 if own_only else 2, RATE, settings.noise, 1)
+    scores = np.zeros(count)
+    for _ in range(STEPS):
+        flat(stack.parts(stack.theta.data[0]))
+        step()
+        scores += claim.log_ratio(-stack.parts(stack.theta.data[0])[0][0].double().numpy() * undo)
+    return scores[present], scores[~present]
+
+
+def _disjoint(prepared: PreparedRows, own_only: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes v and the root w whose row names each; no chosen node reads, or is read by, another pair."""
+    roots = prepared.rows.roots
+    if own_only:
+        return roots, np.zeros(0, dtype=np.int64)
+    entries = prepared.rows.weights.tocoo()
+    other = entries.col != roots[entries.row]
+    names = dict(zip(roots[entries.row[other]].tolist(), entries.col[other].tolist()))
+    taken: set[int] = set()
+    pairs = []
+    for reader, named in names.items():
+        # v's own row may name nobody who has a feature
+        if {reader, named, names.get(named, -1)} & taken or names.get(named) == reader:
+            continue
+        taken |= {reader, named}
+        pairs.append((named, reader))
+    featured = {node for pair in pairs for node in pair}
+    kept = [(v, w) for v, w in pairs if names.get(v, -1) not in featured]
+    return np.array([v for v, _ in kept]), np.array([w for _, w in kept])
+
+
+Attack = Callable[[Kind, int, Bug | None], tuple[Settings, Scores]]
+ATTACKS: dict[str, Attack] = {
+    **{name: trees for name, kind in KINDS.items() if bugs.trees(kind) and kind.clipped},
+    "dp-lots published": lots,
+    "dp-subgraph": subgraphs,
+    "dp-subgraph cut": subgraphs,
+    "dp-subgraph published": subgraphs,
+    "dp-appr identity": rows,
+    "dp-appr random": rows,
+}
+
+
+def attack(name: str, trials: int, bug: Bug | None = None) -> Found:
+    kind = KINDS[name]
+    with (bug or Bug(bugs.every)).planted():
+        settings, (present, absent) = ATTACKS[name](kind, trials, bug)
+        epsilons, deltas = _curve(kind, settings) if bug is None or not bug.patches else curve(kind, settings)
+    errors = measured_errors(present, absent, 1 - (1 - CONFIDENCE) / len(ATTACKS))
+    return Found(errors, profile_test(errors, lambda _: deltas, epsilons))
+
+
+_curves: dict[Kind, tuple[np.ndarray, np.ndarray]] = {}
+
+
+def _curve(kind: Kind, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    """The same for all runs of a kind."""
+    if kind not in _curves:
+        _curves[kind] = curve(kind, settings)
+    return _curves[kind]
+
+
+def _exact(kind: Kind) -> bool:
+    """Privacy loss distributions lose nothing, so that small bugs show; Renyi bounds and few trials do not."""
+    return (bugs.trees(kind) and bugs.poisson(kind)) or (kind.method, kind.variant) == ("dp-subgraph", "rigorous")
+
+
+def _deep(kind: Kind) -> bool:
+    """Two hops: what is planted is the same as with one, and steps take twice as long."""
+    return bugs.trees(kind) and kind.hops == 2
+
+
+def _some(*names: str) -> Callable[[Kind], bool]:
+    return lambda kind: kind.name in names
+
+
+# with the share of the trials that shows them; `facts`, `reach` and `accounted` plant the like in every method
+PREPARED_BUGS: dict[str, tuple[Bug, float]] = {
+    "noise halved": (Bug(lambda kind: not _exact(kind) and not _deep(kind), bugs.less_noise(2.0)), 0.8),
+    "noise over 1.5": (Bug(lambda kind: _exact(kind) and not _deep(kind), bugs.less_noise(1.5)), 1.0),
+    "clip norm doubled": (Bug(lambda kind: not kind.fixed_size and not _deep(kind), bugs.clip_doubled), 0.3),
+    "batches twice as large": (Bug(lambda kind: _exact(kind) and not _deep(kind), bugs.rate_doubled), 0.3),
+    "mechanism and step with noise over 2": (
+        Bug(_some("dp-mlp", "dp-residual r=1", "dp-subgraph"), patches=bugs.less_noise_everywhere(2.0)),
+        0.4,
+    ),
+    "mechanism with one affected root fewer": (Bug(_some("dp-gnn r=1"), patches=bugs.ONE_ROOT_FEWER), 4.0),
+    "mechanism at half the rate": (
+        Bug(_some("dp-gnn r=1", "dp-residual r=1", "dp-subgraph"), patches=bugs.HALF_THE_RATE),
+        1.2,
+    ),
+}
+
+
+def prepared(trials: int, planted: str | None = None) -> AuditResult:
+    """All attacks; the curve is that of the one nearest to its claim, with a bug that which shows it least."""
+    bug, share = PREPARED_BUGS[planted] if planted else (None, 1.0)
+    names = [name for name in ATTACKS if bug is None or bug.applies(KINDS[name])]
+    found = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
+    broken = [name for name, one in found.items() if one.test.refuted]
+    name = (min if planted else max)(found, key=lambda one: found[one].excess)
+    seen = f"refuted for {len(broken)} of {len(found)}; " if planted or broken else ""
+    one = found[name]
+    claim = ", ".join(f"({epsilon:.3g}, {delta:g})" for epsilon, delta in zip(one.test.epsilons, one.test.claimed))
+    result = statistical_result("prepared", PREPARED, planted, f"{name}: {claim}", trials, one.errors, one.test, 0.1)
+    return result.model_copy(
+        update={
+            # a bug is caught if every method and variant that has it shows it
+            "passed": len(broken) < len(found) if planted else not broken,
+            "finding": f"{seen}{'least' if planted else 'nearest'}: {name}: {result.finding}",
+        }
+    )
+
+
+PREPARED = "runs of prepared steps of all methods"

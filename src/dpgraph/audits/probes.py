@@ -1,0 +1,214 @@
+"""What steps did, read off the parameters alone: who was drawn, how long the clipped vectors were, and the noise.
+
+Each probe takes a prepared step of a method and brings a model, or data, with which every root pushes a coordinate of
+its own by far more than the clip norm; all other coordinates show nothing but noise. Noise is small, so that a drawn
+root is seen for certain. Parameters start anew in every step; moves are undone with public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.audits.cases import CPU, Kind, Settings, roots_of
+from dpgraph.audits.coordinates import STRENGTH, pushed_units
+from dpgraph.audits.graphs import directed_graph
+from dpgraph.data.graph import Graph
+from dpgraph.experiments.cell import Model
+from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.models.network import Network
+from dpgraph.models.row_stack import RowStack
+from dpgraph.preparation.base import PreparedStep
+from dpgraph.preparation.lots import PreparedLots
+from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
+from dpgraph.preparation.rows import PreparedRows, stacked
+from dpgraph.preparation.trees import Losses, PreparedTrees
+from dpgraph.randomness import torch_generator
+from dpgraph.sampling.ego import EgoBatch
+from dpgraph.training.ghost import Recorder
+from dpgraph.training.stacked import SeedStates, StackedStep
+
+BLOCKS = 8  # of columns of the first layer in probes of trees: one for each term, the rest for noise
+UNITS = 8  # hidden units of data probes, of which the first is pushed
+SLOPE = 1e-3  # of the decoder of data probes: large enough to pass gradients on, too small to saturate
+HUGE = 1e9  # features of data probes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of one seed; sums are in gradient units, already multiplied with the public divisor."""
+
+    drawn: list[np.ndarray]  # per term, (T, N) bool
+    heights: list[np.ndarray]  # per term, (T,) length of a clipped vector in the direction where it is expected
+    noise: np.ndarray  # (T, P) coordinates that nothing pushes
+    rest: np.ndarray  # (T, N) pushed coordinates of the first term, less what was expected there
+
+
+def probe_graph(kind: Kind, size: int) -> Graph:
+    """Nodes without edges, each with a feature of its own; for trees the features name columns of the first layer."""
+    place = np.arange(size)
+    if kind.parts or kind.release is not None or (kind.method == "dp-lots" and kind.variant != "rigorous"):
+        return directed_graph([], [], HUGE * np.eye(size, dtype=np.float32), place % 2)
+    width = math.ceil(math.sqrt(size))
+    features = np.zeros((size, BLOCKS * width), dtype=np.float32)
+    features[place, place // width] = STRENGTH
+    return directed_graph([], [], features, place % width, classes=width)
+
+
+def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
+    """By what the noisy sum is divided: q N, m, or nothing."""
+    if kind.parts or (kind.method == "dp-lots" and kind.variant != "rigorous"):
+        return 1.0
+    roots = roots_of(kind, settings, size)
+    return float(settings.batch_size or round(settings.rate * roots)) if kind.fixed_size else settings.rate * roots
+
+
+def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) -> list[Seen]:
+    """`settings.steps` steps of all seeds."""
+    first, undo = prepared[0], public_divisor(kind, settings, prepared[0].data.graph.num_nodes) / settings.learning_rate
+    if isinstance(first, PreparedTrees):
+        return [_trees(one, settings, undo) for one in prepared if isinstance(one, PreparedTrees)]
+    if isinstance(first, PreparedLots):
+        return [_lots(one, settings, undo) for one in prepared if isinstance(one, PreparedLots)]
+    if isinstance(first, PreparedParts):
+        return _parts([one for one in prepared if isinstance(one, PreparedParts)], settings, undo)
+    return _rows([one for one in prepared if isinstance(one, PreparedRows)], settings, undo)
+
+
+def _sgd(parameters: Sequence[torch.nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=settings.learning_rate)
+
+
+def _trees(prepared: PreparedTrees, settings: Settings, undo: float) -> Seen:
+    size = prepared.data.graph.num_nodes
+    width, terms = math.ceil(math.sqrt(size)), len(prepared.terms)
+    model = Model(architecture="mlp", hops=0, width=width)
+    network = Network(model, BLOCKS * width, width, torch_generator("audits", "probe"))
+
+    def pushing(block: int) -> object:
+        def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+            rows = features[batch.roots].roll(block * width, 1)
+            return -pushed_units(network, batch, rows, labels[batch.roots], recorder)
+
+        return losses
+
+    step = prepared.step(network, _sgd(list(network.parameters()), settings), Losses(pushing(0), pushing(1)))  # type: ignore[arg-type]
+    place = np.arange(size)
+    where = [(place % width, term * width + place // width) for term in range(terms)]
+    used = np.zeros((width, BLOCKS * width), dtype=bool)
+    for cells in where:
+        used[cells] = True
+    weight: Tensor = network.encoder.layers[0].weight  # type: ignore[assignment, union-attr]
+    moves = []
+    for _ in range(settings.steps):
+        with torch.no_grad():
+            weight.zero_()
+        step()
+        moves.append(weight.detach().double().numpy() * undo)
+    sums = np.stack(moves)
+    tall = [sums[:, rows, columns] for rows, columns in where]
+    drawn = [part > 0.5 * part.max() for part in tall]
+    heights = [_means(part, mask) for part, mask in zip(tall, drawn)]
+    rest = tall[0] - np.where(drawn[0], heights[0][:, None], 0.0)
+    return Seen(drawn, heights, sums[:, ~used], rest)
+
+
+def _means(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return np.where(mask, values, 0.0).sum(axis=1) / np.maximum(1, mask.sum(axis=1))
+
+
+def _signs(graph: Graph) -> np.ndarray:
+    """(N,) by which descent moves a node's weight under the decoder of `flat`: up for label 0."""
+    return np.where(np.asarray(graph.labels) == 0, 1.0, -1.0)
+
+
+def flat(parts: Sequence[Tensor]) -> None:
+    """W1 (H, F), b1, W2 (C, H), b2: all zero but the first unit's way to the two logits."""
+    with torch.no_grad():
+        for part in parts:
+            part.zero_()
+        parts[2][0, 0], parts[2][1, 0] = SLOPE, -SLOPE
+
+
+def _lots(prepared: PreparedLots, settings: Settings, undo: float) -> Seen:
+    graph = prepared.data.graph
+    model = Model(architecture="mlp", hops=0, width=UNITS)
+    network = Network(model, graph.num_features, 2, torch_generator("audits", "probe"))
+    step = prepared.step(network, _sgd(list(network.parameters()), settings))
+    weight, moves = next(network.parameters()), []
+    for _ in range(settings.steps):
+        flat(list(network.parameters()))
+        step()
+        moves.append(weight.detach().double().numpy() * undo)
+    sums = np.stack(moves)
+    return _of_directions(sums[:, 0] * _signs(graph), sums[:, 1:].reshape(len(sums), -1))
+
+
+def _of_directions(pushed: np.ndarray, free: np.ndarray) -> Seen:
+    """Steps whose one clipped vector has equal entries at all who were drawn."""
+    drawn = pushed > 0.5 * np.maximum(pushed.max(axis=1, keepdims=True), 10 * free.std())
+    counts = np.maximum(1, drawn.sum(axis=1))
+    heights = _means(pushed, drawn) * np.sqrt(counts)
+    rest = pushed - np.where(drawn, (heights / np.sqrt(counts))[:, None], 0.0)
+    return Seen([drawn], [heights], free, rest)
+
+
+def _parts(prepared: list[PreparedParts], settings: Settings, undo: float) -> list[Seen]:
+    graph = prepared[0].data.graph
+    blocks = GraphBlocks(graph, CPU)
+    network = KipfStack(graph.num_features, UNITS, 2, [torch_generator("audits", "probe")] * len(prepared), CPU)
+    source = source_of(prepared, blocks)
+    states = SeedStates(network)
+    privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data))
+    step = StackedStep(states, _sgd([network.theta], settings), source, 0.0, [], privatizer)
+    moves = []
+    for _ in range(settings.steps):
+        network.theta.data.zero_()
+        for row in network.theta.data:
+            _, b1, w2, _ = network.layers(row)
+            b1.fill_(-1.0)
+            b1[0] = 1.0  # all other units are off
+            w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
+        step()
+        moves.append([network.layers(row)[0].double().numpy().copy() * undo for row in network.theta.data])
+    sums = np.array(moves)  # (T, S, F, H)
+    signs = _signs(graph)
+    return [
+        _of_directions(sums[:, seed, :, 0] * signs, sums[:, seed, :, 1:].reshape(len(sums), -1))
+        for seed in range(len(prepared))
+    ]
+
+
+def _rows(prepared: list[PreparedRows], settings: Settings, undo: float) -> list[Seen]:
+    graph = prepared[0].data.graph
+    model = Model(architecture="mlp", hops=0, width=UNITS)
+    networks = [Network(model, graph.num_features, 2, torch_generator("audits", "probe")) for _ in prepared]
+    stack = RowStack(networks, model.activation)
+    step = stacked(prepared, stack, _sgd([stack.theta], settings))
+    moves = []
+    for _ in range(settings.steps):
+        for row in stack.theta.data:
+            flat(stack.parts(row))
+        step()
+        moves.append([stack.parts(row)[0].double().numpy().copy() * undo for row in stack.theta.data])
+    sums = np.array(moves)  # (T, S, H, F)
+    return [_rows_seen(one, sums[:, seed]) for seed, one in enumerate(prepared)]
+
+
+def _rows_seen(prepared: PreparedRows, sums: np.ndarray) -> Seen:
+    """A root's own record has most of the weight of its row; so its own coordinate shows whether it was drawn."""
+    roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
+    signs = _signs(prepared.data.graph)[roots]
+    directions = signs[:, None] * weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    pushed, free = sums[:, 0], sums[:, 1:].reshape(len(sums), -1)
+    own = pushed[:, roots] * signs
+    drawn = own > 0.5 * own.max()
+    # of all drawn roots together: the length that explains the sum best
+    shapes = drawn @ directions
+    heights = (pushed * shapes).sum(axis=1) / np.maximum(1e-12, (shapes**2).sum(axis=1))
+    return Seen([drawn], [heights], free, pushed - heights[:, None] * shapes)

@@ -1,0 +1,222 @@
+"""Audit of what one record can do to one step: prepared steps of every method, on a data set and its neighbour.
+
+Both sides are prepared for the same cell and seed, so that batches and noise are the same and the difference of the
+parameters is that of the clipped sums. Everyone is drawn. Graph, data and losses are the adversary's, and reach the
+bound that the proof needs: more than it is a broken premise, much less an attack that has lost its strength.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from dpgraph.audits import bugs, theory
+from dpgraph.audits.bugs import Bug
+from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, prepared_steps
+from dpgraph.audits.gadgets import Gadgets, Worst
+from dpgraph.audits.graphs import directed_graph, null_records, without_node
+from dpgraph.audits.probes import HUGE, flat, public_divisor
+from dpgraph.audits.result import AuditResult
+from dpgraph.audits.subgraphs import KEY, WIDTH, crowd
+from dpgraph.data.graph import Graph
+from dpgraph.experiments.cell import Model
+from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.models.network import Network
+from dpgraph.models.row_stack import RowStack
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.lots import PreparedLots
+from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
+from dpgraph.preparation.rows import PreparedRows, stacked
+from dpgraph.randomness import torch_generator
+from dpgraph.training.stacked import SeedStates, StackedStep
+
+COPIES, SPARE = 40, 2
+NOISE = 1e-3
+SLACK, LEAST = 1e-3, 0.95  # of the bound: rounding of sums that cancel; what an attack has to reach
+DEGREES = {0: (1, 1), 1: (2, 1), 2: (1, 1)}  # K, D by hops
+ROWS, COLUMN_CAP = 150, 2
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far a step moved when a record changed, and the most that it may move, in units of C."""
+
+    moved: float
+    bound: float
+
+    @property
+    def share(self) -> float:
+        return self.moved / self.bound
+
+    @property
+    def holds(self) -> bool:
+        return LEAST <= self.share <= 1 + SLACK
+
+
+def reach_of(kind: Kind, bug: Bug | None = None) -> Reach:
+    with (bug or Bug(bugs.every)).planted():
+        if bugs.trees(kind):
+            return _trees(kind, bug)
+        if kind.release is not None:
+            return _rows(kind, bug)
+        return _vector(kind, bug)
+
+
+def _change(bug: Bug | None):  # type: ignore[no-untyped-def]
+    return None if bug is None else bug.change
+
+
+def _trees(kind: Kind, bug: Bug | None) -> Reach:
+    degree, cap = DEGREES[kind.hops]
+    gadgets = Gadgets.of(COPIES, degree, cap, kind.hops, SPARE)
+    size = len(gadgets.graph.train_nodes)
+    settings = Settings(noise=NOISE, rate=1.0, batch_size=size if kind.fixed_size else None)
+    settings = replace(settings, max_degree=degree, list_cap=cap)
+    roots = theory.affected_roots(degree, cap, kind.hops if kind.neighbours else 0, size)
+    worst = Worst.of(gadgets, gadgets.changed(kind, settings, _change(bug)), roots)
+    sides = [worst.run(kind, settings, np.full(worst.count, side), _change(bug)).step()[0] for side in (True, False)]
+    bound = 2.0 * roots - 1
+    if kind.method == "dp-residual":
+        bound = 1 + (settings.ratio * bound if kind.neighbours else 0.0)
+    return Reach(float(np.abs(sides[0] - sides[1]).max()), bound)
+
+
+def _vector(kind: Kind, bug: Bug | None) -> Reach:
+    """One clipped vector: of a lot, or of a subgraph."""
+    if kind.method == "dp-lots":
+        features = np.full((8, 1), HUGE, dtype=np.float32)
+        features[0] *= 1e6
+        graph = directed_graph([], [], features, [1, 0, 0, 0, 0, 0, 0, 0])
+        settings = Settings(noise=NOISE, batch_size=8, learning_rate=1.0)
+        sides = [_lot(kind, settings, one, bug) for one in (graph, null_records(graph, [0]))]
+    else:
+        settings = Settings(noise=NOISE, rate=1.0, learning_rate=1.0)
+        sides = [_subgraph(kind, settings, one, bug) for one in (crowd(True), without_node(crowd(True), 0))]
+    return Reach(float((sides[0] - sides[1]).norm()) / CLIP_NORM, 2.0)
+
+
+def _lot(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
+    (found,) = prepared_steps(kind, settings, graph, change=_change(bug))
+    network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
+    optimizer = torch.optim.SGD(network.parameters(), lr=settings.learning_rate)
+    step = expected(found, PreparedLots).step(network, optimizer)
+    flat(list(network.parameters()))
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    step()
+    moved = [parameter.detach() - old for parameter, old in zip(network.parameters(), before)]
+    return torch.cat([part.flatten() for part in moved])
+
+
+def _subgraph(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
+    prepared = [expected(one, PreparedParts) for one in prepared_steps(kind, settings, graph, change=_change(bug))]
+    network = KipfStack(2, WIDTH, 2, [torch_generator("audits", "kipf", KEY)], CPU)
+    source = source_of(prepared, GraphBlocks(graph, CPU))
+    privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data))
+    optimizer = torch.optim.SGD([network.theta], lr=settings.learning_rate)
+    before = network.theta.data[0].clone()
+    StackedStep(SeedStates(network), optimizer, source, 0.0, [], privatizer)()
+    return network.theta.data[0] - before
+
+
+def _rows(kind: Kind, bug: Bug | None) -> Reach:
+    """Node v is in as many rows as the cap lets it; each of these roots turns around when v's record is null.
+
+    Under the decoder of `flat` a root's gradient for the first layer is the weighted sum of the features that it reads,
+    with its label's sign. v's features outweigh a root's own, and point the other way.
+    """
+    settings = Settings(
+        noise=NOISE, rate=1.0, batch_size=ROWS, num_rows=ROWS, own_weight=0.3, top_k=2, column_cap=COLUMN_CAP,
+        release_noise=1.0, values_epsilon=1.0,
+    )  # fmt: skip
+    blank = directed_graph([], [], np.zeros((ROWS, 1)), np.full(ROWS, -1))
+    (found,) = prepared_steps(kind, settings, blank, change=_change(bug))
+    prepared = expected(found, PreparedRows)
+    roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
+    named = weights.copy()
+    named[np.arange(ROWS), roots] = 0
+    v = int((named != 0).sum(axis=0).argmax())
+    readers = np.flatnonzero(named[:, v])
+    own = weights[readers, roots[readers]]
+    features, labels = np.zeros((ROWS, 1), dtype=np.float32), np.full(ROWS, -1)
+    # with v: - sign(label) weight_v 1000 < 0; without: sign(label) own > 0; of v itself: negative, with label 0
+    signs = np.sign(named[readers, v])
+    labels[roots[readers]] = np.where(signs > 0, 0, 1)
+    features[roots[readers], 0] = HUGE * signs * np.sign(own)
+    features[v], labels[v] = -1000 * HUGE, 0
+    graph = directed_graph([], [], features, labels)
+    sides = [_row_sum(kind, settings, one, bug) for one in (graph, null_records(graph, [v]))]
+    named_by = 0 if kind.release == "identity" else COLUMN_CAP if kind.variant == "rigorous" else len(readers)
+    return Reach(float(np.linalg.norm(sides[0] - sides[1])) / CLIP_NORM, 2.0 * named_by + 1)
+
+
+def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
+    """Rows of PageRank as clipped for a release whose noise is next to none; v's list names everybody, or nobody.
+
+    Gaussian: all rows together move by sqrt(2 M) C1. Exponential: an entry moves by C2.
+    """
+    size, clip, gaussian = 60, 0.01, kind.release == "gaussian"
+    settings = Settings(
+        top_k=size, column_cap=size, clip=clip, teleport=0.01, release_noise=1e-9 if gaussian else 1e9,
+        values_epsilon=1e9,
+    )  # fmt: skip
+    star = directed_graph(np.zeros(size - 1, dtype=int), np.arange(1, size), np.ones((size, 1)), np.zeros(size))
+    sides = []
+    with (bug or Bug(bugs.every)).planted():
+        for graph in (star, null_records(star, [0])):
+            (found,) = prepared_steps(kind, settings, graph, change=_change(bug))
+            sides.append(np.asarray(expected(found, PreparedRows).weights.todense()))
+    gap = np.abs(sides[0] - sides[1])
+    if gaussian:
+        return Reach(float(np.linalg.norm(gap)), float(np.sqrt(2 * size)) * clip)
+    return Reach(float(gap.max()), clip)
+
+
+def _row_sum(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> np.ndarray:
+    prepared = [expected(one, PreparedRows) for one in prepared_steps(kind, settings, graph, change=_change(bug))]
+    model = Model(architecture="mlp", hops=0, width=1)
+    stack = RowStack([Network(model, graph.num_features, 2, torch_generator("audits", "rows"))], model.activation)
+    step = stacked(prepared, stack, torch.optim.SGD([stack.theta], lr=settings.learning_rate))
+    flat(stack.parts(stack.theta.data[0]))
+    before = stack.theta.data[0].clone()
+    step()
+    undo = public_divisor(kind, settings, graph.num_nodes) / settings.learning_rate
+    return (stack.theta.data[0] - before).double().numpy() * undo
+
+
+UNCLIPPED_ROWS = "rows not clipped"
+
+
+def _releases(kind: Kind) -> bool:
+    """Of which rows are released whose values are seen."""
+    return kind.release in ("gaussian", "exponential-values")
+
+
+REACH_BUGS: dict[str, Bug] = {
+    "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
+    "whole lists": Bug(lambda kind: bugs.trees(kind) and kind.hops > 0 and kind.neighbours, bugs.uncapped_lists),
+    UNCLIPPED_ROWS: Bug(_releases, patches=bugs.ROWS_NOT_CLIPPED),
+    "columns not capped": Bug(
+        lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
+        patches=bugs.UNCAPPED_COLUMNS,
+    ),
+}
+
+
+def reach(trials: int, planted: str | None = None) -> AuditResult:
+    """Steps with a proved sensitivity, and releases of rows; `trials` is not used: nothing is random."""
+    bug = REACH_BUGS[planted] if planted else None
+    kinds = {name: kind for name, kind in KINDS.items() if kind.clipped and (bug is None or bug.applies(kind))}
+    found = {} if planted == UNCLIPPED_ROWS else {name: reach_of(kind, bug) for name, kind in kinds.items()}
+    if bug is None or planted == UNCLIPPED_ROWS:
+        found |= {f"{name}: rows": release_reach(kind, bug) for name, kind in kinds.items() if _releases(kind)}
+    broken = [name for name, one in found.items() if not one.holds]
+    name, one = (min if planted else max)(found.items(), key=lambda item: item[1].share)
+    seen = f"broken for {len(broken)} of {len(found)}; " if planted or broken else ""
+    return AuditResult(
+        audit="reach", title="what one record does to a prepared step", planted=planted,
+        passed=len(broken) < len(found) if planted else not broken, trials=len(found),
+        claim=f"between {LEAST:g} and {1 + SLACK:g} of the theorem's bound",
+        finding=f"{seen}{'least' if planted else 'most'}: {one.share:.5g} of {one.bound:g} C ({name})",
+    )  # fmt: skip
