@@ -504,6 +504,13 @@ BOUNDS = (
 
 RUNS = (
     _one(
+        "a null record moves the mean's divisor",
+        "training/stacked.py",
+        "        if self.present is not None:",
+        "        if self.present is None:",
+        FACTS + "test_a_null_record_is_drawn_and_not_read",
+    ),
+    _one(
         "one step more",
         "training/loop.py",
         "range(resumed_at + 1, steps + 1)",

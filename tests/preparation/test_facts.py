@@ -9,7 +9,9 @@ import torch
 
 from dpgraph.data.graph import NO_SPLIT
 from dpgraph.methods.jobs import make_jobs
+from dpgraph.models.kipf import GraphBlocks
 from dpgraph.preparation.base import PROVED
+from dpgraph.preparation.parts import source_of
 from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.procedure import Batches, Clipped, Lists, NotAsAccounted, Procedure, Term, differences
 from dpgraph.sampling.edge_lists import EdgeLists
@@ -199,3 +201,16 @@ def test_differences_are_named_with_both_values():
     assert list(differences(one, one.model_copy(update={"terms": (term, term)}))) == [
         "terms: ran 2 of them, accounted 1 of them"
     ]
+
+
+@pytest.mark.parametrize("name", ["dp-subgraph-1-rigorous", "dp-subgraph-1-cut"])
+def test_a_null_record_is_drawn_and_not_read(name):
+    """Theorem 5: the place of an absent node stays in the schedule, and moves neither messages nor the divisor."""
+    gone = int(prepared_of(name).schedule.nodes(0)[0])
+    labels = GRAPH.labels.copy()
+    labels[gone] = -1
+    prepared = prepared_of(name, graph=replace(GRAPH, labels=labels))
+    source = source_of([prepared], GraphBlocks(prepared.data.graph, CPU))
+    drawn = prepared.schedule.nodes(0)
+    assert gone in drawn
+    assert source.of(0, 0).num_nodes == len(drawn) - 1

@@ -42,11 +42,11 @@ class Audit:
 
 
 AUDITS = {
-    "facts": Audit(facts.facts, 400, facts.FACTS_BUGS),
+    "facts": Audit(facts.facts, 250, facts.FACTS_BUGS),
     "reach": Audit(reach.reach, 4, reach.REACH_BUGS),
     "accounted": Audit(accounted.accounted, 4, accounted.ACCOUNTED_BUGS),
     "self-terms": Audit(inputs.self_terms, 4, inputs.SELF_TERMS_BUGS),
-    "prepared": Audit(prepared.prepared, 2500, prepared.PREPARED_BUGS),
+    "prepared": Audit(prepared.prepared, 2500, prepared.PREPARED_BUGS, nightly=True),
     "update": Audit(noise.update, 40_000, noise.UPDATE_BUGS),
     "trajectory": Audit(noise.trajectory, 4000, noise.TRAJECTORY_BUGS),
     "partition": Audit(partition.partition, 10_000, partition.PARTITION_BUGS),

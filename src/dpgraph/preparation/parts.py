@@ -99,15 +99,16 @@ def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedPa
 def source_of(prepared: Sequence[PreparedParts], blocks: GraphBlocks) -> Source:
     """What the steps of all seeds of one cell read."""
     schedules = [one.schedule for one in prepared if one.schedule is not None]
+    present = np.asarray(prepared[0].data.graph.labels) >= 0
     source: Source
     if len(schedules) < len(prepared):
         source = NoSource()
     elif prepared[0].masks_the_loss:
-        source = GraphSource(schedules, BlockCache(blocks.masked).of)
+        source = GraphSource(schedules, BlockCache(blocks.masked).of, present)
     else:
         first = schedules[0]
         always = isinstance(first, FreshNodes) and first.rate < 1  # fresh samples do not come back
-        source = GraphSource(schedules, blocks.induced if always else BlockCache(blocks.induced).of)
+        source = GraphSource(schedules, blocks.induced if always else BlockCache(blocks.induced).of, present)
     for index, one in enumerate(prepared):
         one._source, one._index = source, index
     return source

@@ -42,14 +42,21 @@ class BlockCache:
 
 @dataclass(frozen=True)
 class GraphSource:
-    """What a step's gradient reads: each seed's schedule of nodes, and how nodes become a block."""
+    """What a step's gradient reads: each seed's schedule of nodes, and how nodes become a block.
+
+    A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step, so that it
+    moves neither messages nor the mean's divisor: what Theorem 5 calls an absent node. None: all are.
+    """
 
     schedules: Sequence[Schedule]
     block: Callable[[np.ndarray], Block]
+    present: np.ndarray | None = None
 
     def of(self, seed: int, step: int) -> Block | None:
         """None: no nodes, so the gradient is zero."""
         nodes = self.schedules[seed].nodes(step)
+        if self.present is not None:
+            nodes = nodes[self.present[nodes]]
         return self.block(nodes) if len(nodes) else None
 
 
