@@ -42,7 +42,7 @@ class Audit:
 
 
 AUDITS = {
-    "facts": Audit(facts.facts, 250, facts.FACTS_BUGS),
+    "facts": Audit(facts.facts, 400, facts.FACTS_BUGS),
     "reach": Audit(reach.reach, 4, reach.REACH_BUGS),
     "accounted": Audit(accounted.accounted, 4, accounted.ACCOUNTED_BUGS),
     "self-terms": Audit(inputs.self_terms, 4, inputs.SELF_TERMS_BUGS),
