@@ -1,6 +1,7 @@
 """Kipf's GCN against dense matrices and autograd; what a block reads."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,22 @@ def test_logits_and_gradients_are_those_of_dense_matrices(size, seed, zeros, den
         assert network.losses(rows, block)[1] == pytest.approx(
             float(torch.nn.functional.cross_entropy(logits.detach(), torch.from_numpy(labels))), abs=1e-5
         )
+
+
+def test_a_node_without_label_has_no_loss():
+    """Alone it moves nothing; among others only what they read of it."""
+    graph = random_graph(9, 3)
+    labels = graph.labels.copy()
+    labels[[2, 5]] = -1
+    graph = replace(graph, labels=labels)
+    network, block = stack(), GraphBlocks(graph, CPU).whole()
+    matrix, labelled = dense_normalized(adjacency(graph)), np.flatnonzero(labels >= 0)
+    _, gradient = oracle(network, network.theta[1], matrix, graph.features, labelled, labels[labelled])
+    computed = torch.zeros_like(network.theta.data)
+    network.gradients({1: Read(block)}, computed)
+    assert torch.allclose(computed[1].double(), gradient * len(labelled) / 9, atol=1e-5)
+    network.gradients({1: Read(GraphBlocks(graph, CPU).induced(np.array([2, 5])))}, computed)
+    assert not computed[1].any()
 
 
 def test_dropout_multiplies_the_hidden_layer():

@@ -388,7 +388,7 @@ CLIPPED = (
         "models/kipf.py",
         "delta.masked_fill_(block.labels < 0, 0)",
         "delta",
-        "tests/contract/test_methods.py::test_a_null_record_has_no_gradient",
+        "tests/models/test_kipf.py::test_a_node_without_label_has_no_loss",
     ),
     _one(
         "a null record has a loss on rows",

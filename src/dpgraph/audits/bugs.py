@@ -186,12 +186,6 @@ def same_noise(prepared: PreparedStep) -> None:
     prepared.noise = _SameNoise(noise.std, noise.generator)  # type: ignore[attr-defined]
 
 
-def shared_noise(prepared: PreparedStep) -> None:
-    """Noise by seed alone, as cells that are compared would share it."""
-    noise: GaussianNoise = prepared.noise  # type: ignore[attr-defined]
-    noise.generator.manual_seed(17)
-
-
 def uncapped_lists(prepared: PreparedStep) -> None:
     """Whole lists, which say that they are stable ones."""
     if isinstance(prepared, PreparedTrees):
@@ -211,18 +205,6 @@ UNCAPPED_COLUMNS = {
     "dpgraph.preparation.rows.cap_columns": uncapped_columns,
     "dpgraph.preparation.rows.Rows.checked": lambda rows: rows,  # which would notice
 }
-
-
-def edges_between_parts(prepared: PreparedStep) -> None:
-    """Parts without the edges between them become parts that mask the loss alone."""
-    if isinstance(prepared, PreparedParts):
-        prepared.__class__ = _Masking
-
-
-class _Masking(PreparedParts):
-    @property
-    def masks_the_loss(self) -> bool:
-        return True
 
 
 def noise_once(sums: Any, std: Any, generator: torch.Generator) -> None:

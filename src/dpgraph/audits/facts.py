@@ -279,7 +279,9 @@ FACTS_BUGS: dict[str, Bug] = {
 
 
 def facts(trials: int, planted: str | None = None) -> AuditResult:
-    """Every private method and variant on `trials` nodes; a planted bug has to be seen in each to which it applies."""
+    """Every private method and variant on `trials` nodes (rounded up to whole lots); a planted bug has to be seen in
+    each to which it applies."""
+    trials = math.ceil(trials * SETTINGS.rate) * round(1 / SETTINGS.rate)
     bug = FACTS_BUGS[planted] if planted else None
     worst: dict[str, Fact] = {}
     checked = 0

@@ -15,7 +15,7 @@ from dpgraph.privacy.relation import Inference, Relation, Scope
 
 PUBLIC_SETTINGS = (
     "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
-    "data nor tuned on them"
+    "data nor tuned on them, but for the steps that the result lists as uncovered"
 )
 MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
 NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
