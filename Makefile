@@ -1,6 +1,7 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
 # make test-mutants: planted privacy bugs, each of which a test must notice.
-# make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
+# make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
+# three. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
@@ -9,7 +10,7 @@ PYTHON3 ?= python3
 SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete \
   --logger dpgraph
 
-.PHONY: demo cpu paper test test-mutants test-slurm lint clean setup
+.PHONY: demo cpu paper test test-mutants test-record test-all test-slurm lint clean setup
 demo: setup
 	$(SNAKEMAKE) --config suite=demo
 	@echo "$(CURDIR)/results/demo/report.html"
@@ -27,6 +28,11 @@ test: setup
 
 test-mutants: setup
 	.venv/bin/python -m tests.mutants.run
+
+test-record: setup
+	.venv/bin/python -m tests.record.compare
+
+test-all: test test-mutants test-record
 
 test-slurm: setup
 	tests/slurm/install.sh
