@@ -128,7 +128,7 @@ NOISE = (
     _one(
         "cells share everything",
         "experiments/streams.py",
-        "(*names, cell.identity)",
+        "(*names, stream_name(cell))",
         "names",
         SOUND + "test_the_private_gradient_cannot_be_solved_from_two_cells[other1]",
     ),

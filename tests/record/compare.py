@@ -6,7 +6,6 @@ kept in .cache/record. A cell that is not in the recorded commit is no differenc
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import parse
+from dpgraph.experiments.streams import stream_name
 from tests.workflow.conftest import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,10 +101,8 @@ def results(suite: Path) -> Iterator[tuple[str, Seen]]:
 
 
 def recorded_name(cell: dict[str, Any]) -> str:
-    """Hash of all settings but the seeds, as the recorded commit names its cells and their random streams."""
-    asked = {name: value for name, value in cell.items() if name != "seeds"}
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    """What the recorded commit calls the cell and its random streams."""
+    return stream_name(parse(Cell, cell, "cell"))
 
 
 def differences(before: dict[str, Seen], now: dict[str, Seen]) -> Iterator[str]:
@@ -140,6 +140,8 @@ def main(suites: list[str]) -> int:
     tree = recorded_tree()
     for suite in suites or SUITES:
         before = run(tree, STORE / COMMIT / "run", suite)
+        if all(seen.status == "not run" for seen in before.values()):
+            raise SystemExit(f"error: suite {suite}: its data is not available: set DPGRAPH_MIRROR")
         shutil.rmtree(STORE / "now/results", ignore_errors=True)
         now = run(ROOT, STORE / "now", suite)
         found = list(differences(before, now))

@@ -1,7 +1,8 @@
 """A cell: one fully resolved configuration (data, method, hyper-parameters, privacy) with all its seeds.
 
-Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of everything but
-the seeds, so that adding a seed trains one more seed and nothing else.
+Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of all but the
+seeds that differs from the defaults, so that adding a seed trains one more seed, and adding a setting renames nothing.
+A default therefore never changes its meaning: what means something new is a new setting.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.frozen import Finite, digest
+from dpgraph.experiments.frozen import Finite, chosen, digest
 
 SETTINGS = ("transductive", "disjoint", "clustered")
 PERCENTAGES = r"([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})"
@@ -349,8 +350,8 @@ class Cell(Finite):
 
     @cached_property
     def identity(self) -> str:
-        """Hash of everything but the seeds."""
-        return digest(self.model_dump(mode="json", exclude={"seeds"}))
+        """Hash of everything that differs from the defaults, but the seeds."""
+        return digest(chosen(self, exclude={"seeds"}))
 
     @cached_property
     def slug(self) -> str:
@@ -395,4 +396,4 @@ class Cell(Finite):
         cell = self.for_calibration
         if cell is None:
             return None
-        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(cell, 12)}"
+        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(chosen(cell), 12)}"

@@ -21,6 +21,11 @@ class Finite(Frozen):
     model_config = ConfigDict(allow_inf_nan=False)
 
 
+def chosen(model: BaseModel, **options: Any) -> dict[str, Any]:
+    """As JSON, what differs from the defaults: a new setting with a default changes nothing that is made of it."""
+    return model.model_dump(mode="json", exclude_defaults=True, **options)
+
+
 def canonical_json(value: Any) -> str:
     """One text per value: sorted keys, no blanks. 4 and 4.0 are different texts: fields have types, so they agree."""
     if isinstance(value, BaseModel):

@@ -7,7 +7,10 @@ together release the difference of two gradients, and no epsilon covers that (do
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.frozen import digest
 
 # the same in every cell of a task: initial parameters, dropout, public keys, public choices of nodes
 PAIRED = frozenset(
@@ -26,7 +29,79 @@ PAIRED = frozenset(
 )
 
 
+# Settings and defaults of the commit from which on the names of streams stand. A later setting enters a name only where
+# it is not the default: a new one gives no run other random numbers.
+FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
+    "task": {"setting": "transductive", "split": "public", "features": "raw"},
+    "model": {
+        "architecture": "gcn",
+        "hops": 1,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "width": 256,
+        "activation": "tanh",
+        "heads": 10,
+        "dropout": 0.0,
+        "inference_own_weight": 0.0,
+    },
+    "training": {
+        "optimizer": "adam",
+        "momentum": 0.0,
+        "batch_size": None,
+        "sampling_rate": None,
+        "num_splits": None,
+        "train_share": 1.0,
+        "weight_decay": 0.0,
+        "patience": None,
+        "evaluations": 1,
+        "max_degree": None,
+        "precision": "float32",
+    },
+    "privacy": {
+        "variant": "rigorous",
+        "epsilon": None,
+        "noise_multiplier": None,
+        "delta": None,
+        "max_degree": 4,
+        "list_cap": None,
+        "clip_norm": 1.0,
+        "neighbour_clip_ratio": 0.1,
+        "neighbour_sampling_rate": None,
+        "choice_epsilon": None,
+        "clip_percentile": 75.0,
+    },
+    "pagerank": {
+        "num_rows": None,
+        "node_share": 1.0,
+        "top_k": 4,
+        "clip": None,
+        "epsilon_share": None,
+        "training_epsilon": None,
+        "column_norm": 1.0,
+        "column_cap": 1,
+        "own_weight": 0.0,
+        "teleport": 0.25,
+        "sparsity": 0.0001,
+        "tolerance": 0.0001,
+        "inference_steps": 2,
+    },
+}
+FIRST_SECTIONS = ("task", "model", "training", "privacy", "pagerank")  # null where a cell has none
+
+
+def stream_name(cell: Cell) -> str:
+    """Hash of all settings but the seeds: those of `FIRST_DEFAULTS` in full, later ones where they differ."""
+    everything = cell.model_dump(mode="json", exclude={"seeds"})
+    chosen = cell.model_dump(mode="json", exclude={"seeds"}, exclude_defaults=True)
+    named: dict[str, Any] = {**dict.fromkeys(FIRST_SECTIONS), **chosen}
+    for section, defaults in FIRST_DEFAULTS.items():
+        if everything.get(section) is not None:
+            first = {key: value for key, value in everything[section].items() if key in defaults}
+            named[section] = {**defaults, **first, **chosen[section]}
+    return digest(named)
+
+
 def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
-    """Names of the generator of `role`: with the identity of the whole cell unless the role is among `PAIRED`."""
+    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`."""
     names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, seed)
-    return names if role in PAIRED else (*names, cell.identity)
+    return names if role in PAIRED else (*names, stream_name(cell))
