@@ -13,28 +13,29 @@ HERE = Path(str(workflow.current_basedir)).resolve()
 SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))
 
-from dpgraph.data.bundles import (
+from dpgraph.data.registry import entry, registry
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.config import parse as parse_config
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.shell import export_config, export_interpreter
+from dpgraph.experiments.sources import sources_digest
+from dpgraph.pipeline.bundles import (
     calibration_bundles,
     calibrations_of,
     forget_unfinished,
-    memory_mb,
     training_bundles,
 )
-from dpgraph.data.registry import entry, registry
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.config import parse as parse_config
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.paths import (
-    Paths,
+from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest
+from dpgraph.planning.cost import memory_mb
+from dpgraph.planning.inputs import (
     aggregate_inputs,
     artefact_files,
     artefact_inputs,
     claims_inputs,
 )
-from dpgraph.experiments.plan import load_plan
-from dpgraph.experiments.shell import export_config, export_interpreter
-from dpgraph.experiments.sources import sources_digest
+from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.front_page import front_page
 
 

@@ -10,7 +10,7 @@ rule bench:
         "../envs/cpu.yaml"
     threads: 1
     params:
-        sources=sources_digest("train"),
+        sources=sources_digest("bench"),
         device=CONFIG.device,
     message:
         "Benchmark of the training steps"

@@ -13,7 +13,7 @@ rule bench_sampling:
         mem_mb=8000,
         runtime=30,
     params:
-        sources=sources_digest("train"),
+        sources=sources_digest("bench"),
     message:
         "Benchmark of the samplers"
     shell:
@@ -35,7 +35,7 @@ rule bench_pagerank:
         mem_mb=4000,
         runtime=30,
     params:
-        sources=sources_digest("train"),
+        sources=sources_digest("bench"),
     message:
         "Benchmark of PageRank rows on {wildcards.dataset}, {wildcards.task}"
     shell:

@@ -13,7 +13,7 @@ rule bench_workflow:
         mem_mb=4000,
         runtime=30,
     params:
-        sources=sources_digest("aggregate"),
+        sources=sources_digest("bench"),
     message:
         "Benchmark of the workflow"
     shell:

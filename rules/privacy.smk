@@ -23,7 +23,10 @@ rule calibrate:
             wildcards.bundle
         ].minutes(attempt),
     params:
-        sources=sources_digest("calibrate"),
+        sources=lambda wildcards: calibrations_digest(
+            PLAN.calibrations[key]
+            for key in CALIBRATION_BUNDLES[wildcards.bundle].members
+        ),
     message:
         "Calibrate {wildcards.bundle}"
     shell:

@@ -31,7 +31,9 @@ rule train:
             attempt
         ),
     params:
-        sources=sources_digest("train"),
+        sources=lambda wildcards: bundle_digest(
+            PLAN.cells[name] for name in TRAINING_BUNDLES[wildcards.bundle].members
+        ),
         device=CONFIG.device,
     message:
         "Train {wildcards.bundle}"

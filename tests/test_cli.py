@@ -10,8 +10,8 @@ from dpgraph.cli import main
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.shell import export_config
+from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import cell as toy_cell
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,7 +62,10 @@ def test_a_cell_alone(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["train", "--cell", "nope.json", "--out", "x"], "cell=nope.json: no such file"),
-        (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: task.dataset: missing"),
+        (["train", "--cell", '{"method": "gnn", "task": {}}', "--out", "x"], "cell: task.dataset: missing"),
+        (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: method: missing"),
+        (["train", "--cell", '{"method": "dp-gnm"}', "--out", "x"], "cell: method=dp-gnm: expected one of appr, dp-"),
+        (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],
             "suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 
 Row = dict[str, Any]
 
@@ -63,12 +63,9 @@ def _claims(plan: Plan) -> list[Row]:
 
 
 def _methods(plan: Plan) -> list[Row]:
-    from dpgraph.methods.registry import methods
+    from dpgraph.methods.registry import specs
 
-    return [
-        {"method": name, "private": method.private, "description": (method.__doc__ or "").splitlines()[0]}
-        for name, method in methods().items()
-    ]
+    return [{"method": name, "private": spec.private, "description": spec.summary} for name, spec in specs().items()]
 
 
 def _datasets(plan: Plan) -> list[Row]:

@@ -19,14 +19,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpgraph import __version__, cli_privacy
-from dpgraph.data.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, first_line, parse
 from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Plan, load_plan
 from dpgraph.files import cause, read_json
+from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
+from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.resolve import resolve
 
 log = logging.getLogger("dpgraph")
 
@@ -59,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def read_cell(text: str) -> Cell:
     """A cell from a JSON file or from JSON text."""
     if text.lstrip().startswith("{"):
-        return parse(Cell, json_value(text, "cell"), "cell")
+        return resolve(json_value(text, "cell"))
     if not os.path.isfile(text):  # unlike Path's, it answers no to names that no file can have
         raise UserError(f"cell={shown(text)}: no such file")
-    return parse(Cell, json_value(text_of(Path(text)), text), text)
+    return resolve(json_value(text_of(Path(text)), text), text)
 
 
 def read_config(options: argparse.Namespace) -> Config:
@@ -115,8 +116,8 @@ def preprocess(options: argparse.Namespace) -> None:
 
 
 def calibrate(options: argparse.Namespace) -> None:
-    from dpgraph.methods.bundles import calibrate_bundle
-    from dpgraph.methods.stages import calibrate_cell
+    from dpgraph.pipeline.jobs import calibrate_bundle
+    from dpgraph.pipeline.stages import calibrate_cell
 
     if options.bundle is not None:
         plan, bundle = _bundle(options, "calibration")
@@ -127,8 +128,8 @@ def calibrate(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    from dpgraph.methods.bundles import train_bundle
-    from dpgraph.methods.stages import train_cell
+    from dpgraph.pipeline.jobs import train_bundle
+    from dpgraph.pipeline.stages import train_cell
 
     if options.bundle is not None:
         plan, bundle = _bundle(options, "training")
@@ -248,31 +249,31 @@ def audit_report(options: argparse.Namespace) -> None:
 
 
 def bench(options: argparse.Namespace) -> None:
-    from dpgraph.methods.bench import bench as bench_step
+    from dpgraph.benchmarks.steps import bench as bench_step
 
     bench_step(options.out, options.device)
 
 
 def bench_sampling(options: argparse.Namespace) -> None:
-    from dpgraph.sampling.bench import bench as bench_samplers
+    from dpgraph.benchmarks.sampling import bench as bench_samplers
 
     bench_samplers(options.out, options.nodes)
 
 
 def bench_pagerank(options: argparse.Namespace) -> None:
-    from dpgraph.sampling.bench import bench_pagerank as bench_rows
+    from dpgraph.benchmarks.sampling import bench_pagerank as bench_rows
 
     bench_rows(options.graph, options.out)
 
 
 def bench_workflow(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.bench import bench as bench_scale
+    from dpgraph.benchmarks.workflow import bench as bench_scale
 
     bench_scale(options.out, options.cells, options.seeds, options.suite)
 
 
 def schemas(options: argparse.Namespace) -> None:
-    from dpgraph.experiments.schemas import write_schemas
+    from dpgraph.planning.schemas import write_schemas
 
     for path in write_schemas(options.out):
         print(path)
@@ -286,8 +287,8 @@ def list_(options: argparse.Namespace) -> None:
 
 
 def status(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.status import Watcher
-    from dpgraph.reporting.status_text import print_status
+    from dpgraph.pipeline.status import Watcher
+    from dpgraph.pipeline.status_text import print_status
 
     print_status(Watcher(read_plan(options)), as_json=options.json, watched=options.watch)
 
@@ -319,7 +320,7 @@ def _parser() -> argparse.ArgumentParser:
     fetch_.add_argument("dataset")
     fetch_.add_argument("--out", type=Path, default=None, help="folder (default: data/raw/DATASET)")
     fetch_.add_argument("--mirrors", default="", help="folders tried first, separated as in PATH")
-    fetch_.add_argument("--missing", choices=["record", "fail"], default="fail", help="when the files are nowhere")
+    fetch_.add_argument("--missing", choices=["record", "fail"], default="fail", help="when the files cannot be found")
 
     preprocess_ = stage("preprocess", preprocess, "Read, verify, split and store one graph")
     preprocess_.add_argument("task", help="DATASET/SETTING.SPLIT[.FEATURES], e.g. cora/disjoint.train-rest")

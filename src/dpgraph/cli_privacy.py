@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.privacy.catalogue import ACCOUNTANTS, NAMES
+from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS, NAMES
+from dpgraph.privacy.accountants.parameters import PARAMETERS
 from dpgraph.privacy.guarantee import Mode
-from dpgraph.privacy.parameters import PARAMETERS
 
 log = logging.getLogger("dpgraph")
 Stage = Callable[..., argparse.ArgumentParser]
 
 
 def epsilon(options: argparse.Namespace) -> None:
-    from dpgraph.privacy.evaluate import guarantee
+    from dpgraph.privacy.accountants.evaluate import guarantee
 
     parameters = _parameters(options)
     modes: tuple[Mode, ...] = ("published", "rigorous") if options.mode == "both" else (options.mode,)
@@ -42,9 +42,9 @@ def epsilon(options: argparse.Namespace) -> None:
 
 
 def noise(options: argparse.Namespace) -> None:
+    from dpgraph.privacy.accountants.catalogue import accountant
+    from dpgraph.privacy.accountants.evaluate import guarantee, solve_for
     from dpgraph.privacy.cache import default_cache
-    from dpgraph.privacy.catalogue import accountant
-    from dpgraph.privacy.evaluate import guarantee, solve_for
 
     solved = solve_for(
         options.mechanism_name,
@@ -93,7 +93,7 @@ def plan(options: argparse.Namespace) -> None:
 
 def check_accounting(options: argparse.Namespace) -> None:
     from dpgraph.audits.cross_check import prv_epsilon
-    from dpgraph.privacy.check import check_accounting as check
+    from dpgraph.privacy.accountants.check import check_accounting as check
 
     passed, failed, lines = check(options.file, {"prv": prv_epsilon})
     print("\n".join([*lines, f"{passed} passed, {failed} failed"]))

@@ -24,7 +24,7 @@ class DataUnavailable(UserError):
 
 
 def invalid(name: str, value: Any, allowed: str) -> UserError:
-    """Error in the house's form.
+    """Error in the form of all errors for users.
 
     >>> str(invalid("max_degree", 0, "an integer >= 1"))
     'max_degree=0: expected an integer >= 1'

@@ -13,7 +13,7 @@ from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.registry import run_audit
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.graph import TRAIN
-from dpgraph.privacy.gaussian import gaussian_delta
+from dpgraph.privacy.accountants.gaussian import gaussian_delta
 
 
 def mu_of(found: AuditResult) -> float:

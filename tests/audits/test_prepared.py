@@ -11,9 +11,9 @@ from dpgraph.audits.bugs import Bug
 from dpgraph.audits.cases import KINDS, Settings, mechanism_of, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
-from dpgraph.privacy.composition import composed_delta
-from dpgraph.privacy.double_mixture import affected_roots_pair, residual_pair
-from dpgraph.privacy.gaussian import gaussian_delta
+from dpgraph.privacy.accountants.composition import composed_delta
+from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_pair
+from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.procedure import NotAsAccounted
 
 EPSILONS = np.array([0.0, 0.5, 1.0, 2.0])

@@ -15,10 +15,9 @@ from dpgraph.audits.registry import AUDITS, names_of, run_audit
 from dpgraph.audits.worst_case import worst_case
 from dpgraph.cli import main
 from dpgraph.errors import UserError
-from dpgraph.methods.registry import methods
-from dpgraph.privacy.for_cell import MECHANISMS
-from dpgraph.privacy.mechanisms import PoissonTrees
-from dpgraph.privacy.pagerank_mechanisms import Release
+from dpgraph.methods.registry import specs
+from dpgraph.privacy.mechanisms.pagerank import Release
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 PLANTED = [(name, bug) for name, audit in AUDITS.items() for bug in audit.bugs]
 # whole training runs are nightly: fewer of them here, enough to catch each bug; what has to pass needs no power here
@@ -64,8 +63,8 @@ def test_all_leaves_the_nightly_ones_out() -> None:
 
 def test_audits_of_all_methods_attack_every_private_method_and_variant() -> None:
     attacked = {(kind.method, kind.variant) for kind in KINDS.values()}
-    assert attacked == {(name, variant) for name, variants in MECHANISMS.items() for variant in variants}
-    assert {name for name, found in methods().items() if found.private} == {name for name, _ in attacked}
+    assert attacked == {(name, variant) for name, one in specs().items() for variant in one.variants}
+    assert {name for name, one in specs().items() if one.private} == {name for name, _ in attacked}
     assert {kind.release for kind in KINDS.values() if kind.method == "dp-appr"} == set(get_args(Release))
 
 

@@ -11,91 +11,20 @@ from dpgraph.data.adjacency import transpose
 from dpgraph.data.graph import TEST, TRAIN
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
-from dpgraph.methods.jobs import blind, make_jobs
-from dpgraph.methods.registry import method, methods
-from dpgraph.privacy.for_cell import calibrate, inference_of
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PureNoise, UnclippedLots, UnclippedSubgraphs, mechanism_from
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method, spec
+from dpgraph.planning.resolve import calibrate, inference_of
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.lots import UnclippedLots
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.subgraphs import PureNoise, UnclippedSubgraphs
 from dpgraph.privacy.procedure import NotAsAccounted, differences
+from dpgraph.problems.node_classification.blind import blind
+from tests.contract.cells import CELLS, PRIVATE, changed
 
 CPU = torch.device("cpu")
 
 
-SPLITS = ("kipf-gcn", "dp-subgraph", "dp-pure-noise")  # on parts of a graph, by Kipf's GCN
-RELEASES = ("identity", "random", "gaussian", "exponential", "exponential-values")
-PAGERANK = {  # on rows of PageRank: releases by variant
-    "appr": {None: ("exact", "identity", "random")},
-    "dp-appr": {"rigorous": RELEASES, "published": ("exact", *RELEASES)},
-}
-TREE_VARIANTS = ("rigorous", "rigorous-fixed-size", "published")
-VARIANTS = {
-    "dp-subgraph": ("rigorous", "cut", "published", "released"),
-    "dp-pure-noise": ("published",),
-    "dp-lots": ("rigorous", "published", "released"),
-    "dp-residual": ("rigorous",),
-}
-
-
-def cells():
-    """(id, cell) for every method, hops and variant; other architectures with each method's first variant."""
-    for name, found in methods().items():
-        if name in SPLITS:
-            for variant in VARIANTS.get(name, (None,)):
-                for parts in (1, 3):
-                    yield f"{name}-{parts}-{variant or 'none'}", split_cell(name, variant, parts)
-            continue
-        if name in PAGERANK:
-            for variant, releases in PAGERANK[name].items():
-                for release in releases:
-                    yield f"{name}-{release}-{variant or 'none'}", pagerank_cell(name, variant, release)
-            continue
-        hops = (0,) if "mlp" in name or name in ("dp-lots", *BASELINES) else (1, 2)
-        variants = VARIANTS.get(name, TREE_VARIANTS) if found.private else (None,)
-        for hop in hops:
-            for variant in variants:
-                yield f"{name}-{hop}-{variant or 'none'}", cell(name, hop, variant)
-            for architecture in ("gin", "gat") if hop else ():
-                yield f"{name}-{hop}-{variants[0] or 'none'}-{architecture}", cell(name, hop, variants[0], architecture)
-
-
-BASELINES = ("majority", "random")
-
-
-def split_cell(name, variant, parts, model=(), **training) -> Cell:
-    value = cell(name, 2, variant).model_dump()
-    dropout = 0.0 if name == "dp-pure-noise" else 0.5
-    value["model"] = {"architecture": "kipf", "hops": 2, "width": 8, "dropout": dropout, **dict(model)}
-    value["training"] |= {"sampling_rate": None, "num_splits": parts, "train_share": 0.5, **training}
-    return parse(Cell, value, "cell")
-
-
-def cell(name, hops, variant, architecture="gcn", **training) -> Cell:
-    value = {
-        "task": {"dataset": "toy"},
-        "method": name,
-        "model": {"architecture": architecture if hops else "mlp", "hops": hops, "width": 8, "heads": 3},
-        "training": {"learning_rate": 0.05, "sampling_rate": 0.3, "steps": 6, "evaluations": 3, **training},
-        "seeds": [0],
-    }
-    if variant is not None:
-        value["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
-    return parse(Cell, value, "cell")
-
-
-def pagerank_cell(name, variant, release, model=(), training=(), **pagerank) -> Cell:
-    value = cell(name, 0, variant).model_dump()
-    value["model"] |= dict(model)
-    if variant == "published":
-        value["training"] |= {"sampling_rate": None, "batch_size": 8}
-        value["pagerank"] = {"node_share": 0.8}
-    value["training"] |= dict(training)
-    private = release in ("gaussian", "exponential", "exponential-values")
-    budget = {"clip": 0.1, "epsilon_share": 0.5} if private else {}
-    value["pagerank"] = {**(value["pagerank"] or {}), "release": release, "num_rows": 20, **budget, **pagerank}
-    return parse(Cell, value, "cell")
-
-
-CELLS = dict(cells())
 every_cell = pytest.mark.parametrize("name", CELLS)
 
 
@@ -150,7 +79,7 @@ def test_what_ran_is_what_was_accounted_for(toy, name):
     """Read off the objects that ran, and equal to what the mechanism states, whose epsilon is reported."""
     found = CELLS[name]
     (job,) = make_jobs(toy, found, [0], calibrated(found, len(toy.train_nodes)), CPU)
-    if not method(found.method).private:
+    if not spec(found.method).private:
         assert job.prepared is None
         return
     with pytest.raises(NotAsAccounted, match=r"so no epsilon holds: .*steps: ran 0, accounted 6"):
@@ -159,7 +88,10 @@ def test_what_ran_is_what_was_accounted_for(toy, name):
     ran = job.prepared.check(outcome.resumed_at)
     assert ran.steps == ran.noise_draws == 6
     assert not list(differences(job.mechanism.procedure(job.prepared.accounted_clip_norms), ran))
-    assert outcome.notes["edge_lists"] in (ran.terms[-1].lists, getattr(found.pagerank, "release", None))
+    assert outcome.notes["edge_lists"] in (
+        ran.terms[-1].lists,
+        getattr(getattr(found, "pagerank", None), "release", None),
+    )
     assert outcome.notes["batches"] == ran.terms[-1].batches
     if not isinstance(job.mechanism, FixedBatchTrees):
         assert job.prepared.accounted_clip_norms == (found.privacy.clip_norm,)
@@ -169,9 +101,9 @@ def test_what_ran_is_what_was_accounted_for(toy, name):
 def test_statement_has_both_epsilons(toy, name):
     calibration = calibrated(CELLS[name], len(toy.train_nodes))
     statement = calibration.statement
-    assert mechanism_from(statement.mechanism) == calibration.mechanism
+    assert mechanism_from(type(calibration.mechanism), statement.mechanism) == calibration.mechanism
     assert calibration.mechanism.statement() == statement
-    if not method(CELLS[name].method).private:
+    if not spec(CELLS[name].method).private:
         expected = 0 if CELLS[name].method == "random" else float("inf")
         assert statement.published.epsilon == statement.rigorous.epsilon == expected
         return
@@ -189,9 +121,6 @@ def test_statement_has_both_epsilons(toy, name):
         assert statement.rigorous.relation == calibration.mechanism.relation != "none"
     if isinstance(calibration.mechanism, PureNoise):
         assert statement.rigorous.epsilon == 0
-
-
-PRIVATE = [name for name, found in CELLS.items() if found.privacy is not None]
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -272,7 +201,7 @@ def test_observations_come_at_the_asked_points(toy, name):
 
 @every_cell
 def test_more_steps_need_more_noise_or_nothing(toy, name):
-    if not method(CELLS[name].method).private:
+    if not spec(CELLS[name].method).private:
         assert calibrate(CELLS[name], 40).statement.noise_std_over_clip is None
         return
     longer = CELLS[name].model_copy(update={"training": CELLS[name].training.model_copy(update={"steps": 60})})
@@ -305,7 +234,7 @@ def test_cpu_and_gpu_agree(toy, name):
     """Same parameters and batches; noise differs between devices, so private runs are compared in shape only."""
     cpu, gpu = run(toy, name)[0], run(toy, name, device=torch.device("cuda"))[0]
     assert gpu.logits.shape == cpu.logits.shape
-    if not method(CELLS[name].method).private:
+    if not spec(CELLS[name].method).private:
         assert np.allclose(cpu.logits, gpu.logits, atol=1e-3)
 
 
@@ -317,4 +246,4 @@ def test_unknown_method_is_one_line():
     with pytest.raises(UserError, match="privacy=None"):
         calibrate(CELLS["dp-gnn-1-rigorous"].model_copy(update={"privacy": None}), 40)
     with pytest.raises(UserError, match="batch_size=50: expected"):
-        calibrate(cell("gnn", 1, None, sampling_rate=None, batch_size=50), 40)
+        calibrate(changed("gnn-1-none", training={"sampling_rate": None, "batch_size": 50}), 40)

@@ -1,11 +1,15 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
-from dpgraph.experiments.config import parse
+from dpgraph.experiments.cell import Model, Privacy, RootBatches, Task
+from dpgraph.experiments.frozen import chosen
+from dpgraph.planning.resolve import resolve
+from tests.contract.cells import CELLS, PRIVATE, changed
 
 
 def cell(**changes):
@@ -23,14 +27,26 @@ def cell(**changes):
         for parent in parents:
             target = target[parent]
         target[last] = new
-    return parse(Cell, value, "cell")
+    return resolve(value)
 
 
 def test_round_trip_keeps_identity():
     first = cell()
-    again = Cell.model_validate_json(first.model_dump_json())
+    again = resolve(json.loads(first.model_dump_json()))
     assert again == first
     assert again.identity == first.identity
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_identity_is_that_of_what_differs_from_the_defaults(name):
+    """Spelling a default out is no other cell; those of the contract are all different ones."""
+    first = CELLS[name]
+    short = json.loads(json.dumps(chosen(first)))
+    for value in (short, first.model_dump(mode="json")):
+        assert resolve(value).identity == first.identity
+    assert "evaluations" in short["training"]
+    assert "precision" not in short["training"]
+    assert [other for other, one in CELLS.items() if one.slug == first.slug] == [name]
 
 
 def test_seeds_do_not_change_identity_but_everything_else_does():
@@ -47,6 +63,36 @@ def test_calibration_is_shared_by_cells_that_differ_where_noise_does_not_depend(
         assert cell(**{same[0]: same[1]}).calibration_key == first.calibration_key
     for other in ("training__steps", 200), ("privacy__max_degree", 7), ("privacy__epsilon", 4.0):
         assert cell(**{other[0]: other[1]}).calibration_key != first.calibration_key
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_method_shares_its_calibration_where_its_noise_does_not_depend(name):
+    first, new = CELLS[name], {"learning_rate": 0.5, "width": 32, "clip_norm": 3.0, "activation": "relu"}
+    for part, fields in type(first).NOISE_IGNORES.items():
+        for field in new.keys() & set(fields):
+            other = changed(name, **{part: {field: new[field]}})
+            assert other.calibration_key == first.calibration_key
+            assert other.identity != first.identity
+    assert changed(name, training={"steps": 7}).calibration_key != first.calibration_key
+    assert changed(name, privacy={"epsilon": 5.0}).calibration_key != first.calibration_key
+    assert changed(name, task={"dataset": "cora"}).calibration_key != first.calibration_key
+
+
+def test_what_the_noise_of_a_method_of_its_own_depends_on():
+    """The bound of a row scales its noise; degrees, parts and what neighbours may add change the mechanism."""
+    rows = "dp-appr-gaussian-rigorous"
+    for same in ({"clip": 0.5}, {"teleport": 0.5}, {"tolerance": 1e-3}, {"inference_steps": 5}):
+        assert changed(rows, pagerank=same).calibration_key == CELLS[rows].calibration_key
+    for other in ({"top_k": 5}, {"epsilon_share": 0.4}, {"num_rows": 21}, {"inference_steps": 0}):
+        assert changed(rows, pagerank=other).calibration_key != CELLS[rows].calibration_key
+    for name, parts in (
+        ("dp-gnn-1-rigorous", {"privacy": {"max_degree": 2}}),
+        ("dp-residual-1-rigorous", {"privacy": {"neighbour_clip_ratio": 0.2}}),
+        ("dp-residual-1-rigorous", {"privacy": {"choice_epsilon": 0.2}}),
+        ("dp-subgraph-3-cut", {"training": {"num_splits": 4}}),
+        ("dp-lots-0-rigorous", {"training": {"sampling_rate": 0.4}}),
+    ):
+        assert changed(name, **parts).calibration_key != CELLS[name].calibration_key
 
 
 def test_slug_is_readable():
@@ -68,11 +114,49 @@ def test_slug_is_readable():
         ({"task__split": "ratio-60-20-20"}, "expected ratio-A-B-C exactly when clustered"),
         ({"task__nonsense": 1}, "task.nonsense=1: unknown key"),
         ({"seeds": []}, "seeds"),
+        ({"privacy__variant": "cut"}, "privacy.variant=cut: expected 'rigorous', 'rigorous-fixed-size' or 'published'"),
+        ({"training__patience": 3}, "training.patience=3: unknown key"),
+        ({"training__max_degree": 3}, "training.max_degree=3: unknown key"),
+        ({"training__weight_decay": 0.1}, "training.weight_decay=0.1: unknown key"),
+        ({"model__architecture": "kipf"}, "model.architecture=kipf: expected 'mlp', 'gcn', 'gin' or 'gat'"),
+        ({"model__dropout": 0.5}, "architecture=gcn, dropout=0.5: expected 0 but for kipf and mlp"),
     ],
 )
 def test_mistakes_are_named_in_one_line(changes, message):
     with pytest.raises(UserError, match=message) as caught:
         cell(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "message"),
+    [
+        ("dp-pure-noise-1-published", {"model": {"dropout": 0.5}}, "model.dropout=0.5: expected .* 0"),
+        ("dp-pure-noise-1-published", {"privacy": {"variant": "rigorous"}}, "variant=rigorous: expected 'published'"),
+        ("dp-appr-gaussian-rigorous", {"model": {"dropout": 0.5}}, "model.dropout=0.5: expected .* 0"),
+        ("dp-residual-1-rigorous", {"privacy": {"variant": "published"}}, "variant=published: expected 'rigorous'"),
+        ("dp-subgraph-1-rigorous", {"model": {"hops": 1}}, "model.hops=1: expected 2"),
+        ("dp-subgraph-1-rigorous", {"training": {"num_splits": None}}, "training.num_splits=None: expected"),
+        ("dp-mlp-0-rigorous", {"model": {"hops": 1}}, "model.hops=1: expected 0"),
+        ("dp-mlp-0-rigorous", {"model": {"architecture": "gcn", "hops": 1}}, "architecture=gcn: expected 'mlp'"),
+        ("appr-exact-none", {"pagerank": {"release": "gaussian", "clip": 0.1}}, "release=gaussian: expected 'exact', "),
+        ("appr-exact-none", {"pagerank": {"epsilon_share": 0.1}}, "pagerank.epsilon_share=0.1: expected None"),
+        ("appr-exact-none", {"pagerank": {"training_epsilon": 0.1}}, "pagerank.training_epsilon=0.1: expected None"),
+        (
+            "dp-appr-gaussian-rigorous",
+            {"pagerank": {"epsilon_share": None}},
+            "release=gaussian, epsilon_share=None, training_epsilon=None, epsilon=6.0: expected one of the two",
+        ),
+        (
+            "dp-appr-gaussian-rigorous",
+            {"pagerank": {"epsilon_share": None, "training_epsilon": 7}},
+            "training_epsilon=7.0: expected a number < epsilon = 6",
+        ),
+    ],
+)
+def test_mistakes_in_the_settings_of_a_method_are_named_in_one_line(name, parts, message):
+    with pytest.raises(UserError, match=message) as caught:
+        changed(name, **parts)
     assert "\n" not in str(caught.value)
 
 
@@ -104,4 +188,12 @@ def test_models_are_frozen():
     with pytest.raises(ValidationError):
         Model().width = 3
     assert Privacy(epsilon=1).epsilon == 1.0
-    assert Training(learning_rate=1, batch_size=5, steps=1).batch_size == 5
+    assert RootBatches(learning_rate=1, batch_size=5, steps=1).batch_size == 5
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_of_every_method_are_frozen(name):
+    for part in (CELLS[name], CELLS[name].model, CELLS[name].training, CELLS[name].privacy):
+        if part is not None:
+            with pytest.raises(ValidationError, match="frozen"):
+                setattr(part, next(iter(type(part).model_fields)), None)

@@ -12,8 +12,9 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.claim import Claim, Monotone, WeightedSum, uses
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact, Experiment, SuiteTask
-from dpgraph.experiments.paths import Paths, aggregate_inputs, artefact_inputs
-from dpgraph.experiments.plan import load_plan
+from dpgraph.experiments.paths import Paths
+from dpgraph.planning.inputs import aggregate_inputs, artefact_inputs
+from dpgraph.planning.plan import load_plan
 
 SPLITS = Path(__file__).parents[1] / "reporting" / "splits"
 

@@ -10,15 +10,20 @@ import pytest
 from hypothesis import strategies as st
 
 from dpgraph.cli import read_cell
-from dpgraph.experiments.cell import Cell, Task
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.plan import load_plan
+from dpgraph.experiments.cell import Task
+from dpgraph.experiments.config import Config
+from dpgraph.methods.points import evaluation_steps
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import load_plan
+from dpgraph.planning.resolve import resolve
+from tests.contract.cells import raw_cells
 from tests.fuzz.harness import SEEDS, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 CELLS = [
-    json.loads(cell.model_dump_json()) for cell in list(load_plan(Config(suite="demo"), WORKFLOW).cells.values())[::9]
+    *(json.loads(one.model_dump_json()) for one in list(load_plan(Config(suite="demo"), WORKFLOW).cells.values())[::9]),
+    *raw_cells().values(),  # some of every method
 ]
 
 
@@ -26,11 +31,13 @@ CELLS = [
 def test_cell_trees(seed):
     random = Random(seed)
     tree = mangled(random.choice(CELLS), random)
-    if told(lambda: parse(Cell, tree, "cell")) is None:
-        cell = Cell.model_validate(tree)
+    if told(lambda: resolve(tree)) is None:
+        cell = resolve(tree)
         assert len(cell.slug) < 400
-        assert Cell.model_validate_json(cell.model_dump_json()) == cell
-        assert told(lambda: (cell.calibration_key, cell.training.evaluation_steps(100), cell.release_epsilon)) is None
+        assert resolve(json.loads(cell.model_dump_json())) == cell
+        assert type(cell) is spec(cell.method).cell
+        assert told(lambda: (cell.calibration_key, getattr(cell, "release_epsilon", None))) is None
+        assert told(lambda: evaluation_steps(cell.training.evaluations, 100)) is None
 
 
 @fuzzed(600, seed=SEEDS)
@@ -102,4 +109,4 @@ def test_numbers_that_no_run_could_use(path, value, message):
     for part in holders:
         holder = holder[part]
     holder[name] = value
-    assert message in str(told(lambda: parse(Cell, tree, "cell")))
+    assert message in str(told(lambda: resolve(tree)))

@@ -15,11 +15,12 @@ from dpgraph.data.registry import parse as parse_registry
 from dpgraph.data.store import load_graph, load_status, save_graph
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.privacy.calibration import Calibration, calibrated
-from dpgraph.privacy.mechanisms import NonPrivate
+from dpgraph.privacy.mechanisms.none import NonPrivate
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting.aggregate import COLUMNS, blocks, read_record, rows_of
 from dpgraph.reporting.results import read_results
+from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import cell as toy_cell
 from tests.fuzz.harness import SEEDS, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
 
@@ -33,6 +34,10 @@ MANIFEST = {
     "time": "2026-01-01T00:00:00Z",
 }
 CALIBRATION = calibrated(NonPrivate(steps=5), None, "rigorous", None).model_dump(mode="json")
+TREES = PoissonTrees(
+    num_roots=20, steps=2, delta=1e-3, noise_multiplier=9.0, sampling_rate=0.5, hops=1, max_degree=2, list_cap=2
+)
+NOISY = calibrated(TREES, None, "rigorous", None).model_dump(mode="json")
 RECORD = json.loads(
     CellRecord(
         cell=toy_cell("gnn", 1, None),
@@ -75,7 +80,10 @@ def test_records(place, seed):
 def test_calibrations(place, seed):
     path = place / "calibration.json"
     path.write_bytes(spoilt(CALIBRATION, Random(seed)))
-    told(lambda: Calibration.read(path))
+    told(lambda: Calibration.read(path, NonPrivate))
+    path.write_bytes(spoilt(NOISY, Random(seed)))
+    line = told(lambda: Calibration.read(path, PoissonTrees))
+    assert line is None or line.startswith(str(path))
 
 
 @fuzzed(400, seed=SEEDS)
@@ -138,7 +146,9 @@ def test_what_they_damage_is_good(tmp_path):
     for name, tree in (("result.json", RECORD), ("calibration.json", CALIBRATION), ("manifest.json", MANIFEST)):
         (tmp_path / name).write_text(json.dumps(tree))
     assert rows_of(("paper", block) for block in blocks(read_record(tmp_path / "result.json"))).num_rows == 4
-    assert Calibration.read(tmp_path / "calibration.json").mode == "rigorous"
+    assert Calibration.read(tmp_path / "calibration.json", NonPrivate).mode == "rigorous"
+    (tmp_path / "noisy.json").write_text(json.dumps(NOISY))
+    assert Calibration.read(tmp_path / "noisy.json", PoissonTrees).mechanism == TREES
     assert read_manifest(tmp_path).dataset == "toy"
     assert list(parse_registry(REGISTRY)) == ["cora"]
 
@@ -153,4 +163,4 @@ def test_a_graph_whose_edges_lead_nowhere(tmp_path):
 
 
 def test_a_calibration_that_is_not_there_is_one_line(tmp_path):
-    assert "none.json: no such file" in str(told(lambda: Calibration.read(tmp_path / "none.json")))
+    assert "none.json: no such file" in str(told(lambda: Calibration.read(tmp_path / "none.json", NonPrivate)))

@@ -11,25 +11,28 @@ from dpgraph.data.graph import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
-from dpgraph.methods import row_training
 from dpgraph.methods.base import StackedMethod
 from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.pagerank import row_training
+from dpgraph.methods.pagerank.prepared import clip_columns, longest, with_own
+from dpgraph.methods.pagerank.row_training import Reading
 from dpgraph.methods.registry import method
-from dpgraph.methods.row_training import Reading
-from dpgraph.methods.stages import train_cell
 from dpgraph.models.weighted_rows import PaddedRows
-from dpgraph.preparation.rows import clip_columns, longest, with_own
-from dpgraph.privacy.for_cell import calibrate, mechanism_for
+from dpgraph.pipeline.stages import train_cell
+from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.training import stacked_rows
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
+from tests.contract.cells import CELLS, pagerank_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import PAGERANK, pagerank_cell
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
-EVERY = [(name, v, r) for name, found in PAGERANK.items() for v, releases in found.items() for r in releases]
+EVERY = [
+    (cell.method, cell.privacy and cell.privacy.variant, cell.pagerank.release)
+    for cell in CELLS.values()
+    if cell.method in ("appr", "dp-appr")
+]
 every_cell = pytest.mark.parametrize(("name", "variant", "release"), EVERY)
 
 
@@ -299,7 +302,7 @@ def test_seeds_train_together_through_the_stage(tmp_path):
     cell = given_noise("dp-appr", "published", "random")
 
     def trained(name, *seeds):
-        asked = parse(Cell, {**cell.model_dump(), "seeds": seeds}, "cell")
+        asked = resolve({**cell.model_dump(), "seeds": seeds})
         return train_cell(asked, tmp_path / name, tmp_path / "graph", device="cpu", workers=2)
 
     both, alone = trained("both", 0, 1), trained("alone", 1)

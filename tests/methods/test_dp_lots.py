@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.data.graph import TRAIN, Graph
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
 from dpgraph.methods.assembly import set_up
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.privacy.for_cell import calibrate
-from dpgraph.privacy.mechanisms import ShuffledLots
+from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.mechanisms.lots import ShuffledLots
 from dpgraph.training.lots import LotSchedule, clipped
 from tests.contract.conftest import toy_graph
 
@@ -35,7 +33,7 @@ def cell(variant="published", method_name="dp-lots", dropout=0.5, batch_size=7, 
     }
     if private:
         value["privacy"] = {"variant": variant, "noise_multiplier": NOISE, "clip_norm": clip_norm, "delta": 1e-5}
-    return parse(Cell, value, "cell")
+    return resolve(value)
 
 
 def job(asked, graph, checkpoint=None):

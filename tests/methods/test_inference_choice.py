@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from dpgraph.data.graph import NO_SPLIT, TRAIN, VALIDATION, Graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Model
-from dpgraph.methods.evaluator import predictions
-from dpgraph.methods.inference_choice import over_lists
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
+from dpgraph.methods.residual.inference_choice import over_lists
 from dpgraph.models.network import Network
+from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.preparation import trees as prepared_trees
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.for_cell import calibrate
-from dpgraph.privacy.mechanisms import ResidualTrees
+from dpgraph.privacy.mechanisms.trees import ResidualTrees
+from dpgraph.problems.node_classification.evaluate import predictions
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -174,7 +174,7 @@ def count_of(choice, predict) -> int:
 
 
 def cell(**privacy) -> Cell:
-    return Cell.model_validate(
+    return resolve(
         {
             "task": {"dataset": "toy"},
             "method": "dp-residual",

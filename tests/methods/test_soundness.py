@@ -1,30 +1,36 @@
 """An epsilon is written only for what was accounted for: unknown methods, planted differences, edited files, noise."""
 
 import json
+import sys
 from dataclasses import replace
 from functools import cache
+from types import NoneType
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
+from pydantic_core import PydanticUndefined
 
+import dpgraph.methods
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
+from dpgraph.experiments.sources import job_digest
 from dpgraph.experiments.streams import PAIRED, stream
+from dpgraph.loading import load
 from dpgraph.methods import registry
 from dpgraph.methods.base import Outcome
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.stages import calibrate_cell, train_cell
-from dpgraph.preparation.prepare import PREPARATIONS
+from dpgraph.pipeline.stages import calibrate_cell, train_cell
+from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
+from dpgraph.preparation.base import PreparedStep
 from dpgraph.preparation.trees import PreparedTrees
-from dpgraph.privacy.for_cell import MECHANISMS, calibrate
-from dpgraph.privacy.mechanisms import NoisyMechanism
+from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.sampling.batches import Draws, PoissonSampler
+from tests.contract.cells import CELLS, PRIVATE
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import CELLS
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
@@ -32,8 +38,7 @@ GRAPH = toy_graph()
 
 def cell_of(method="dp-gnn", learning_rate=0.05, steps=6, optimizer="sgd", **privacy) -> Cell:
     hops = 0 if method == "dp-mlp" else 1
-    return parse(
-        Cell,
+    return resolve(
         {
             "task": {"dataset": "toy"},
             "method": method,
@@ -44,7 +49,6 @@ def cell_of(method="dp-gnn", learning_rate=0.05, steps=6, optimizer="sgd", **pri
             "privacy": {"noise_multiplier": 5.0, "max_degree": 3, "delta": 1e-3, **privacy},
             "seeds": [0],
         },
-        "cell",
     )  # fmt: skip
 
 
@@ -64,38 +68,72 @@ def nothing(step, logits):
 class Copies:
     """Copies training labels into its predictions."""
 
-    private = True
-    mechanisms = ("poisson-trees",)
-
     def run(self, job, observe):
         logits = np.eye(job.graph.num_classes, dtype=np.float32)[np.maximum(job.graph.labels, 0)]
         return Outcome(logits, [observe(6, logits)], 0.0, 0.0, 0)
 
 
-def test_an_unknown_private_method_is_refused_before_training(folder, tmp_path, monkeypatch):
+FAMILY = """
+from dataclasses import replace
+
+from dpgraph.methods.ego_trees.spec import SPECS as KNOWN
+from dpgraph.methods.registry import MethodSpec
+
+(dp_gnn,) = (one for one in KNOWN if one.name == "dp-gnn")
+SPECS = (replace(dp_gnn, name="dp-copy", train="tests.methods.test_soundness:Copies"{change}),)
+"""
+
+
+@pytest.fixture
+def with_copies(tmp_path, monkeypatch):
+    """A family of methods beside the others, with a change of what it says of itself."""
+
+    def add(change=""):
+        family = tmp_path / "more/copies"
+        family.mkdir(parents=True)
+        (family / "__init__.py").write_text("")
+        (family / "spec.py").write_text(FAMILY.format(change=change))
+        monkeypatch.setattr(dpgraph.methods, "__path__", [*dpgraph.methods.__path__, str(tmp_path / "more")])
+        # what is not in the package has no fingerprint, see below
+        monkeypatch.setattr("dpgraph.pipeline.stages.training_digest", lambda cell: "copies")
+        registry.specs.cache_clear()
+
+    yield add
+    monkeypatch.undo()
+    registry.specs.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("dpgraph.methods.copies")]:
+        del sys.modules[name]
+
+
+def test_a_private_method_without_a_mechanism_is_refused_before_anything(with_copies, folder, tmp_path):
     """It named no mechanism, fell through to PoissonTrees, and got status ok and a rigorous epsilon of 8."""
-    known = registry.methods() | {"dp-copy": Copies()}
-    monkeypatch.setattr(registry, "methods", lambda: known)
-    copies = parse(Cell, {**cell_of().model_dump(), "method": "dp-copy"}, "cell")
-    for attempt in (lambda: calibrate(copies, 40), lambda: train_cell(copies, tmp_path / "out", folder, device="cpu")):
-        with pytest.raises(UserError, match=r"^method=dp-copy: no mechanism is named for it, so nothing accounts for"):
-            attempt()
-    assert not (tmp_path / "out/result.json").exists()
+    copies = {**cell_of().model_dump(), "method": "dp-copy"}
+    with pytest.raises(UserError, match=r"method=dp-copy'?: expected one of .*dp-gnn"):
+        resolve(copies)
+    with_copies(", variants={}")
+    with pytest.raises(
+        UserError, match=r"^method=dp-copy: expected dp-... exactly with a mechanism for each variant, or n"
+    ):
+        resolve(copies)
 
 
-def test_a_method_that_does_not_run_its_prepared_step_gets_no_epsilon(folder, tmp_path, monkeypatch):
-    """Named in the table, it still sees no label, and what it did not run is not accounted for."""
+def test_a_variant_without_a_mechanism_is_refused(with_copies):
+    with_copies(", variants={'published': dp_gnn.variants['published']}")
+    copies = resolve({**cell_of().model_dump(), "method": "dp-copy"})
+    with pytest.raises(UserError, match=r"^variant=rigorous: expected published for dp-copy$"):
+        calibrate(copies, 40)
+
+
+def test_a_method_that_does_not_run_its_prepared_step_gets_no_epsilon(with_copies, folder, tmp_path, monkeypatch):
+    """It names a mechanism, still sees no label, and what it did not run is not accounted for."""
     seen = []
-
-    class Looks(Copies):
-        def run(self, job, observe):
-            seen.append(job.graph.labels)
-            return super().run(job, observe)
-
-    known = registry.methods() | {"dp-copy": Looks()}
-    monkeypatch.setattr(registry, "methods", lambda: known)
-    monkeypatch.setitem(MECHANISMS, "dp-copy", MECHANISMS["dp-gnn"])
-    copies = parse(Cell, {**cell_of().model_dump(), "method": "dp-copy"}, "cell")
+    run = Copies.run
+    monkeypatch.setattr(
+        Copies, "run", lambda self, job, observe: seen.append(job.graph.labels) or run(self, job, observe)
+    )
+    with_copies()
+    load.cache_clear()
+    copies = resolve({**cell_of().model_dump(), "method": "dp-copy"})
     with pytest.raises(NotAsAccounted, match="noise_draws: ran 0, accounted 6"):
         train_cell(copies, tmp_path / "out", folder, device="cpu")
     assert (seen[0] == -1).all()
@@ -105,18 +143,63 @@ def test_a_method_that_does_not_run_its_prepared_step_gets_no_epsilon(folder, tm
     assert not record["seeds"]
 
 
-def test_a_method_runs_the_mechanisms_that_it_names_only(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(registry.method("dp-mlp")), "mechanisms", ("residual-trees",))
-    with pytest.raises(UserError, match=r"^mechanism=poisson-trees: expected residual-trees for the method dp-gnn$"):
-        train_cell(cell_of(), tmp_path / "out", folder, device="cpu")
+def test_a_method_runs_the_mechanisms_that_it_names_only():
+    mechanism = calibrate(cell_of(), 40).mechanism
+    registry.check_runs("dp-gnn", mechanism)
+    with pytest.raises(
+        UserError, match=r"^mechanism=poisson-trees: expected residual-trees for the method dp-residual$"
+    ):
+        registry.check_runs("dp-residual", mechanism)
+    with pytest.raises(UserError, match=r"^mechanism=poisson-trees: expected non-private for the method gnn$"):
+        registry.check_runs("gnn", mechanism)
+
+
+def test_a_variant_builds_the_mechanism_that_it_names(monkeypatch):
+    known = registry.spec("dp-gnn")
+    wrong = {"rigorous": replace(known.variants["rigorous"], mechanism=known.variants["published"].mechanism)}
+    monkeypatch.setattr("dpgraph.planning.resolve.spec", lambda name: replace(known, variants=wrong))
+    with pytest.raises(TypeError, match="dp-gnn, rigorous: built PoissonTrees: expected FixedBatchTrees"):
+        calibrate(cell_of(), 40)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_variant_gets_its_own_mechanism(name):
+    cell = CELLS[name]
+    variants = registry.spec(cell.method).variants
+    assert type(mechanism_for(cell, 40)) is variants[cell.privacy.variant].mechanism
+
+
+def every_kind(kind=NoisySteps):
+    for one in kind.__subclasses__():
+        yield from every_kind(one)
+        if one.model_fields["kind"].default is not PydanticUndefined:
+            yield one
 
 
 def test_every_mechanism_is_prepared_and_named():
-    kinds = {found.model_fields["kind"].default for found in NoisyMechanism.__args__}
-    assert set(PREPARATIONS) == kinds
-    named = {kind for name, found in registry.methods().items() if found.private for kind in found.mechanisms}
-    assert named == kinds
-    assert set(MECHANISMS) == {name for name, found in registry.methods().items() if found.private}
+    private = [one for one in registry.specs().values() if one.private]
+    named = {variant.mechanism for one in private for variant in one.variants.values()}
+    assert named == {kind for kind in every_kind() if kind.__module__.startswith("dpgraph.")}
+    assert all(issubclass(load(kind.prepared), PreparedStep) for kind in named)
+
+
+@pytest.mark.parametrize("name", registry.specs())
+def test_a_specification_is_whole(name):
+    """The variants that a cell may ask for are those with a mechanism; what it runs is there; it has cells to test."""
+    one = registry.spec(name)
+    field = one.cell.model_fields["privacy"].annotation
+    asked = get_args(field.model_fields["variant"].annotation) if field is not NoneType else ()
+    assert set(asked) == set(one.variants)
+    assert hasattr(registry.method(name), "run")
+    assert one.contract
+    assert {cell.privacy.variant for cell in CELLS.values() if cell.method == name and cell.privacy} == set(asked)
+    assert one.summary.endswith(".")
+
+
+def test_code_outside_of_the_package_has_no_fingerprint():
+    """A result that does not depend on the code that made it would never be made again."""
+    with pytest.raises(ImportError, match=r"^dpgraph\.methods\.elsewhere: no such module in the package"):
+        job_digest(("methods.elsewhere",))
 
 
 # 2. what ran is compared with what was accounted for
@@ -243,8 +326,7 @@ def solved_text() -> str:
 
 
 def asked() -> Cell:
-    return parse(
-        Cell,
+    return resolve(
         {**CELLS["dp-gnn-1-rigorous"].model_dump(), "seeds": (0,)},
         "cell",
     )

@@ -10,19 +10,17 @@ import torch
 from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
-from dpgraph.methods import stages
 from dpgraph.methods.base import StackedMethod
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.stages import train_cell
-from dpgraph.privacy.for_cell import calibrate
+from dpgraph.pipeline import execute
+from dpgraph.pipeline.stages import train_cell
+from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
+from tests.contract.cells import cell as any_cell
+from tests.contract.cells import split_cell as calibrated_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import cell as any_cell
-from tests.contract.test_methods import split_cell as calibrated_cell
 
 CPU = torch.device("cpu")
 METHODS = [("kipf-gcn", None), ("dp-subgraph", "rigorous"), ("dp-subgraph", "cut"), ("dp-subgraph", "published")]
@@ -45,7 +43,7 @@ def folder(tmp_path):
 
 
 def seeded(cell, *seeds):
-    return parse(Cell, {**cell.model_dump(), "seeds": seeds}, "cell")
+    return resolve({**cell.model_dump(), "seeds": seeds})
 
 
 def metrics(record):
@@ -254,7 +252,7 @@ def test_baselines():
 
 def test_seconds_are_shares_of_the_stack(folder, tmp_path, monkeypatch):
     ticks = iter([0.0, 10.0])
-    monkeypatch.setattr(stages.time, "monotonic", lambda: next(ticks, 10.0))
+    monkeypatch.setattr(execute.time, "monotonic", lambda: next(ticks, 10.0))
     record = train_cell(seeded(split_cell("kipf-gcn", None, 1), 0, 1), tmp_path / "out", folder, device="cpu")
     assert sum(seed.seconds for seed in record.seeds) <= 10
     assert json.loads((tmp_path / "out/result.json").read_text())["seeds"][0]["seconds"] == record.seeds[0].seconds

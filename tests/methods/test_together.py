@@ -6,20 +6,19 @@ import torch
 
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
 from dpgraph.methods.base import StackedMethod
-from dpgraph.methods.dp_gnn import DpGnn
-from dpgraph.methods.dp_residual import DpResidual
+from dpgraph.methods.ego_trees.train import DpGnn
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.stages import train_cell
+from dpgraph.methods.residual.train import DpResidual
 from dpgraph.methods.together import stacking_pays
-from dpgraph.privacy.for_cell import calibrate
+from dpgraph.pipeline.stages import train_cell
+from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
 from dpgraph.training.seed_stack import StackedPrivateStep
+from tests.contract.cells import cell as calibrated_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import cell as calibrated_cell
 
 CPU = torch.device("cpu")
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
@@ -40,7 +39,7 @@ def cell_of(run, seeds=(0, 1, 2), **training) -> Cell:
     name, hops, variant, architecture = run
     cell = calibrated_cell(name, hops, variant, architecture, **training)
     privacy = cell.privacy.model_copy(update={"epsilon": None, "noise_multiplier": 3.0})
-    return parse(Cell, {**cell.model_dump(), "privacy": privacy.model_dump(), "seeds": seeds}, "cell")
+    return resolve({**cell.model_dump(), "privacy": privacy.model_dump(), "seeds": seeds})
 
 
 def jobs_of(cell, checkpoint=None, device=CPU):
@@ -150,5 +149,5 @@ def test_inference_may_differ_between_seeds():
     """Each seed pays for its own choice, and says what it chose."""
     cell = cell_of(RUNS[5])
     paid = cell.privacy.model_copy(update={"choice_epsilon": 0.2})
-    outcomes = together(parse(Cell, {**cell.model_dump(), "privacy": paid.model_dump()}, "cell"))
+    outcomes = together(resolve({**cell.model_dump(), "privacy": paid.model_dump()}))
     assert {outcome.notes["inference"] for outcome in outcomes} <= {"with neighbours", "each node alone"}

@@ -25,7 +25,8 @@ def _one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
     return Mutant(name, (Edit(file, old, new),), test)
 
 
-TREES, PARTS, LOTS, ROWS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots", "rows"))
+TREES, PARTS, LOTS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots"))
+ROWS = "methods/pagerank/prepared.py"
 SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_facts.py::"
 STEPS, CLIPPING, STACKED = (f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked"))
 ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
@@ -441,7 +442,7 @@ BOUNDS = (
         "sampling/edge_lists.py",
         "    owners, members = owners[proposed], members[proposed]\n",
         "",
-        LISTS + "test_one_null_record_changes_at_most_r_roots",
+        LISTS + "test_stability_on_named_shapes[1-1-1-hubs]",
     ),
     _one(
         "priorities read the number of proposals",
@@ -540,29 +541,45 @@ RUNS = (
     ),
     _one(
         "the stage compares nothing",
-        "methods/stages.py",
+        "pipeline/execute.py",
         "return job.prepared.check(outcome.resumed_at)",
         "return job.prepared.ran(outcome.resumed_at)",
         SOUND + "test_a_planted_difference_is_an_error",
     ),
-    Mutant(
-        "an unknown method falls through",
-        (
-            Edit("privacy/for_cell.py", "    if cell.method not in MECHANISMS:", "    if False:"),
-            Edit(
-                "privacy/for_cell.py",
-                "variants = MECHANISMS[cell.method]",
-                "variants = MECHANISMS.get(cell.method, TREES)",
-            ),
-        ),
-        SOUND + "test_an_unknown_private_method_is_refused_before_training",
+    _one(
+        "a private method without a mechanism counts as public",
+        "methods/registry.py",
+        "if one.name.startswith(PRIVATE) != one.private:",
+        "if False:",
+        SOUND + "test_a_private_method_without_a_mechanism_is_refused_before_anything",
+    ),
+    _one(
+        "an unknown variant is the first one",
+        "methods/spec.py",
+        "        return self.variants[cell.privacy.variant]",
+        "        return next(iter(self.variants.values()))",
+        SOUND + "test_a_variant_gets_its_own_mechanism[dp-gnn-1-published]",
     ),
     _one(
         "a method runs any mechanism",
         "methods/registry.py",
-        "    if mechanism.kind not in kinds:",
+        "    if type(mechanism) not in classes:",
         "    if False:",
         SOUND + "test_a_method_runs_the_mechanisms_that_it_names_only",
+    ),
+    _one(
+        "a variant builds another mechanism",
+        "planning/resolve.py",
+        "    if type(built) is not variant.mechanism:",
+        "    if False:",
+        SOUND + "test_a_variant_builds_the_mechanism_that_it_names",
+    ),
+    _one(
+        "a mechanism gives less noise and says so",
+        "privacy/mechanisms/lots.py",
+        "        return self.noise_multiplier\n",
+        "        return None if self.noise_multiplier is None else self.noise_multiplier / 1.3\n",
+        "tests/audits/test_registry.py::test_the_code_keeps_its_claims[facts]",
     ),
     _one(
         "an edited calibration is believed",
@@ -580,7 +597,7 @@ RUNS = (
     ),
     _one(
         "test labels are shown",
-        "methods/jobs.py",
+        "problems/node_classification/blind.py",
         "labels=np.where(hidden, -1, graph.labels)",
         "labels=graph.labels",
         "tests/contract/test_methods.py::test_blind_hides_test_labels_only",
@@ -588,7 +605,11 @@ RUNS = (
     Mutant(
         "test labels are shown and nobody looks",
         (
-            Edit("methods/jobs.py", "labels=np.where(hidden, -1, graph.labels)", "labels=graph.labels"),
+            Edit(
+                "problems/node_classification/blind.py",
+                "labels=np.where(hidden, -1, graph.labels)",
+                "labels=graph.labels",
+            ),
             Edit("methods/base.py", "if (labels[~allowed] >= 0).any():", "if False:"),
         ),
         "tests/contract/test_methods.py::test_a_private_method_sees_no_label[dp-gnn-1-rigorous]",
@@ -606,77 +627,77 @@ RUNS = (
 ACCOUNTING = (
     _one(
         "delta of everybody is not looked at",
-        "privacy/noisy_steps.py",
+        "privacy/mechanisms/base.py",
         "protected = self.num_protected or self.num_roots",
         "protected = self.num_roots",
         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-gnn-1-rigorous]",
     ),
     _one(
         "a meaningless delta is accepted",
-        "privacy/noisy_steps.py",
+        "privacy/mechanisms/base.py",
         "if self.refuses_delta and (reason",
         "if not self.refuses_delta and (reason",
         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-appr-random-rigorous]",
     ),
     _one(
         "a paper's mechanism has an epsilon at any delta",
-        "privacy/noisy_steps.py",
+        "privacy/mechanisms/base.py",
         "if (reason := self.meaningless_delta) is not None:\n            return",
         "if (reason := None) is not None:\n            return",
         SOUND + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-subgraph-3-published]",
     ),
     _one(
         "R without the nodes that are let in",
-        "privacy/tree_mechanisms.py",
+        "privacy/mechanisms/trees.py",
         "tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)",
         "tree_size(degree, self.hops)",
         MECHANISMS + "test_affected_roots",
     ),
     _one(
         "a mechanism's pair forgets a root",
-        "privacy/tree_mechanisms.py",
+        "privacy/mechanisms/trees.py",
         "affected_roots_pair(self.affected_roots, self.sampling_rate, noise)",
         "affected_roots_pair(max(1, self.affected_roots - 1), self.sampling_rate, noise)",
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(
         "half of the steps are accounted for",
-        "privacy/composition.py",
+        "privacy/accountants/composition.py",
         "return one.self_compose(steps, tail_mass_truncation=tail_mass)",
         "return one.self_compose(max(1, steps // 2), tail_mass_truncation=tail_mass)",
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(
         "a subgraph moves by C",
-        "privacy/subgraph_mechanisms.py",
+        "privacy/mechanisms/subgraphs.py",
         "gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)",
         "gaussian_epsilon(math.sqrt(steps) / noise, self.delta)",
         SUBGRAPHS + "test_table_3_and_what_holds_instead",
     ),
     _one(
         "fresh subgraphs at the whole noise",
-        "privacy/subgraph_mechanisms.py",
+        "privacy/mechanisms/subgraphs.py",
         "affected_roots_pair(1, self.rate, noise / 2)",
         "affected_roots_pair(1, self.rate, noise)",
         SUBGRAPHS + "test_ten_parts",
     ),
     _one(
         "an unfinished epoch is free",
-        "privacy/subgraph_mechanisms.py",
+        "privacy/mechanisms/subgraphs.py",
         "return math.ceil(steps / self.num_splits)",
         "return max(1, steps // self.num_splits)",
         SUBGRAPHS + "test_an_unfinished_epoch_counts_whole",
     ),
     _one(
         "an unfinished epoch of lots is free",
-        "privacy/record_mechanisms.py",
+        "privacy/mechanisms/lots.py",
         "return math.ceil(steps / self.lots_per_epoch)",
         "return max(1, steps // self.lots_per_epoch)",
         RECORDS + "test_an_epoch_that_has_begun_counts",
     ),
     _one(
         "the choice is free",
-        "privacy/tree_mechanisms.py",
+        "privacy/mechanisms/trees.py",
         "PureDp(self.choice_epsilon) if self.choice_epsilon else None",
         "None",
         "tests/privacy/test_choice.py::test_the_price_lies_between_nothing_and_basic_composition",
@@ -697,7 +718,7 @@ ACCOUNTING = (
     ),
     _one(
         "a quantile at half its price",
-        "privacy/quantile.py",
+        "privacy/accountants/quantile.py",
         "eps_quantile * utility / (2 * affected_roots)",
         "eps_quantile * utility / affected_roots",
         "tests/privacy/test_paid_choices.py::test_the_sampler_draws_from_the_exponential_mechanism",
@@ -711,7 +732,7 @@ ACCOUNTING = (
     ),
     _one(
         "the release of rows is charged half",
-        "privacy/pagerank_mechanisms.py",
+        "privacy/mechanisms/pagerank.py",
         "return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)",
         "return math.sqrt(self.num_roots) / (self.release_noise or math.inf)",
         "tests/privacy/test_pagerank_mechanisms.py::test_rigorous_example",
@@ -746,20 +767,26 @@ ACCOUNTING = (
     ),
     _one(
         "a release at all of delta",
-        "privacy/for_cell.py",
+        "methods/pagerank/mechanism.py",
         'common["delta"] / 2, published',
         'common["delta"], published',
         "tests/privacy/test_pagerank_mechanisms.py::test_training_epsilon_leaves_the_rest_to_the_release",
     ),
-    _one("votes move by 1", "privacy/pate.py", "2 * answers", "answers", "tests/privacy/test_evaluate.py"),
+    _one("votes move by 1", "privacy/accountants/pate.py", "2 * answers", "answers", "tests/privacy/test_evaluate.py"),
     _one(
         "votes beyond the cap",
-        "methods/pate_aggregation.py",
+        "privacy/gnmax.py",
         "np.flatnonzero(passed)[:max_answers]",
         "np.flatnonzero(passed)",
-        "tests/methods/test_pate_aggregation.py::test_caps_stop_the_run",
+        "tests/privacy/test_gnmax.py::test_caps_stop_the_run",
     ),
-    _one("a search charges one of its seeds", "privacy/tuning.py", "repeats *", "1 *", "tests/privacy/test_tuning.py"),
+    _one(
+        "a search charges one of its seeds",
+        "privacy/accountants/tuning.py",
+        "repeats *",
+        "1 *",
+        "tests/privacy/test_tuning.py",
+    ),
 )
 
 MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING)

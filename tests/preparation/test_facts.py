@@ -10,13 +10,13 @@ import torch
 from dpgraph.data.graph import NO_SPLIT
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.kipf import GraphBlocks
+from dpgraph.planning.resolve import calibrate
 from dpgraph.preparation.base import PROVED
 from dpgraph.preparation.parts import source_of
-from dpgraph.privacy.for_cell import calibrate
 from dpgraph.privacy.procedure import Batches, Clipped, Lists, NotAsAccounted, Procedure, Term, differences
 from dpgraph.sampling.edge_lists import EdgeLists
+from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import CELLS
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
@@ -147,7 +147,7 @@ def test_released_rows_have_the_noise_that_is_accounted_for(release, monkeypatch
             return real(*arguments, **options)
 
         monkeypatch.setattr(pagerank_release, name, wrapped)
-        monkeypatch.setattr(f"dpgraph.preparation.rows.{name}", wrapped)
+        monkeypatch.setattr(f"dpgraph.methods.pagerank.prepared.{name}", wrapped)
 
     remember("gaussian_release", lambda rows, clip, noise, *rest: (clip, noise))
     remember("exponential_release", lambda rows, clip, noise, k, random, values=None: (clip, noise, k, values))

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpgraph.errors import UserError
+from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.auditing import (
     Errors,
     clopper_pearson_upper,
@@ -18,7 +19,6 @@ from dpgraph.privacy.auditing import (
     one_run_tail,
     profile_test,
 )
-from dpgraph.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.randomness import numpy_generator
 
 

@@ -13,7 +13,7 @@ from dpgraph.privacy import cache as cache_module
 from dpgraph.privacy import calibration
 from dpgraph.privacy.cache import Cache, accountants_digest, default_cache
 from dpgraph.privacy.calibration import calibrated
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 MLP = PoissonTrees(num_roots=500, sampling_rate=0.1, steps=9, hops=0, delta=1e-4, noise_multiplier=None)
 
@@ -50,10 +50,11 @@ def test_every_part_of_the_question_counts(tmp_path: Path) -> None:
 
 
 def test_another_accountant_or_library_is_another_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The key holds the bytes of this room's files and the versions of Python and of the libraries."""
+    """The key holds the bytes of this package's files, folders included, and the versions of Python and libraries."""
     room = tmp_path / "privacy"
-    room.mkdir()
-    (room / "renyi.py").write_text("one")
+    accountant = room / "accountants" / "renyi.py"
+    accountant.parent.mkdir(parents=True)
+    accountant.write_text("one")
     monkeypatch.setattr(cache_module, "__file__", str(room / "cache.py"))
 
     def key() -> str:
@@ -62,14 +63,16 @@ def test_another_accountant_or_library_is_another_key(monkeypatch: pytest.Monkey
 
     first = key()
     assert key() == first
-    (room / "renyi.py").write_text("two")
+    accountant.write_text("two")
     second = key()
-    (room / "renyi.py").write_text("one")
+    accountant.write_text("one")
     assert key() == first
     (room / "new.py").write_text("")
     third = key()
+    accountant.rename(room / "renyi.py")
+    fourth = key()
     monkeypatch.setattr(cache_module, "versions", lambda: {"scipy": "0"})
-    assert len({first, second, third, key()}) == 4
+    assert len({first, second, third, fourth, key()}) == 5
     monkeypatch.undo()
     accountants_digest.cache_clear()
 
@@ -116,6 +119,6 @@ def test_the_command_line_keeps_its_answers(
     first = capsys.readouterr().out
     stored = json.loads(only_file(tmp_path / "calibrations").read_text())
     assert stored["question"][:3] == ["solve", "poisson_gaussian", "rigorous"]
-    monkeypatch.setattr("dpgraph.privacy.evaluate.solved", None)
+    monkeypatch.setattr("dpgraph.privacy.accountants.evaluate.solved", None)
     assert main(asked) == 0
     assert capsys.readouterr().out == first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,11 @@ from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
+from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.calibration import Calibration, calibrated, epsilon_of, solve
-from dpgraph.privacy.for_cell import calibrate, mechanism_for
-from dpgraph.privacy.mechanisms import (
-    FixedBatchTrees,
-    FixedSizeStableTrees,
-    NonPrivate,
-    PoissonTrees,
-    ResidualTrees,
-)
+from dpgraph.privacy.mechanisms.none import NonPrivate
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 
 def trees(**changes: Any) -> PoissonTrees:
@@ -116,19 +113,37 @@ def test_impossible_targets_are_refused_in_one_line(call: Any, line: str) -> Non
 
 def test_files(tmp_path: Path) -> None:
     answer = calibrated(trees(), 4.0, "rigorous", "noise")
-    answer.write(tmp_path / "calibration.json")
-    assert Calibration.read(tmp_path / "calibration.json") == answer
-    (tmp_path / "calibration.json").write_text("{}")
-    with pytest.raises(UserError, match="not a calibration"):
-        Calibration.read(tmp_path / "calibration.json")
+    path = tmp_path / "calibration.json"
+    answer.write(path)
+    found = Calibration.read(path, PoissonTrees)
+    assert found == answer
+    assert isinstance(found.mechanism, PoissonTrees)
+    for content in ("{}", "[]", "3", "{", '{"mechanism": {}}', '{"mechanism": null}'):
+        path.write_text(content)
+        with pytest.raises(UserError, match=rf"^{path}: not a calibration \(.*: delete it and run again$"):
+            Calibration.read(path, PoissonTrees)
     infinite = calibrated(NonPrivate(steps=3), None, "rigorous", None)
     infinite.write(tmp_path / "infinite.json")
-    assert Calibration.read(tmp_path / "infinite.json").statement.rigorous.epsilon == math.inf
+    assert Calibration.read(tmp_path / "infinite.json", NonPrivate).statement.rigorous.epsilon == math.inf
+
+
+def test_a_file_of_another_mechanism_is_refused_with_its_name(tmp_path: Path) -> None:
+    """Whoever reads a file says which mechanism it must be: nothing in the file chooses another one."""
+    path = tmp_path / "calibration.json"
+    calibrated(trees(noise_multiplier=9.0), None, "rigorous", None).write(path)
+    for kind, allowed in ((ResidualTrees, "residual-trees"), (NonPrivate, "non-private")):
+        with pytest.raises(UserError, match=rf"^{path}: .*kind=poisson-trees: expected '{allowed}'.*run again$"):
+            Calibration.read(path, kind)
+    impossible = json.loads(path.read_text())
+    impossible["mechanism"]["delta"] = 0.5
+    path.write_text(json.dumps(impossible))
+    with pytest.raises(UserError, match=rf"^{path}: .*delta=0.5: expected a number < 1 / num_roots.*run again$"):
+        Calibration.read(path, PoissonTrees)
 
 
 def cell(method: str = "dp-gnn", hops: int = 1, privacy: dict[str, Any] | None = None, **training: Any) -> Cell:
     budget = {"epsilon": 8.0, **(privacy or {})} if method.startswith("dp-") else None
-    return Cell.model_validate(
+    return resolve(
         {
             "task": {"dataset": "cora"},
             "method": method,
@@ -260,6 +275,12 @@ def test_calibrating_cells() -> None:
     assert published.statement.rigorous.epsilon is None
 
 
+def of_variant(cell: Cell, variant: str) -> Cell:
+    """Past what the cell's class refuses."""
+    assert cell.privacy is not None
+    return cell.model_copy(update={"privacy": cell.privacy.model_copy(update={"variant": variant})})
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [
@@ -268,25 +289,40 @@ def test_calibrating_cells() -> None:
             "^batch_size=141: expected at most .* 140$",
         ),
         (lambda: mechanism_for(cell(privacy={"delta": 0.01}), 140), "^delta=0.01: expected a number < 1 / num_roots"),
-        (lambda: mechanism_for(cell("dp-mlp", 1), 140), "^hops=1: expected 0 for dp-mlp$"),
-        (lambda: mechanism_for(cell("gnn").model_copy(update={"method": "dp-gnn"}), 140), "^privacy=None"),
-        (lambda: mechanism_for(cell().model_copy(update={"method": "mlp"}), 140), "^privacy=given: expected none"),
-        (lambda: mechanism_for(cell(), 0), "^num_train=0"),
-        (lambda: mechanism_for(cell("dp-residual", 0), 140), "^hops=0: expected an integer >= 1 for dp-residual$"),
+        (lambda: cell("dp-mlp", 1), r"^cell: model\.architecture=gcn: expected 'mlp'"),
+        (lambda: resolve({**cell("gnn").model_dump(), "method": "dp-gnn"}), "^cell: privacy=null: .* method dp-gnn$"),
+        (lambda: resolve({**cell().model_dump(), "method": "mlp"}), "^cell: privacy=.*: expected null for .* mlp$"),
+        (lambda: mechanism_for(cell().model_copy(update={"privacy": None}), 140), "^privacy=None: .* method dp-gnn$"),
         (
-            lambda: mechanism_for(cell("dp-residual", privacy={"variant": "published"}), 140),
+            lambda: mechanism_for(cell("gnn").model_copy(update={"privacy": cell().privacy}), 140),
+            "^privacy=given: expected none for the method gnn$",
+        ),
+        (lambda: mechanism_for(cell(), 0), "^num_train=0"),
+        (lambda: cell("dp-residual", 0), r"^cell: model\.hops=0: expected greater than or equal to 1"),
+        (
+            lambda: cell("dp-residual", privacy={"variant": "published"}),
+            r"^cell: privacy\.variant=published: expected 'rigorous'$",
+        ),
+        (
+            lambda: mechanism_for(of_variant(cell("dp-residual"), "published"), 140),
             "^variant=published: expected rigorous for dp-residual$",
         ),
         (
-            lambda: mechanism_for(cell(privacy={"neighbour_clip_ratio": 0.2}), 140),
-            "^neighbour_clip_ratio=0.2: expected 0.1: only the method dp-residual has it$",
+            lambda: cell(privacy={"neighbour_clip_ratio": 0.2}),
+            r"^cell: privacy\.neighbour_clip_ratio=0\.2: unknown key",
         ),
         (
-            lambda: mechanism_for(cell("dp-mlp", 0, privacy={"neighbour_sampling_rate": 0.2}), 140),
-            "^neighbour_sampling_rate=0.2: expected None: only the method dp-residual has it$",
+            lambda: cell("dp-mlp", 0, privacy={"neighbour_sampling_rate": 0.2}),
+            r"^cell: privacy\.neighbour_sampling_rate=0\.2: unknown key",
         ),
     ],
 )
 def test_cells_without_a_mechanism(make: Any, line: str) -> None:
     with pytest.raises(UserError, match=line):
         make()
+
+
+def test_a_cell_of_another_methods_class_has_no_mechanism() -> None:
+    """Its settings are not those that the mechanism is built from."""
+    with pytest.raises(TypeError, match="cell of dp-residual: expected DpResidual, found DpGnn"):
+        mechanism_for(cell().model_copy(update={"method": "dp-residual"}), 140)

@@ -10,14 +10,14 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
+from dpgraph.planning.resolve import mechanism_for, resolve
+from dpgraph.privacy.accountants.composition import composed_delta
+from dpgraph.privacy.accountants.quantile import PureDp
+from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import calibrated, epsilon_of, solve
 from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.composition import composed_delta
-from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.mechanisms import ResidualTrees
-from dpgraph.privacy.quantile import PureDp
-from dpgraph.privacy.tuning import paid_epsilon
+from dpgraph.privacy.mechanisms.trees import ResidualTrees
 from dpgraph.randomness import numpy_generator
 
 TRIALS = 20_000
@@ -112,7 +112,7 @@ def test_renyi_divergence_of_randomised_response() -> None:
 
 
 def cell(method: str = "dp-residual", **privacy: Any) -> Cell:
-    return Cell.model_validate(
+    return resolve(
         {
             "task": {"dataset": "toy"},
             "method": method,
@@ -139,8 +139,8 @@ def test_a_choice_that_takes_the_whole_budget_is_refused(choice: float) -> None:
 
 
 def test_other_methods_refuse_a_choice() -> None:
-    with pytest.raises(UserError, match=r"^choice_epsilon=0\.4: expected None: only the method dp-residual has it$"):
-        mechanism_for(cell("dp-gnn", choice_epsilon=0.4), 140)
+    with pytest.raises(UserError, match=r"^cell: privacy\.choice_epsilon=0\.4: unknown key"):
+        cell("dp-gnn", choice_epsilon=0.4)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.privacy.catalogue import NAMES
-from dpgraph.privacy.evaluate import MODES
+from dpgraph.privacy.accountants.catalogue import NAMES
+from dpgraph.privacy.accountants.evaluate import MODES
 
 TREES = ["--affected-roots", "4", "--q", "0.1", "--steps", "20", "--delta", "1e-5"]
 

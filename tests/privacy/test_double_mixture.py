@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpgraph.privacy import double_mixture
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.double_mixture import (
+from dpgraph.privacy.accountants import double_mixture
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
+from dpgraph.privacy.accountants.double_mixture import (
     DoubleMixtureGaussianPrivacyLoss,
     Mixture,
     MixturePair,
@@ -22,7 +22,7 @@ from dpgraph.privacy.double_mixture import (
     residual_one_batch_pair,
     residual_pair,
 )
-from dpgraph.privacy.renyi import theorem1_epsilon
+from dpgraph.privacy.accountants.renyi import theorem1_epsilon
 
 
 def library_epsilon(rate: float, noise: float, steps: int, delta: float, relation: NeighboringRelation) -> float:

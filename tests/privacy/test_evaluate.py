@@ -12,12 +12,12 @@ from scipy.stats import binom
 
 from dpgraph.audits.cross_check import prv_epsilon
 from dpgraph.errors import UserError
-from dpgraph.privacy.check import check_accounting, check_row
-from dpgraph.privacy.evaluate import evaluate
-from dpgraph.privacy.gaussian import gaussian_delta, gaussian_epsilon
-from dpgraph.privacy.pagerank import gaussian_then_training_epsilon, theorem7_epsilon
-from dpgraph.privacy.relational import coupled_rdp
-from dpgraph.privacy.renyi import theorem1_rdp
+from dpgraph.privacy.accountants.check import check_accounting, check_row
+from dpgraph.privacy.accountants.evaluate import evaluate
+from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
+from dpgraph.privacy.accountants.pagerank import gaussian_then_training_epsilon, theorem7_epsilon
+from dpgraph.privacy.accountants.relational import coupled_rdp
+from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
 REFERENCE = Path(__file__).with_name("reference_values.csv")
 with REFERENCE.open(newline="") as file:

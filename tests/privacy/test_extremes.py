@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
-from dpgraph.privacy import composition, double_mixture, relational
-from dpgraph.privacy.catalogue import ACCOUNTANTS
-from dpgraph.privacy.composition import composed_epsilon, gaussian_pair
-from dpgraph.privacy.double_mixture import affected_roots_pair, residual_one_batch_pair
-from dpgraph.privacy.evaluate import evaluate, solve_for
-from dpgraph.privacy.gaussian import gaussian_epsilon
-from dpgraph.privacy.parameters import PARAMETERS, PREMISES
+from dpgraph.privacy.accountants import composition, double_mixture, relational
+from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
+from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
+from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
 from dpgraph.privacy.planner import Question
 from dpgraph.privacy.solving import highest_rate
 

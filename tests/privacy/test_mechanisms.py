@@ -11,18 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.privacy.gaussian import gaussian_epsilon
+from dpgraph.methods.registry import specs
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.renyi import theorem1_epsilon, theorem1_rdp
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
-from dpgraph.privacy.mechanisms import (
-    FixedBatchTrees,
-    FixedSizeStableTrees,
-    Mechanism,
-    NonPrivate,
-    PoissonTrees,
-    ResidualTrees,
-    mechanism_from,
-)
-from dpgraph.privacy.renyi import theorem1_epsilon, theorem1_rdp
+from dpgraph.privacy.mechanisms.base import Mechanism, mechanism_from
+from dpgraph.privacy.mechanisms.none import NonPrivate, NoRecord
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 ARXIV: dict[str, Any] = {"num_roots": 90941, "delta": 1 / 909410}
 
@@ -167,11 +163,11 @@ def test_non_private() -> None:
     ids=lambda mechanism: mechanism.kind,
 )
 def test_json_round_trips(mechanism: Mechanism) -> None:
-    assert mechanism_from(json.loads(mechanism.model_dump_json())) == mechanism
+    assert mechanism_from(type(mechanism), json.loads(mechanism.model_dump_json())) == mechanism
     statement = mechanism.statement()
     strict = json.dumps(statement.model_dump(mode="json"), allow_nan=False)
     assert PrivacyStatement.model_validate(json.loads(strict)) == statement
-    assert mechanism_from(statement.mechanism) == mechanism
+    assert mechanism_from(type(mechanism), statement.mechanism) == mechanism
 
 
 @pytest.mark.parametrize(
@@ -213,17 +209,42 @@ def test_refused_in_one_line(make: Any, changes: dict[str, Any], line: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("value", "line"),
+    ("kind", "value", "line"),
     [
-        ({"kind": "poisson-forest"}, "poisson-forest"),
-        ({"kind": "non-private", "steps": 3, "epsilon": 1}, "epsilon"),
-        ({**poisson_trees().model_dump(), "sampler": "algorithm-1"}, "sampler"),
+        (PoissonTrees, {"kind": "poisson-forest"}, "kind=poisson-forest: expected 'poisson-trees'"),
+        (PoissonTrees, residual_trees().model_dump(), "kind=residual-trees: expected 'poisson-trees'"),
+        (NonPrivate, NoRecord(steps=3).model_dump(), "kind=no-record: expected 'non-private'"),
+        (NonPrivate, {"kind": "non-private", "steps": 3, "epsilon": 1}, "epsilon=1: unknown key"),
+        (PoissonTrees, {**poisson_trees().model_dump(), "sampler": "algorithm-1"}, "sampler=algorithm-1: unknown key"),
+        (PoissonTrees, {**poisson_trees().model_dump(), "steps": 10**5000}, "steps=an integer of 16610 bits: expected"),
+        (PoissonTrees, {"kind": "x" * 5000}, r"kind=x+\.\.\.: expected 'poisson-trees'"),
+        (PoissonTrees, {**poisson_trees().model_dump(), "delta": 2.0}, r"delta=2.0: expected a number in \(0, 1\)"),
+        (PoissonTrees, {}, "steps: missing"),
+        (PoissonTrees, None, "mechanism: expected a mapping"),
+        (PoissonTrees, [], "mechanism: expected a mapping"),
     ],
 )
-def test_an_unknown_kind_or_key_is_refused_in_one_line(value: dict[str, Any], line: str) -> None:
+def test_another_kind_or_an_unknown_key_is_refused_in_one_line(kind: type[Mechanism], value: Any, line: str) -> None:
     with pytest.raises(UserError, match=line) as caught:
-        mechanism_from(value)
+        mechanism_from(kind, value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_each_kind_has_its_own_name() -> None:
+    """It tells the classes apart in files and in the questions of the cache."""
+    classes = {variant.mechanism for spec in specs().values() for variant in spec.variants.values()}
+    kinds = [kind.model_fields["kind"].default for kind in (*classes, NonPrivate, NoRecord)]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_what_names_are_made_of_is_what_differs_from_the_defaults() -> None:
+    mechanism = poisson_mlp()
+    assert mechanism.chosen["kind"] == "poisson-trees"
+    assert not {"num_protected", "inference"} & set(mechanism.chosen)
+    assert mechanism_from(PoissonTrees, mechanism.chosen) == mechanism
+    assert poisson_mlp(num_protected=10**5).chosen == {**mechanism.chosen, "num_protected": 10**5}
+    assert NonPrivate(steps=3).chosen != NoRecord(steps=3).chosen
 
 
 def test_open_quantities_must_be_closed_first() -> None:

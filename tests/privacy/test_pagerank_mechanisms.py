@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
-from dpgraph.privacy.calibration import solve
-from dpgraph.privacy.for_cell import calibrate, kept_and_roots, mechanism_for
-from dpgraph.privacy.gaussian import gaussian_epsilon
-from dpgraph.privacy.mechanisms import FixedBatchPagerank, PoissonPagerank, PoissonTrees, mechanism_from
-from dpgraph.privacy.pagerank import (
+from dpgraph.methods.pagerank.roots import kept_and_roots
+from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.pagerank import (
     exponential_epsilon,
     gaussian_then_training_epsilon,
     release_noise,
     theorem6_epsilon,
     theorem7_epsilon,
 )
-from dpgraph.privacy.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon
-from dpgraph.privacy.tuning import paid_epsilon
+from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon
+from dpgraph.privacy.accountants.tuning import paid_epsilon
+from dpgraph.privacy.calibration import solve
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 CORA = {"num_roots": 70, "steps": 400, "delta": 2e-3, "top_k": 4}
 
@@ -60,7 +61,13 @@ def cell(release="gaussian", variant="rigorous", epsilon=8.0, **pagerank):
         "pagerank": rows,
         "seeds": [0],
     }
-    return parse(Cell, value, "cell")
+    return resolve(value)
+
+
+def plain(release, model=(), **pagerank):
+    value = cell("identity").model_dump()
+    value["model"] |= dict(model)
+    return resolve({**value, "method": "appr", "privacy": None, "pagerank": {"release": release, **pagerank}})
 
 
 @pytest.mark.parametrize(("cap", "noise"), [(1, 7.42), (4, 22.2)])
@@ -156,7 +163,7 @@ def test_calibration_hits_the_target():
         found = calibrate(cell(release, "published", node_share=0.09), 2396)
         assert 7.9 < found.statement.published.epsilon <= 8
         assert found.mechanism.sampled_nodes == 216
-        assert mechanism_from(found.mechanism.model_dump()) == found.mechanism
+        assert mechanism_from(FixedBatchPagerank, found.mechanism.model_dump()) == found.mechanism
     alone = gaussian_epsilon(calibrate(cell(), 2396).mechanism.release_mu, 1e-3)
     assert alone == pytest.approx(4, rel=1e-6)
 
@@ -204,9 +211,15 @@ def test_a_search_pays_for_the_release_of_each_run():
         (lambda: cell(clip=None), "release=gaussian, clip=None: expected a clip exactly for private releases"),
         (lambda: cell("random", clip=1.0), "release=random, clip=1.0: expected a clip exactly"),
         (lambda: cell(epsilon_share=None, training_epsilon=9.0), "expected a number < epsilon = 8"),
-        (lambda: mechanism_for(cell(variant="cut"), 2396), "variant=cut"),
-        (lambda: mechanism_for(cell().model_copy(update={"pagerank": None}), 2396), "pagerank=null: expected it"),
-        (lambda: mechanism_for(cell().model_copy(update={"method": "dp-mlp"}), 2396), "pagerank=given: expected it"),
+        (lambda: cell(variant="cut"), "^cell: privacy.variant=cut: expected 'rigorous' or 'published'$"),
+        (lambda: resolve({**cell().model_dump(), "pagerank": None}), "^cell: pagerank=None: expected a valid dict"),
+        (lambda: resolve({**cell().model_dump(exclude={"pagerank"})}), "^cell: pagerank: missing$"),
+        (lambda: resolve({**cell().model_dump(), "method": "dp-mlp"}), "^cell: pagerank={.*}: unknown key$"),
+        (lambda: plain("gaussian", clip=0.1), "^cell: pagerank.release=gaussian: expected 'exact', 'identity' or 'ran"),
+        (lambda: plain("exact", model={"architecture": "gcn", "hops": 1}), "^cell: model.architecture=gcn: expected"),
+        (lambda: plain("exact", epsilon_share=0.5), r"^cell: pagerank\.epsilon_share=0\.5: expected None$"),
+        (lambda: plain("random", training_epsilon=1.0), r"^cell: pagerank\.training_epsilon=1\.0: expected None$"),
+        (lambda: plain("exact", model={"dropout": 0.5}), "^cell: model.dropout=0.5: expected less than or equal to 0"),
         (lambda: mechanism_for(cell(num_rows=50), 2396), "batch_size=60: expected at most the number of roots, 50"),
     ],
 )

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
-from dpgraph.privacy.composition import composed_epsilon, gaussian_pair
-from dpgraph.privacy.evaluate import evaluate
-from dpgraph.privacy.quantile import PureDp, private_quantile
+from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.evaluate import evaluate
+from dpgraph.privacy.accountants.quantile import PureDp, private_quantile
 from dpgraph.randomness import numpy_generator
 
 GRID = np.geomspace(0.01, 100, 9)

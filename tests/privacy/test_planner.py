@@ -10,8 +10,8 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.privacy import planner
+from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.evaluate import evaluate, solve_for
 from dpgraph.privacy.planner import Plan, Question, pareto, plan_table, plans
 
 QUESTION: dict[str, Any] = {

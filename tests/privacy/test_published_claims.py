@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from dpgraph.data.graph import TRAIN, Graph
-from dpgraph.privacy.class_level import theorem5_epsilon
-from dpgraph.privacy.composition import composed_epsilon
-from dpgraph.privacy.double_mixture import affected_roots_pair
-from dpgraph.privacy.evaluate import evaluate
-from dpgraph.privacy.gaussian import gaussian_epsilon
-from dpgraph.privacy.pagerank import theorem6_epsilon
-from dpgraph.privacy.renyi import moments_epsilon
+from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+from dpgraph.privacy.accountants.evaluate import evaluate
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.pagerank import theorem6_epsilon
+from dpgraph.privacy.accountants.renyi import moments_epsilon
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists
 

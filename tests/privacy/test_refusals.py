@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
+from dpgraph.planning.resolve import mechanism_for, resolve
+from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
+from dpgraph.privacy.accountants.evaluate import FUNCTIONS, evaluate, guarantee, solve_for
+from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
 from dpgraph.privacy.calibration import solve
-from dpgraph.privacy.catalogue import ACCOUNTANTS
-from dpgraph.privacy.evaluate import FUNCTIONS, evaluate, guarantee, solve_for
-from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.mechanisms import FixedBatchTrees, PoissonTrees, mechanism_from
-from dpgraph.privacy.parameters import PARAMETERS, PREMISES
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 TREES: dict[str, Any] = {"affected_roots": 4, "q": 0.1, "sigma_over_clip": 20.0, "steps": 5}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -168,12 +169,12 @@ def test_the_rigorous_mechanism_has_no_field_to_lie_in(key: str) -> None:
         num_roots=100, steps=5, delta=1e-3, noise_multiplier=9.0, sampling_rate=0.1, hops=1, max_degree=2, list_cap=2
     )
     with pytest.raises(UserError, match=key):
-        mechanism_from({**mechanism.model_dump(), key: 1})
+        mechanism_from(PoissonTrees, {**mechanism.model_dump(), key: 1})
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2])
 def test_cells_of_the_published_variant_get_the_mechanism_without_a_guarantee(hops: int) -> None:
-    cell = Cell.model_validate(
+    cell = resolve(
         {
             "task": {"dataset": "cora"},
             "method": "dp-gnn" if hops else "dp-mlp",

@@ -6,22 +6,21 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
+from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
+from dpgraph.privacy.accountants.evaluate import evaluate
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.renyi import epsilon_from_rdp
+from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import epsilon_of, solve
-from dpgraph.privacy.evaluate import evaluate
-from dpgraph.privacy.for_cell import calibrate, mechanism_for
-from dpgraph.privacy.gaussian import gaussian_epsilon
-from dpgraph.privacy.mechanisms import (
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.none import NoRecord
+from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
     MaskedSubgraphs,
-    NoRecord,
     PoissonSubgraphs,
     PureNoise,
     UnclippedSubgraphs,
-    mechanism_from,
 )
-from dpgraph.privacy.renyi import epsilon_from_rdp
-from dpgraph.privacy.tuning import paid_epsilon
 
 KINDS = (MaskedSubgraphs, CutSubgraphs, PoissonSubgraphs, PureNoise)
 
@@ -95,7 +94,7 @@ def test_pure_noise_reads_nothing():
     assert statement.published.epsilon == splits(MaskedSubgraphs, 112, 2000, num_splits=1).published().epsilon
     assert (statement.rigorous.epsilon, statement.rigorous.delta) == (0.0, 0.0)
     assert NoRecord(steps=3).statement().rigorous.epsilon == 0
-    assert mechanism_from(NoRecord(steps=3).model_dump()) == NoRecord(steps=3)
+    assert mechanism_from(NoRecord, NoRecord(steps=3).model_dump()) == NoRecord(steps=3)
     assert NoRecord(steps=3).with_steps(4) == NoRecord(steps=4)
 
 
@@ -113,7 +112,7 @@ def test_a_search_can_be_paid_for():
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_round_trip_and_steps(kind):
     found = splits(kind, 30.0, 500)
-    assert mechanism_from(found.model_dump(mode="json")) == found
+    assert mechanism_from(kind, found.model_dump(mode="json")) == found
     assert found.at_step(100).steps == 100
     assert found.at_step(0).rigorous.epsilon == 0
     with pytest.raises(UserError, match="noise_multiplier=None"):
@@ -142,6 +141,9 @@ def test_calibration_in_both_modes(kind, mode):
     assert epsilon_of(longest, mode) <= 2.0 < epsilon_of(longest.with_steps(longest.steps + 10), mode)
 
 
+MLP = {"architecture": "mlp", "hops": 0}
+
+
 def cell(method="dp-subgraph", variant="rigorous", training=(), model=(), **privacy) -> Cell:
     private = method.startswith("dp-")
     kipf = method in ("kipf-gcn", "dp-subgraph", "dp-pure-noise")
@@ -154,7 +156,7 @@ def cell(method="dp-subgraph", variant="rigorous", training=(), model=(), **priv
         "privacy": {"variant": variant, "epsilon": 2.0, "delta": 1e-5, **privacy} if private else None,
         "seeds": [0],
     }
-    return parse(Cell, value, "cell")
+    return resolve(value)
 
 
 def test_the_cells_mechanism():
@@ -166,7 +168,7 @@ def test_the_cells_mechanism():
         epsilon = (solved.statement.published if variant == "published" else solved.statement.rigorous).epsilon
         assert 1.99 < epsilon <= 2.0
     assert isinstance(mechanism_for(cell("dp-pure-noise", "published"), 1208), PureNoise)
-    assert mechanism_for(cell("random", model={"architecture": "mlp", "hops": 0}), 10) == NoRecord(steps=500)
+    assert mechanism_for(cell("random", model=MLP), 10) == NoRecord(steps=500)
     default = mechanism_for(cell(delta=None, training={"train_share": 0.5}), 1000)
     assert default.delta == 1 / 5000
 
@@ -174,25 +176,44 @@ def test_the_cells_mechanism():
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        (cell("gnn", training={"num_splits": 2, "sampling_rate": None}), "num_splits=2: expected None: only kipf-gcn"),
-        (cell("gnn", training={"train_share": 0.5}), "train_share=0.5: expected 1.0: only kipf-gcn"),
-        (cell("gnn", training={"patience": 5}), "patience=5: expected None: only kipf-gcn read it"),
-        (cell("gnn", training={"weight_decay": 0.1}), "weight_decay=0.1: expected 0.0: only kipf-gcn"),
-        (cell("majority", model={"architecture": "mlp", "hops": 0, "dropout": 0.5}), "dropout=0.5: expected 0.0"),
-        (cell("dp-gnn", training={"num_splits": 2, "sampling_rate": None}), "num_splits=2: expected None"),
-        (cell("random", training={"train_share": 0.5}), "train_share=0.5: expected 1.0"),
-        (cell(training={"num_splits": None, "batch_size": 5}), "num_splits=None: expected an integer >= 1"),
-        (cell(training={"num_splits": 2000}), "num_splits=2000: expected an integer from 1 to num_roots = 1208"),
-        (cell(model={"architecture": "gcn"}), "architecture=gcn: expected kipf for dp-subgraph"),
-        (cell("gnn", model={"architecture": "kipf", "hops": 2}), "architecture=kipf: expected one other than kipf"),
-        (cell("dp-gnn", "cut"), "variant=cut: expected rigorous or rigorous-fixed-size or published for dp-gnn"),
-        (cell(variant="rigorous-fixed-size"), "variant=rigorous-fixed-size: expected rigorous or cut or published"),
-        (cell("dp-pure-noise"), "variant=rigorous: expected published for dp-pure-noise"),
+        ({"method": "gnn", "training": {"num_splits": 2}}, "training.num_splits=2: unknown key"),
+        ({"method": "gnn", "training": {"train_share": 0.5}}, "training.train_share=0.5: unknown key"),
+        ({"method": "gnn", "training": {"patience": 5}}, "training.patience=5: unknown key"),
+        ({"method": "gnn", "training": {"weight_decay": 0.1}}, "training.weight_decay=0.1: unknown key"),
+        ({"method": "majority", "model": {**MLP, "dropout": 0.5}}, "model.dropout=0.5: expected less than or equal"),
+        ({"method": "dp-gnn", "training": {"num_splits": 2}}, "training.num_splits=2: unknown key"),
+        ({"method": "dp-gnn", "training": {"max_degree": 2}}, "training.max_degree=2: unknown key"),
+        ({"method": "dp-gnn", "model": {"dropout": 0.5}}, "architecture=gcn, dropout=0.5: expected 0 but for kipf"),
+        ({"method": "dp-pure-noise", "variant": "published", "model": {"dropout": 0.5}}, "dropout=0.5: expected less"),
+        ({"method": "random", "model": MLP, "training": {"train_share": 0.5}}, "training.train_share=0.5: unknown key"),
+        ({"training": {"patience": 5}}, "training.patience=5: unknown key"),
+        ({"training": {"weight_decay": 0.1}}, "training.weight_decay=0.1: unknown key"),
+        ({"training": {"batch_size": 5}}, "training.batch_size=5: unknown key"),
+        ({"training": {"num_splits": None}}, "training.num_splits=None: expected a valid integer"),
+        ({"max_degree": 3}, "privacy.max_degree=3: unknown key"),
+        ({"list_cap": 3}, "privacy.list_cap=3: unknown key"),
+        ({"clip_percentile": 50.0}, "privacy.clip_percentile=50.0: unknown key"),
+        ({"model": {"architecture": "gcn"}}, "model.architecture=gcn: expected 'kipf'"),
+        ({"method": "gnn", "model": {"architecture": "kipf", "hops": 2}}, "architecture=kipf: expected 'mlp', 'gcn'"),
+        ({"method": "dp-gnn", "variant": "cut"}, "variant=cut: expected 'rigorous', 'rigorous-fixed-size' or 'pub"),
+        ({"variant": "rigorous-fixed-size"}, "variant=rigorous-fixed-size: expected 'rigorous', 'cut', 'published' or"),
+        ({"method": "dp-pure-noise"}, "variant=rigorous: expected 'published'"),
     ],
 )
 def test_what_a_method_would_ignore_is_refused(asked, line):
-    with pytest.raises(UserError, match=line):
-        mechanism_for(asked, 1208)
+    with pytest.raises(UserError, match=f"^cell: .*{line}"):
+        cell(**asked)
+
+
+def test_what_a_method_does_not_have_may_be_said_to_be_unset():
+    """Layers of settings unset with null what an earlier one set for other methods."""
+    assert cell("gnn", training={"num_splits": None, "patience": None}) == cell("gnn")
+    assert cell(max_degree=None, training={"sampling_rate": None}) == cell()
+
+
+def test_parts_for_all_nodes():
+    with pytest.raises(UserError, match="num_splits=2000: expected an integer from 1 to num_roots = 1208"):
+        mechanism_for(cell(training={"num_splits": 2000}), 1208)
 
 
 def test_what_is_not_clipped_has_the_papers_epsilon_and_no_other() -> None:

@@ -6,13 +6,14 @@ kept in .cache/record. A cell that is not in the recorded commit is no differenc
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -21,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import parse
 from dpgraph.experiments.streams import stream_name
+from dpgraph.planning.resolve import resolve
 from tests.workflow.conftest import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ class Seen:
     metrics: dict[tuple[Any, ...], float]
 
 
-def run(tree: Path, folder: Path, suite: str) -> dict[str, Seen]:
+def run(tree: Path, folder: Path, suite: str) -> None:
     """Trains all cells of the suite with the sources and rules of `tree`; what is in `folder` already is kept."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("Snakefile", "config.yaml"):
@@ -53,8 +53,8 @@ def run(tree: Path, folder: Path, suite: str) -> dict[str, Seen]:
     for name in ("rules", "workflow", "envs"):
         shutil.copytree(tree / name, folder / name, dirs_exist_ok=True)
     (folder / "workflow/suites/tiny.yaml").write_text(TINY)
-    shutil.copy(tree / "tests/record/suite.yaml", folder / "workflow/suites/record.yaml")
-    shutil.copy(tree / "tests/record/experiment.yaml", folder / "workflow/experiments/record.yaml")
+    shutil.copy(HERE / "suite.yaml", folder / "workflow/suites/record.yaml")
+    shutil.copy(HERE / "experiment.yaml", folder / "workflow/experiments/record.yaml")
     if not (folder / "src").exists():
         (folder / "src").symlink_to(tree / "src")
     start = time.monotonic()
@@ -69,10 +69,9 @@ def run(tree: Path, folder: Path, suite: str) -> dict[str, Seen]:
     if done.returncode:
         raise SystemExit(f"error: suite {suite} in {folder}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     print(f"{suite} in {folder}: {time.monotonic() - start:.0f} s", flush=True)
-    return dict(results(folder / "results" / suite))
 
 
-def results(suite: Path) -> Iterator[tuple[str, Seen]]:
+def results(suite: Path, name_of: Callable[[dict[str, Any]], str]) -> Iterator[tuple[str, Seen]]:
     """By what the recorded commit calls the cell."""
     for path in sorted(suite.glob("cells/*/result.json")):
         record = json.loads(path.read_text())
@@ -89,7 +88,7 @@ def results(suite: Path) -> Iterator[tuple[str, Seen]]:
             for row in seed["metrics"]
         }
         yield (
-            recorded_name(record["cell"]),
+            name_of(record["cell"]),
             Seen(
                 path.parent.name,
                 record["status"],
@@ -100,9 +99,16 @@ def results(suite: Path) -> Iterator[tuple[str, Seen]]:
         )
 
 
+def first_name(cell: dict[str, Any]) -> str:
+    """What the recorded commit calls its cell and its random streams: a hash of all settings but the seeds."""
+    asked = {name: value for name, value in cell.items() if name != "seeds"}
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
 def recorded_name(cell: dict[str, Any]) -> str:
-    """What the recorded commit calls the cell and its random streams."""
-    return stream_name(parse(Cell, cell, "cell"))
+    """What the recorded commit would call a cell of this tree."""
+    return stream_name(resolve(cell))
 
 
 def differences(before: dict[str, Seen], now: dict[str, Seen]) -> Iterator[str]:
@@ -139,11 +145,13 @@ def main(suites: list[str]) -> int:
     lost = 0
     tree = recorded_tree()
     for suite in suites or SUITES:
-        before = run(tree, STORE / COMMIT / "run", suite)
+        run(tree, STORE / COMMIT / "run", suite)
+        before = dict(results(STORE / COMMIT / "run/results" / suite, first_name))
         if all(seen.status == "not run" for seen in before.values()):
             raise SystemExit(f"error: suite {suite}: its data is not available: set DPGRAPH_MIRROR")
         shutil.rmtree(STORE / "now/results", ignore_errors=True)
-        now = run(ROOT, STORE / "now", suite)
+        run(ROOT, STORE / "now", suite)
+        now = dict(results(STORE / "now/results" / suite, recorded_name))
         found = list(differences(before, now))
         lost += len(found)
         summary = f"{suite}: {len(before)} recorded cells, {len(now)} now, {len(found)} differ"

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import CELLS, run
+from tests.contract.test_methods import run
 from tests.record.compare import recorded_name
 
 STORED = Path(__file__).with_name("small.json")

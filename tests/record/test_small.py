@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.contract.test_methods import CELLS
+from tests.contract.cells import CELLS
 from tests.record.compare import recorded_name
 from tests.record.small import now, recorded
 

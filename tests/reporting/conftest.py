@@ -15,7 +15,7 @@ from dpgraph.data.graph import TEST, TRAIN, Graph
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan, load_plan
+from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS
 from dpgraph.reporting.protection import COLUMNS as PROTECTION
@@ -198,15 +198,18 @@ def splits_rows(entry: Entry, mean: float | None = None, std: float = 0.01) -> l
     changed: dict[str, object] = {}
     if entry.cell.privacy is not None:
         target = entry.epsilon or 1.0
-        factor = {"dp-pure-noise": 0.0, "dp-lots": 0.8}.get(
-            entry.cell.method, 1.7 * (entry.cell.training.num_splits or 1)
-        )
+        factor = {"dp-pure-noise": 0.0, "dp-lots": 0.8}.get(entry.cell.method, 1.7 * parts_of(entry))
         if entry.cell.privacy.variant != "published":
             factor = 1.0
         changed = {"eps_published": target, "eps_rigorous": factor * target, "eps_rigorous_reason": "", "delta": 1e-5}
-        published = "subgraph" if (entry.cell.training.num_splits or 1) > 1 else "graph"
+        published = "subgraph" if parts_of(entry) > 1 else "graph"
         changed |= {"relation_published": published, "relation_rigorous": "graph", "scope_rigorous": "parameters"}
     return result_rows(entry, mean, std, **changed)
+
+
+def parts_of(entry: Entry) -> int:
+    """s; 1 for a method without parts."""
+    return getattr(entry.cell.training, "num_splits", None) or 1
 
 
 @pytest.fixture(scope="session")
@@ -218,7 +221,7 @@ def splits_rows_of() -> Callable[..., list[dict]]:
 def splits_results(splits_plan: Plan) -> pd.DataFrame:
     rows: list[dict] = []
     for entry in first_entries(splits_plan):
-        share, parts = entry.cell.training.train_share, entry.cell.training.num_splits or 1
+        share, parts = getattr(entry.cell.training, "train_share", 1.0), parts_of(entry)
         mean = BASE[entry.cell.method] + 0.05 * math.log10(share * parts) * (entry.cell.method != "dp-pure-noise")
         rows += splits_rows(entry, mean + 0.01 * math.log(entry.epsilon or 1.0))
     return frame_of(rows)

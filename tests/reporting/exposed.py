@@ -10,8 +10,8 @@ from dpgraph.data.graph import TEST, TRAIN, Graph
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Plan, load_plan
-from dpgraph.methods.exposure import Exposure
+from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.problems.node_classification.exposure import Exposure
 from dpgraph.randomness import numpy_generator
 
 NODES, TRAINED, ROOTS, CLASSES = 700, 600, 120, 3

@@ -11,7 +11,7 @@ from dpgraph.experiments import published
 from dpgraph.experiments.claim import Claim
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import write_json
-from dpgraph.privacy.for_cell import calibrate
+from dpgraph.planning.resolve import calibrate
 from dpgraph.reporting import computed_splits
 from dpgraph.reporting.accounting import accounting_table
 from dpgraph.reporting.claims import claims_table

@@ -180,7 +180,7 @@ def test_group_privacy_by_hand():
 
     With R = 3 (K = 2, r = 1), c = 2: the ratio is 36 / 9 = 4.
     """
-    from dpgraph.privacy.renyi import theorem1_rdp
+    from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
     orders, affected, doublings, noise = (2.0, 4.0), 3, 2, 5.0
     single = theorem1_rdp(100, 100, 1, noise * affected, tuple(2**doublings * order for order in orders))

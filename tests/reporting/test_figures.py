@@ -11,9 +11,12 @@ from matplotlib.image import imread
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
+from dpgraph.methods.looks import Look
+from dpgraph.methods.registry import spec, specs
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.palette import look
+from dpgraph.reporting.palette import allocate, looks_of_methods
 from dpgraph.reporting.privacy_utility import privacy_utility_points
+from tests.contract.cells import CELLS, changed
 
 
 @pytest.fixture(scope="module")
@@ -61,43 +64,46 @@ def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
 
 
 def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, splits_plan):
+    """As they propose: in each of these figures a method looks as in all others."""
     most = 0
     for one in (plan, paper_plan, splits_plan):
         for name, artefact in one.artefacts.items():
             if artefact.kind == "figure":
-                looks = {entry.method_id: look(entry.cell) for entry in one.entries_of(name)}
+                entries = one.entries_of(name)
+                looks = looks_of_methods(entries)
                 assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks), name
+                for method, style in looks.items():
+                    proposed = {spec(one.cell.method).look(one.cell) for one in entries if one.method_id == method}
+                    assert style in proposed, (name, method)
                 most = max(most, len(looks))
     assert most > 6
 
 
-def test_every_method_of_the_package_differs_in_print_without_colour():
-    """All networks, mechanisms and variants that an experiment file can name, Adam only."""
-    looks = {}
-    for cell in every_network():
-        looks[cell.method, cell.model.architecture, cell.model.hops, str(cell.privacy)] = look(cell)
-    shapes = {(style.marker, str(style.line)) for style in looks.values()}
-    assert len(shapes) == len(looks)
+OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
+CELLS_AND_MORE = {**CELLS, "dp-residual-1-rigorous-own": OWN_RECORDS}
+TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that stand in the same figures
 
 
-def every_network() -> list[Cell]:
-    common = {"task": {"dataset": "cora"}, "seeds": (0,)}
-    training = {"learning_rate": 0.1, "batch_size": 10, "steps": 5}
-    budget = {"epsilon": 4.0}
-    cells = []
-    for architecture, hops in [("mlp", 0), *((name, hops) for name in ("gcn", "gin", "gat") for hops in (1, 2))]:
-        network = {**common, "model": {"architecture": architecture, "hops": hops}, "training": training}
-        plain, private = ("mlp", "dp-mlp") if hops == 0 else ("gnn", "dp-gnn")
-        cells.append(Cell(**network, method=plain))
-        variants = ["rigorous", "published"] + (["rigorous-fixed-size"] if architecture == "gcn" else [])
-        if architecture in ("gcn", "mlp"):
-            cells += [Cell(**network, method=private, privacy=budget | {"variant": name}) for name in variants]
-        else:
-            cells.append(Cell(**network, method=private, privacy=budget))
-        if hops:
-            cells.append(Cell(**network, method="dp-residual", privacy=budget))
-    own = {**common, "model": {"hops": 1}, "training": training}
-    return [*cells, Cell(**own, method="dp-residual", privacy=budget | {"neighbour_clip_ratio": 0.0})]
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_every_method_of_the_package_differs_in_print_without_colour(optimizer):
+    """All cells of the contract in one figure: every method, mechanism and network."""
+    proposed = {name: look_of(cell, optimizer) for name, cell in CELLS_AND_MORE.items()}
+    looks = allocate(proposed)
+    assert {cell.method for cell in CELLS_AND_MORE.values()} == set(specs())
+    assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks) > 50
+    assert len({(style.colour, style.marker) for style in looks.values() if style.marker}) >= len(looks) - 2
+
+
+def test_every_network_on_trees_differs_as_proposed():
+    """All networks, mechanisms and variants of the methods that are compared most, Adam only: nothing is allocated."""
+    cells = [cell for cell in CELLS_AND_MORE.values() if spec(cell.method).train.startswith(TREES)]
+    shapes = {(style.marker, str(style.line)) for style in (look_of(cell, "adam") for cell in cells)}
+    assert len(shapes) == len(cells) > 20
+
+
+def look_of(cell: Cell, optimizer: str) -> Look:
+    training = cell.training.model_copy(update={"optimizer": optimizer})
+    return spec(cell.method).look(cell.model_copy(update={"training": training}))
 
 
 def test_only_figures_of_the_plan(plan, results, tmp_path):

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.plan import Entry, Plan
-from dpgraph.privacy.mechanisms import NoRecord
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import accounting, protection
 from dpgraph.reporting.accounting import accounting_display, accounting_table

@@ -16,20 +16,23 @@ import yaml
 
 from dpgraph.cli import main
 from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Rule, Search
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan, load_plan, merged
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
-from dpgraph.privacy import tuning
-from dpgraph.privacy.mechanisms import PoissonTrees, mechanism_from
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import Entry, Plan, load_plan, merged
+from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.accountants import tuning
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting import protection
 from dpgraph.reporting.display import as_html, as_latex, as_markdown
 from dpgraph.reporting.search import UNLIKE_TRIALS, best_settings, search_table, search_view, write_best
 from dpgraph.reporting.search_display import search_display, settings_text
 from dpgraph.reporting.tuning_cost import TuningCost, objections, tuning_cost
+from tests.contract.cells import changed
 
 EXPERIMENT = """
 paper: toy
@@ -336,8 +339,9 @@ def test_validation_scores_read_edges_where_inference_does(
     """DP-APPR has an MLP of no hops, and its inference walks the graph."""
     rows = {"release": "gaussian", "clip": 0.1, "epsilon_share": 0.5, "inference_steps": inference_steps}
     settings = {"method": "dp-appr", "model": {"architecture": "mlp", "hops": 0}, "pagerank": rows}
+    settings["privacy"] = dict.fromkeys(("max_degree", "list_cap", "clip_percentile"))  # of ego trees
     entries = [
-        replace(entry, cell=Cell.model_validate(merged(entry.cell.model_dump(), settings)))
+        replace(entry, cell=resolve(merged(entry.cell.model_dump(), settings)))
         for entry in independent(trials("dp-gcn", "open"))
     ]
     said = "validation scores read training records along edges (setting transductive)"
@@ -351,7 +355,7 @@ def test_trials_on_the_same_seeds_are_not_independent(trials: Callable) -> None:
 
 def test_the_paper_mechanism_is_never_paid_for(trials: Callable) -> None:
     entries = [
-        replace(entry, cell=Cell.model_validate(merged(entry.cell.model_dump(), {"privacy": {"variant": "published"}})))
+        replace(entry, cell=resolve(merged(entry.cell.model_dump(), {"privacy": {"variant": "published"}})))
         for entry in independent(trials("dp-gcn", "cut"))
     ]
     assert objections(PAID_SEARCH, entries) == ["the paper's mechanism has no rigorous epsilon for a single run"]
@@ -385,33 +389,42 @@ def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch
 
 # Each pays something once a run: the release of rows, the choice of inference, two epochs of two parts in three steps.
 ONCE = {
-    "dp-appr": {
+    "dp-appr-gaussian-rigorous": {
         "kind": "poisson-pagerank", "num_roots": 70, "steps": 40, "delta": 2e-3, "noise_multiplier": 7.42, "top_k": 4,
         "release": "gaussian", "release_noise": math.sqrt(140) / 0.5, "sampling_rate": 0.25, "column_cap": 1,
     },
-    "dp-residual": {
+    "dp-residual-1-rigorous": {
         "kind": "residual-trees", "num_roots": 400, "steps": 10, "delta": 1e-4, "noise_multiplier": 4.0, "hops": 1,
         "max_degree": 2, "list_cap": 2, "sampling_rate": 0.2, "neighbour_rate": 0.2, "neighbour_clip": 0.1,
         "choice_epsilon": 0.5,
     },
-    "dp-subgraph": {
+    "dp-subgraph-3-cut": {
         "kind": "cut-subgraphs", "num_roots": 100, "steps": 3, "delta": 1e-4, "noise_multiplier": 10.0,
         "num_splits": 2,
     },
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", list(ONCE))
-def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, method: str) -> None:
+@pytest.mark.parametrize("name", list(ONCE))
+def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, name: str) -> None:
+    cell = changed(name, task={"setting": "disjoint"})
     entries = [
-        replace(entry, cell=entry.cell.model_copy(update={"seeds": (3 * n, 3 * n + 1, 3 * n + 2)}))
+        replace(entry, cell=cell.model_copy(update={"seeds": (3 * n, 3 * n + 1, 3 * n + 2)}))
         for n, entry in enumerate(trials("dp-gcn", "cut"))
     ]
-    run: Any = mechanism_from(ONCE[method])
-    cost = tuning_cost(PAID_SEARCH, entries, ONCE[method])
-    whole = tuning._best_of_runs(3 * tuning._rdp(run, tuning.ORDERS), "geometric", 5, run.delta)
+    run: Any = mechanism_from(spec(cell.method).mechanism_class(cell), ONCE[name])
+    cost = tuning_cost(PAID_SEARCH, entries, ONCE[name])
+    whole = tuning._best_of_runs(3 * run.rdp(tuning.ORDERS), "geometric", 5, run.delta)
     assert cost == (pytest.approx(whole, rel=1e-9), "")
     assert cost.epsilon > 1.005 * tuning.paid_epsilon(run.with_steps(3 * run.steps), "geometric", 5, run.delta)
+
+
+def test_a_record_of_another_mechanism_than_the_cells_is_not_accounted(trials: Callable) -> None:
+    cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), ONCE["dp-residual-1-rigorous"])
+    assert math.isnan(cost.epsilon)
+    assert cost.reason.startswith("tuning not accounted: ")
+    assert "residual-trees" in cost.reason
+    assert "poisson-trees" in cost.reason
 
 
 @pytest.mark.parametrize("distribution", ["geometric", "poisson"])

@@ -9,14 +9,17 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.experiment import Sweep
+from dpgraph.methods.looks import Look
+from dpgraph.methods.registry import spec
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.formats import metric
-from dpgraph.reporting.palette import NEUTRAL, Look, look, shades
+from dpgraph.reporting.palette import looks_of_methods, shades
 from dpgraph.reporting.paper_values import paper_value, paper_values, published_rows
 from dpgraph.reporting.statistics import statistics_table
 from dpgraph.reporting.sweep import sweep_points
 from dpgraph.reporting.sweep_figure import _handles, _looks, positions
 from dpgraph.reporting.tables import write_table
+from tests.contract.cells import CELLS
 
 ACCURACY = "accuracy/test"
 
@@ -135,7 +138,10 @@ def test_figures_are_drawn(splits_plan, splits_results, tmp_path, name):
 
 
 def test_controls_are_grey_and_shades_get_lighter():
-    assert all(len(set(re.findall("..", style.colour[1:]))) == 1 for style in NEUTRAL.values())
+    looks = {cell.method: spec(cell.method).look(cell) for cell in CELLS.values()}
+    neutral = {method: style for method, style in looks.items() if style.neutral}
+    assert set(neutral) == {"dp-pure-noise", "random", "majority"}
+    assert all(len(set(re.findall("..", style.colour[1:]))) == 1 for style in neutral.values())
     light, dark = shades(Look("#D55E00", "s", "-"), 2)
     assert dark.colour.upper() == "#D55E00"
     assert all(int(light.colour[at : at + 2], 16) >= int(dark.colour[at : at + 2], 16) for at in (1, 3, 5))
@@ -144,9 +150,11 @@ def test_controls_are_grey_and_shades_get_lighter():
 
 
 def test_methods_of_one_figure_look_different(splits_plan):
-    cells = {entry.method_id: entry.cell for entry in splits_plan.entries}
     names = ("sgd", "adam", "dp-sgd", "dp-adam", "fresh", "noise", "random")
-    assert len({look(cells[name]).colour for name in names}) == len(names)
+    entries = [entry for entry in splits_plan.entries if entry.method_id in names]
+    looks = looks_of_methods(entries)
+    assert len({looks[name].colour for name in names}) == len(names)
+    assert all(spec(entry.cell.method).look(entry.cell) == looks[entry.method_id] for entry in entries)
 
 
 def test_axes_are_logarithmic_where_values_are():

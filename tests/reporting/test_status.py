@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.benchmarks.workflow import synthetic_plan, write_records
 from dpgraph.cli import main
-from dpgraph.data.bundles import train_seconds
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import read_json, write_json, write_text
-from dpgraph.reporting.bench import synthetic_plan, write_records
-from dpgraph.reporting.status import SILENT_SECONDS, Watcher, _read_state
-from dpgraph.reporting.status_text import line, page, watch
+from dpgraph.pipeline.status import SILENT_SECONDS, Watcher, _read_state
+from dpgraph.pipeline.status_text import line, page, watch
+from dpgraph.planning.cost import train_seconds
 
 OLD = SILENT_SECONDS + 60
 

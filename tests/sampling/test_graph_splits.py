@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpgraph.privacy.subgraph_mechanisms import nodes_with_loss
+from dpgraph.privacy.mechanisms.subgraphs import nodes_with_loss
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, equal_parts, nodes_in_use, parts_by_id
 

@@ -23,7 +23,7 @@ from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import PlainStep
 from tests.training.steps import private_step, term_of
 
-ADAM = Training(optimizer="adam", learning_rate=0.01, batch_size=10, steps=10)
+ADAM = Training(optimizer="adam", learning_rate=0.01, steps=10)
 STEPS = 12
 
 
@@ -197,7 +197,7 @@ def test_training_learns_labels_that_only_neighbours_tell(graph, make_network):
     features = torch.from_numpy(graph.features)
     teacher = FullGraph(graph).logits(make_network(1, dtype=torch.float32), 3 * features)
     labels = teacher.argmax(1)
-    training = Training(optimizer="adam", learning_rate=0.03, batch_size=20, steps=150)
+    training = Training(optimizer="adam", learning_rate=0.03, steps=150)
     majority = labels[graph.train_nodes].bincount().max().item() / len(graph.train_nodes)
     for private in (False, True):
         network = make_network(1, dtype=torch.float32)

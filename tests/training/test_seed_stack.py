@@ -21,7 +21,7 @@ from tests.training.test_steps import SGD, WAITS, CalledOperators
 SEEDS = range(3)
 KINDS = [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
 every_kind = pytest.mark.parametrize(("kind", "hops"), KINDS)
-ADAM = Training(optimizer="adam", learning_rate=0.05, batch_size=10, steps=1)
+ADAM = Training(optimizer="adam", learning_rate=0.05, steps=1)
 
 
 def data(graph):

@@ -216,7 +216,7 @@ def step_of(seeds, kind="sparse", private=True, sampler="poisson", roots=13, noi
     records = records_of(kind, settings.pop("features", 11))
     model = {name: settings.pop(name) for name in ("width", "activation") if name in settings}
     stack, networks = stack_of(seeds, records, **model)
-    training = Training(**{"learning_rate": 0.1, "sampling_rate": 0.5, "steps": 1, "optimizer": "sgd", **settings})
+    training = Training(**{"learning_rate": 0.1, "steps": 1, "optimizer": "sgd", **settings})
     noises = [GaussianNoise(noise_std, torch_generator("noise", seed)) for seed in seeds]
     privatizer = RowPrivatizer(stack, 0.5, noises, divisor) if private else None
     drawn = SAMPLERS[sampler] if roots == 13 else FixedSizeSampler(roots, 5)

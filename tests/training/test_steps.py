@@ -20,7 +20,7 @@ from dpgraph.training.optimizers import apply_gradient, make_optimizer
 from dpgraph.training.steps import PlainStep, WholeGraphStep
 from tests.training.steps import private_step, term_of
 
-SGD = Training(optimizer="sgd", learning_rate=0.5, batch_size=10, steps=1)
+SGD = Training(optimizer="sgd", learning_rate=0.5, steps=1)
 
 
 def task(graph, hops=1):
@@ -66,7 +66,7 @@ def test_sgd_moves_against_the_averaged_sum():
 
 def test_adam_is_kingma_and_ba_on_the_averaged_gradient():
     """Three steps against the recursion of Algorithm 5 with sqrt(s) for its sqrt(s^2)."""
-    training = Training(optimizer="adam", learning_rate=0.1, batch_size=10, steps=1)
+    training = Training(optimizer="adam", learning_rate=0.1, steps=1)
     parameter = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
     optimizer = make_optimizer([parameter], training)
     theta, f, s = 1.0, 0.0, 0.0

@@ -18,9 +18,9 @@ from dpgraph.cli import main
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.files import LOCK, UNFINISHED, locked
+from tests.contract.cells import cell as toy_cell
+from tests.contract.cells import pagerank_cell, split_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import cell as toy_cell
-from tests.contract.test_methods import pagerank_cell, split_cell
 
 STEPS = 40
 DEEPER = {"encoder_layers": 2}  # seeds are trained one by one
@@ -96,10 +96,12 @@ import json, os, signal, sys
 import torch
 from dpgraph.__main__ import interrupt
 from dpgraph.cli import main
-from dpgraph.methods import registry, stages
+from dpgraph.methods.registry import method, specs
+from dpgraph.pipeline import execute, stages
 from dpgraph.training.checkpoint import Checkpoint
 
-registry.methods()
+for name in specs():
+    method(name)
 save, replace = Checkpoint.save, os.replace
 
 def kill():

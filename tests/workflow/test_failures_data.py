@@ -18,8 +18,8 @@ from dpgraph.cli import main
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data.store import save_graph
 from dpgraph.files import naming
+from tests.contract.cells import pagerank_cell
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import pagerank_cell
 from tests.data.test_fetch import BODY, toy
 
 CELL = pagerank_cell("dp-appr", "rigorous", "gaussian").model_copy(update={"seeds": (0, 1)})  # with exposures

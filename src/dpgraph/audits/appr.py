@@ -14,8 +14,8 @@ from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows
+from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.gaussian import gaussian_delta
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.pagerank_release import cap_columns, matrix_sensitivity, noisy_rows
 from dpgraph.training.stacked_rows import write_gradients

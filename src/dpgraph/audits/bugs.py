@@ -17,19 +17,17 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import Kind
+from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts
-from dpgraph.preparation.rows import PreparedRows
 from dpgraph.preparation.trees import PreparedTrees
-from dpgraph.privacy import (
-    noisy_steps,
-    pagerank_mechanisms,
-    published_trees,
-    record_mechanisms,
-    subgraph_mechanisms,
-    tree_mechanisms,
-)
+from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.lots import Lots
+from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, PoissonSubgraphs
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees, StableTrees
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import full_edge_lists
@@ -202,8 +200,8 @@ def uncapped_columns(released: Any, column_cap: int, generator: np.random.Genera
 
 
 UNCAPPED_COLUMNS = {
-    "dpgraph.preparation.rows.cap_columns": uncapped_columns,
-    "dpgraph.preparation.rows.Rows.checked": lambda rows: rows,  # which would notice
+    "dpgraph.methods.pagerank.prepared.cap_columns": uncapped_columns,
+    "dpgraph.methods.pagerank.prepared.Rows.checked": lambda rows: rows,  # which would notice
 }
 
 
@@ -274,8 +272,8 @@ def _unclipped_exponential(
 
 
 ROWS_NOT_CLIPPED = {
-    "dpgraph.preparation.rows.gaussian_release": _unclipped_gaussian,
-    "dpgraph.preparation.rows.exponential_release": _unclipped_exponential,
+    "dpgraph.methods.pagerank.prepared.gaussian_release": _unclipped_gaussian,
+    "dpgraph.methods.pagerank.prepared.exponential_release": _unclipped_exponential,
 }
 
 
@@ -295,13 +293,13 @@ def _release_exponential(
 
 
 RELEASE_OVER = {
-    "dpgraph.preparation.rows.gaussian_release": _release_gaussian,
-    "dpgraph.preparation.rows.exponential_release": _release_exponential,
+    "dpgraph.methods.pagerank.prepared.gaussian_release": _release_gaussian,
+    "dpgraph.methods.pagerank.prepared.exponential_release": _release_exponential,
 }
 CLASSES = (
-    tree_mechanisms.PoissonTrees, tree_mechanisms.ResidualTrees, tree_mechanisms.FixedSizeStableTrees,
-    published_trees.FixedBatchTrees, record_mechanisms.Lots, subgraph_mechanisms.GraphSplits,
-    pagerank_mechanisms.PoissonPagerank, pagerank_mechanisms.FixedBatchPagerank,
+    PoissonTrees, ResidualTrees, FixedSizeStableTrees,
+    FixedBatchTrees, Lots, GraphSplits,
+    PoissonPagerank, FixedBatchPagerank,
 )  # fmt: skip
 
 
@@ -319,17 +317,15 @@ def less_noise_everywhere(factor: float) -> dict[str, Any]:
     return {f"{_name(kind)}.noise_std_over_clip": smaller(kind) for kind in CLASSES}
 
 
-_AFFECTED = tree_mechanisms.StableTrees.affected_roots.fget  # type: ignore[attr-defined]
-_ROWS_AFFECTED = pagerank_mechanisms.PoissonPagerank.affected_roots.fget  # type: ignore[attr-defined]
+_AFFECTED = StableTrees.affected_roots.fget  # type: ignore[attr-defined]
+_ROWS_AFFECTED = PoissonPagerank.affected_roots.fget  # type: ignore[attr-defined]
 ONE_ROOT_FEWER: dict[str, Any] = {
-    f"{_name(tree_mechanisms.StableTrees)}.affected_roots": property(lambda self: max(1, _AFFECTED(self) - 1)),
-    f"{_name(pagerank_mechanisms.PoissonPagerank)}.affected_roots": property(
-        lambda self: max(1, _ROWS_AFFECTED(self) - 1)
-    ),
+    f"{_name(StableTrees)}.affected_roots": property(lambda self: max(1, _AFFECTED(self) - 1)),
+    f"{_name(PoissonPagerank)}.affected_roots": property(lambda self: max(1, _ROWS_AFFECTED(self) - 1)),
 }
 WITH_PAIRS = (
-    tree_mechanisms.PoissonTrees, tree_mechanisms.ResidualTrees, subgraph_mechanisms.PoissonSubgraphs,
-    pagerank_mechanisms.PoissonPagerank,
+    PoissonTrees, ResidualTrees, PoissonSubgraphs,
+    PoissonPagerank,
 )  # fmt: skip
 
 
@@ -345,7 +341,7 @@ def _half_the_rate(kind: type) -> property:
 
 
 HALF_THE_RATE: dict[str, Any] = {f"{_name(kind)}.dominating_pair": _half_the_rate(kind) for kind in WITH_PAIRS}
-_CLOSED = noisy_steps.NoisySteps.closed
+_CLOSED = NoisySteps.closed
 
 
 def _one_step_fewer(self: Any) -> tuple[int, float]:
@@ -353,4 +349,4 @@ def _one_step_fewer(self: Any) -> tuple[int, float]:
     return max(1, steps - 1), noise
 
 
-ONE_STEP_FEWER: dict[str, Any] = {f"{_name(noisy_steps.NoisySteps)}.closed": _one_step_fewer}
+ONE_STEP_FEWER: dict[str, Any] = {f"{_name(NoisySteps)}.closed": _one_step_fewer}

@@ -14,16 +14,16 @@ from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Model, Privacy, Task, Training
+from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import set_up
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.models.inference import FullGraph
+from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.for_cell import calibrate
-from dpgraph.privacy.mechanisms import PoissonTrees, ResidualTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees, ResidualTrees
 from dpgraph.progress import tracked
 
 FOLLOWERS, BYSTANDERS, CLASSES = 2, 3, 2
@@ -84,14 +84,15 @@ def _graph(present: bool) -> Graph:
 
 @cache
 def _cell(name: str) -> Cell:
-    return Cell(
-        task=Task(dataset="canary"),
-        method=name,
-        model=Model(width=3, hops=1),
-        training=Training(optimizer="sgd", learning_rate=LEARNING_RATE, sampling_rate=0.7, steps=3),
-        privacy=Privacy(epsilon=2.0, delta=DELTA, max_degree=FOLLOWERS, list_cap=1),
-        seeds=(0,),
-    )
+    value = {
+        "task": {"dataset": "canary"},
+        "method": name,
+        "model": {"width": 3, "hops": 1},
+        "training": {"optimizer": "sgd", "learning_rate": LEARNING_RATE, "sampling_rate": 0.7, "steps": 3},
+        "privacy": {"epsilon": 2.0, "delta": DELTA, "max_degree": FOLLOWERS, "list_cap": 1},
+        "seeds": (0,),
+    }
+    return resolve(value)
 
 
 @cache

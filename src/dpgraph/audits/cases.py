@@ -14,12 +14,12 @@ import torch
 
 from dpgraph.audits import theory
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Cell, Model, Pagerank, Privacy, Task, Training
+from dpgraph.experiments.cell import Cell
 from dpgraph.methods.jobs import make_jobs
+from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.for_cell import mechanism_for
-from dpgraph.privacy.mechanisms import NoisyMechanism, NonPrivate
+from dpgraph.privacy.mechanisms.base import NoisySteps
 
 CPU = torch.device("cpu")
 CLIP_NORM = 0.5
@@ -65,6 +65,11 @@ class Kind:
         if self.method == "dp-subgraph":
             return self.variant != "rigorous"
         return self.method == "dp-lots" and self.variant != "rigorous"
+
+    @property
+    def trees(self) -> bool:
+        """Whether it reads ego trees, of bounded lists."""
+        return self.method in ("dp-gnn", "dp-mlp", "dp-residual")
 
     @property
     def parts(self) -> bool:
@@ -126,34 +131,32 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
     privacy: dict[str, Any] = {
         "variant": kind.variant,
         "clip_norm": CLIP_NORM,
-        "max_degree": settings.max_degree,
-        "list_cap": settings.list_cap,
+        **({"max_degree": settings.max_degree, "list_cap": settings.list_cap} if kind.trees else {}),
         **({"epsilon": 8.0} if private_rows else {"noise_multiplier": multiplier(kind, settings, num_train)}),
     }
     if kind.method == "dp-residual":
         privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
         privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
-    pagerank = None
+    value: dict[str, Any] = {
+        "task": {"dataset": "audit"},
+        "method": kind.method,
+        "model": {"architecture": architecture, "hops": kind.hops, "width": 3} | settings.model,
+        "training": {"optimizer": "sgd", "learning_rate": settings.learning_rate, "steps": settings.steps, **batch},
+        "privacy": privacy,
+        "seeds": (0,),
+    }
     if kind.release is not None:
-        budget: dict[str, Any] = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
-        pagerank = Pagerank(
-            release=kind.release,  # type: ignore[arg-type]
-            num_rows=settings.num_rows,
-            top_k=settings.top_k,
-            column_cap=settings.column_cap,
-            own_weight=settings.own_weight,
-            teleport=settings.teleport,
+        budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
+        value["pagerank"] = {
+            "release": kind.release,
+            "num_rows": settings.num_rows,
+            "top_k": settings.top_k,
+            "column_cap": settings.column_cap,
+            "own_weight": settings.own_weight,
+            "teleport": settings.teleport,
             **budget,
-        )
-    return Cell(
-        task=Task(dataset="audit"),
-        method=kind.method,
-        model=Model(architecture=architecture, hops=kind.hops, **({"width": 3} | settings.model)),  # type: ignore[arg-type]
-        training=Training(optimizer="sgd", learning_rate=settings.learning_rate, steps=settings.steps, **batch),
-        privacy=Privacy(**privacy),
-        pagerank=pagerank,
-        seeds=(0,),
-    )
+        }
+    return resolve(value)
 
 
 def roots_of(kind: Kind, settings: Settings, num_train: int) -> int:
@@ -179,10 +182,10 @@ def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float
     )
 
 
-def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisyMechanism:
-    """As `for_cell` builds it, with the noise of the settings."""
+def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
+    """As the method builds it, with the noise of the settings."""
     open_ = mechanism_for(cell_of(kind, settings, num_train), num_train)
-    if isinstance(open_, NonPrivate):
+    if not isinstance(open_, NoisySteps):
         raise TypeError(f"{kind.method}: expected a private mechanism")
     closed: dict[str, Any] = {"noise_multiplier": multiplier(kind, settings, num_train)}
     if kind.release in RELEASED:

@@ -13,7 +13,7 @@ from dpgraph.audits.worst_case import charged_losses
 from dpgraph.data.graph import TRAIN, Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees

@@ -32,8 +32,8 @@ from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.graph import TRAIN, VALIDATION
 from dpgraph.experiments.streams import PAIRED
+from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import expected
-from dpgraph.preparation.rows import PreparedRows
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.sampling.edge_lists import EdgeLists
 

@@ -27,7 +27,7 @@ from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.trees import Losses, PreparedTrees
-from dpgraph.privacy.mechanisms import ResidualTrees
+from dpgraph.privacy.mechanisms.trees import ResidualTrees
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists
 from dpgraph.sampling.ego import EgoBatch

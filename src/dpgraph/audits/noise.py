@@ -9,9 +9,9 @@ import torch
 
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.worst_case import LIST_CAP, MAX_DEGREE, Side, WorstCase, charged_losses, worst_case
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, PoissonSampler
 from dpgraph.training.clipping import ClipNorms, clipped_gradient_sum

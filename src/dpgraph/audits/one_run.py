@@ -7,9 +7,9 @@ import numpy as np
 from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.result import AuditResult, Point
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import one_run_delta, one_run_epsilon, one_run_guesses
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator
 
 STEPS, RATE, NOISE = 16, 0.25, 2.0

@@ -9,9 +9,9 @@ import numpy as np
 from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import joint_errors, profile_test
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.mechanisms import PoissonTrees
+from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.privacy.procedure import Batches
 
 GROUPS, EPOCHS, NOISE = 8, 4, 1.0

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.methods.pate_aggregation import confident_gnmax, noisy_histograms, noisy_largest_count
+from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.gaussian import gaussian_delta
+from dpgraph.privacy.gnmax import confident_gnmax, noisy_histograms, noisy_largest_count
 from dpgraph.randomness import numpy_generator
 
 MU = 0.6  # of a check, and of an answer

@@ -25,12 +25,12 @@ from dpgraph.audits.reach import DEGREES
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.subgraphs import Positions, crowd
 from dpgraph.experiments.cell import Model
+from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts
-from dpgraph.preparation.rows import PreparedRows, stacked
 from dpgraph.privacy.auditing import CONFIDENCE, Errors, ProfileTest, measured_errors, profile_test
 from dpgraph.randomness import numpy_generator, torch_generator
 

@@ -20,13 +20,13 @@ from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
+from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
 from dpgraph.models.kipf import GraphBlocks, KipfStack
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
-from dpgraph.preparation.rows import PreparedRows, stacked
 from dpgraph.preparation.trees import Losses, PreparedTrees
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.ego import EgoBatch

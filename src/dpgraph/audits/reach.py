@@ -22,13 +22,13 @@ from dpgraph.audits.result import AuditResult
 from dpgraph.audits.subgraphs import KEY, WIDTH, crowd
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
+from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
 from dpgraph.models.kipf import GraphBlocks, KipfStack
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
-from dpgraph.preparation.rows import PreparedRows, stacked
 from dpgraph.randomness import torch_generator
 from dpgraph.training.stacked import SeedStates, StackedStep
 

@@ -57,7 +57,7 @@ AUDITS = {
     "sensitivity": Audit(exact.sensitivity, 60, exact.SENSITIVITY_BUGS),
     "clipping": Audit(exact.clipping, 30, exact.CLIP_BUGS),
     "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
-    "subgraph-steps": Audit(subgraphs.steps, 2000, subgraphs.STEPS_BUGS),
+    "subgraph-steps": Audit(subgraphs.steps, 6000, subgraphs.STEPS_BUGS),
     "subgraph-locality": Audit(subgraphs.locality, 30, subgraphs.LOCALITY_BUGS),
     "canary": Audit(canary.canary_gnn, 1000, canary.CANARY_BUGS, nightly=True),
     "canary-residual": Audit(canary.canary_residual, 1000, canary.CANARY_BUGS, nightly=True),

@@ -15,9 +15,9 @@ from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.double_mixture import residual_pair
 from dpgraph.privacy.auditing import joint_errors, profile_test
-from dpgraph.privacy.composition import composed_epsilon
-from dpgraph.privacy.double_mixture import residual_pair
 
 RATE, RATIO, NOISE = 0.1, 0.5, 0.25  # q1 = q2, C_n / C_s, noise std / C_s
 DEGREE, CAP = 1, 1

@@ -19,9 +19,9 @@ from dpgraph.data.graph import Graph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
+from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import joint_errors, profile_test
-from dpgraph.privacy.composition import composed_delta, composed_epsilon
-from dpgraph.privacy.mechanisms import PoissonSubgraphs
+from dpgraph.privacy.mechanisms.subgraphs import PoissonSubgraphs
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.graph_splits import FixedParts
 from dpgraph.training.stacked import GraphSource, Privatizer, SeedStates, StackedStep

@@ -40,7 +40,7 @@ def fetch(
 ) -> Manifest:
     """Fills `raw_dir` (data/raw/<name>) and writes manifest.json, LICENSE.txt and CITATION.bib there.
 
-    Files that are there already and whole are kept. Files that are nowhere: missing=record writes a manifest with
+    Files that are there already and whole are kept. Files that cannot be found: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
     never recorded as unavailable. `network=False` asks mirrors only. A second process with the same folder waits.
     """

@@ -1,5 +1,8 @@
 """A cell: one fully resolved configuration (data, method, hyper-parameters, privacy) with all its seeds.
 
+Here stand the parts that methods put their settings together from; which of them a method has, and what it adds, is
+said in its own specification (methods/<family>/spec.py).
+
 Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of all but the
 seeds that differs from the defaults, so that adding a seed trains one more seed, and adding a setting renames nothing.
 A default therefore never changes its meaning: what means something new is a new setting.
@@ -7,12 +10,12 @@ A default therefore never changes its meaning: what means something new is a new
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Finite, chosen, digest
@@ -23,8 +26,6 @@ SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}
 FEATURES = re.compile(r"raw|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
-# what the noise does not depend on
-NOT_CALIBRATED = {"optimizer": "adam", "learning_rate": 1.0, "momentum": 0.0, "evaluations": 1, "precision": "float32"}
 LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
 
 
@@ -115,7 +116,7 @@ class Model(Finite):
     )
 
     @model_validator(mode="after")
-    def _hops(self) -> Model:
+    def _hops(self) -> Self:
         if (self.hops == 0) != (self.architecture == "mlp"):
             raise ValueError(f"architecture={self.architecture}, hops={self.hops}: expected hops=0 exactly for mlp")
         if self.architecture == "kipf" and self.hops != 2:
@@ -132,161 +133,111 @@ class Model(Finite):
         return self
 
 
+class MlpModel(Model):
+    """Of methods that read no edges in training."""
+
+    architecture: Literal["mlp"]
+    hops: Literal[0]
+
+
+class UndroppedMlp(MlpModel):
+    """Of methods that, besides, drop nothing."""
+
+    dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
+
+
 class Training(Finite):
-    """Optimisation. Exactly one of `batch_size`, `sampling_rate` and `num_splits` is given."""
+    """Optimisation: what every method that trains has."""
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)]
     momentum: Annotated[float, Field(ge=0, lt=1, description="SGD only")] = 0.0
-    batch_size: (
-        Annotated[int, Field(ge=1, le=LARGE, description="m; its expectation under Poisson sampling")] | None
-    ) = None
-    sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
-    num_splits: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="s, parts of the training nodes, of which each step reads one; an epoch has s steps (Igamberdiev)",
-    )
-    train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that have a loss")] = 1.0
-    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty; without privacy only")] = 0.0
-    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Epochs without a better validation loss before stopping; without privacy only"
-    )
     steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"] = Field(
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
     evaluations: Annotated[
         int, Field(ge=1, le=100_000, description="Points of the learning curve, the last step included")
     ] = 1
-    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="K of a method without privacy, whose lists are then sampled by Algorithm 1; null: whole lists",
-    )
     precision: Literal["float32", "tf32"] = Field(
         default="float32",
         description="Of products of matrices on a GPU: tf32 rounds their operands to 10 bits; clipping allows for it",
     )
 
-    @model_validator(mode="after")
-    def _one_batch_size(self) -> Training:
-        given = {name: getattr(self, name) for name in ("batch_size", "sampling_rate", "num_splits")}
-        if sum(value is not None for value in given.values()) != 1:
-            shown = ", ".join(f"{name}={value}" for name, value in given.items())
-            raise ValueError(f"{shown}: expected exactly one of them")
-        return self
-
-    def evaluation_steps(self, steps: int) -> set[int]:
-        """`evaluations` steps at equal distances, the last of all `steps` among them.
-
-        >>> sorted(Training(learning_rate=1, batch_size=1, steps=10, evaluations=3).evaluation_steps(10))
-        [4, 7, 10]
-        """
-        return {math.ceil(steps * (point + 1) / self.evaluations) for point in range(self.evaluations)}
+    def roots_per_step(self, num_train: int) -> float:
+        """How many nodes a step has a loss of, to estimate what it costs."""
+        return num_train
 
 
-class Pagerank(Finite):
-    """Rows of approximate personalised PageRank, which weigh the records that a root's loss reads (Zhang, chapter 5).
+class RootBatches(Training):
+    """Batches of roots. Exactly one of `batch_size` and `sampling_rate` is given."""
 
-    The methods `appr` and `dp-appr` read it. Symbols are the thesis'.
-    """
-
-    release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"] = Field(
-        description="Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), "
-        "random (K public random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values "
-        "(Algorithm 8, options 1 and 2)"
-    )
-    num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="M, roots: nodes with a row and a loss; null: all training nodes that are kept"
-    )
-    node_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1.0, description="q', share of the training nodes that are kept, with the edges among them"
-    )
-    top_k: Annotated[int, Field(ge=1, le=LARGE, description="K, entries of a row that are kept")] = 4
-    clip: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
-    )
-    epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="epsilon_pr / epsilon: what the release of the rows may cost; training gets the rest"
-    )
-    training_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"
-    )
-    column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
-    column_cap: Annotated[int, Field(ge=1, le=LARGE, description="Entries that a column keeps (variant rigorous)")] = 1
-    own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"
-    )
-    teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
-    sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
-    tolerance: Annotated[float, Field(gt=0, lt=1, description="gamma, of Algorithm 6")] = 1e-4
-    inference_steps: Annotated[
-        int, Field(ge=0, le=LARGE, description="P, power iterations of inference (Eq. 5.19)")
-    ] = 2
-
-    @property
-    def released(self) -> bool:
-        """Whether the rows are the output of a private mechanism."""
-        return self.release in ("gaussian", "exponential", "exponential-values")
+    batch_size: (
+        Annotated[int, Field(ge=1, le=LARGE, description="m; its expectation under Poisson sampling")] | None
+    ) = None
+    sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
 
     @model_validator(mode="after")
-    def _clip(self) -> Pagerank:
-        if (self.clip is not None) != self.released:
-            raise ValueError(f"release={self.release}, clip={self.clip}: expected a clip exactly for private releases")
+    def _one_batch_size(self) -> Self:
+        if (self.batch_size is None) == (self.sampling_rate is None):
+            raise ValueError(
+                f"batch_size={self.batch_size}, sampling_rate={self.sampling_rate}: expected exactly one of them"
+            )
         return self
+
+    def roots_per_step(self, num_train: int) -> float:
+        return min(self.batch_size or num_train, num_train) * (self.sampling_rate or 1.0)
+
+
+class NodeParts(Training):
+    """Fixed or fresh parts of the training nodes, of which each step reads one."""
+
+    num_splits: Annotated[int, Field(ge=1, le=LARGE)] = Field(
+        description="s, parts of the training nodes; an epoch has s steps (Igamberdiev)"
+    )
+    train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that have a loss")] = 1.0
+
+    def roots_per_step(self, num_train: int) -> float:
+        return num_train / self.num_splits
 
 
 class Privacy(Finite):
     """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
-    variant: Literal["rigorous", "rigorous-fixed-size", "cut", "published", "released"] = Field(
-        default="rigorous",
-        description="dp-gnn: rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture "
-        "accountant), rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots "
-        "that do change), published (Algorithm 1, fixed-size batches, per-group percentile clipping, Theorem 1). "
-        "dp-subgraph: rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
-        "between them), published (fixed parts of the loss over the whole graph, moments accountant), "
-        "released (the same without clipping, which is what the released code does). dp-lots: rigorous (Poisson lots), "
-        "published, released. dp-appr: rigorous (columns of the released rows capped, Poisson batches of roots), "
-        "published (Theorems 6 to 8)",
-    )
+    variant: str = Field(default="rigorous", description="Which mechanism; the method's specification names them")
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
     noise_multiplier: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="rigorous: noise std / clip norm (rigorous-fixed-size: / 2 C R); published: lambda = "
-        "std / (2 C N(K, r))",
+        default=None, description="Noise std / clip norm, but where the variant's mechanism says another unit"
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="None: 1 / (10 N), N = number of training nodes"
     )
-    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: lists in which a node may occur")] = 4
-    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D of the stable sampler: a list's longest length; None: K"
-    )
-    clip_norm: Annotated[float, Field(gt=0, description="C, public (rigorous variants); C_s of dp-residual")] = 1.0
-    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
-        default=0.1, description="C_n / C_s of dp-residual: what neighbours may add; 0: nothing"
-    )
-    neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None, description="q2 of dp-residual: rate of the batch of neighbour terms; null: as that of self terms"
-    )
-    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="dp-residual: part of epsilon that pays for choosing, on validation nodes, whether inference reads "
-        "neighbours; null: it always does",
-    )
-    clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
-        default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
-    )
+    clip_norm: Annotated[float, Field(gt=0, description="C, public")] = 1.0
 
 
 class Cell(Finite):
-    """One job of the workflow."""
+    """One job of the workflow. Methods narrow its parts and add their own."""
+
+    # parts of a cell, and fields in them, that its noise does not depend on: cells that differ in nothing else share a
+    # calibration
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": (
+            "encoder_layers",
+            "decoder_layers",
+            "width",
+            "activation",
+            "heads",
+            "dropout",
+            "inference_own_weight",
+        ),
+        "training": ("optimizer", "learning_rate", "momentum", "evaluations", "precision"),
+        "privacy": ("clip_norm",),
+    }
 
     task: Task
     method: TaskName
     model: Model
     training: Training
     privacy: Privacy | None = None
-    pagerank: Pagerank | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
 
     @field_validator("seeds")
@@ -297,56 +248,21 @@ class Cell(Finite):
         return value
 
     @model_validator(mode="after")
-    def _privacy(self) -> Cell:
+    def _privacy(self) -> Self:
         if self.privacy is not None:
             given = [
                 self.privacy.epsilon is not None,
                 self.privacy.noise_multiplier is not None,
                 self.training.steps != "max",
             ]
-            if self.training.max_degree is not None:
-                raise ValueError(
-                    f"training.max_degree={self.training.max_degree}: expected null with privacy, whose K is "
-                    "privacy.max_degree"
-                )
             if sum(given) != 2:
                 raise ValueError(
                     f"epsilon={self.privacy.epsilon}, noise_multiplier={self.privacy.noise_multiplier}, "
                     f"steps={self.training.steps}: expected exactly two of them (steps=max leaves steps open)"
                 )
-            for name, default in (("patience", None), ("weight_decay", 0.0)):
-                value = getattr(self.training, name)
-                if value != default:
-                    raise ValueError(f"training.{name}={value}: expected {default} with privacy")
         elif self.training.steps == "max":
             raise ValueError("steps=max: expected a number of steps when there is no privacy")
         return self
-
-    @model_validator(mode="after")
-    def _release(self) -> Cell:
-        if self.pagerank is None:
-            return self
-        rows, epsilon = self.pagerank, None if self.privacy is None else self.privacy.epsilon
-        given = (rows.epsilon_share is not None) + (rows.training_epsilon is not None)
-        if given != rows.released or (given and epsilon is None):
-            raise ValueError(
-                f"pagerank.release={rows.release}, epsilon_share={rows.epsilon_share}, training_epsilon="
-                f"{rows.training_epsilon}, epsilon={epsilon}: expected one of the two, and epsilon, exactly for "
-                "private releases"
-            )
-        if epsilon is not None and rows.training_epsilon is not None and rows.training_epsilon >= epsilon:
-            raise ValueError(f"training_epsilon={rows.training_epsilon}: expected a number < epsilon = {epsilon:g}")
-        return self
-
-    @property
-    def release_epsilon(self) -> float | None:
-        """epsilon_pr, what the release of the rows alone may cost; None: nothing is released."""
-        if self.pagerank is None or self.privacy is None or self.privacy.epsilon is None:
-            return None
-        if self.pagerank.training_epsilon is not None:
-            return self.privacy.epsilon - self.pagerank.training_epsilon
-        share = self.pagerank.epsilon_share
-        return None if share is None else share * self.privacy.epsilon
 
     @cached_property
     def identity(self) -> str:
@@ -355,7 +271,7 @@ class Cell(Finite):
 
     @cached_property
     def slug(self) -> str:
-        """Readable name of the cell's folder, e.g. `cora-disjoint.dp-gnn.eps8-3f2a91bc`."""
+        """Readable name of the cell's folder, e.g. `cora-disjoint.dp-gnn-1hop.rigorous.eps8-3f2a91bc`."""
         budget = ""
         if self.privacy is not None:
             target = self.privacy.epsilon
@@ -363,32 +279,19 @@ class Cell(Finite):
         return f"{self.task.dataset}-{self.task.setting}.{self.method}-{self.model.hops}hop{budget}-{self.identity}"
 
     @cached_property
-    def for_calibration(self) -> Cell | None:
+    def for_calibration(self) -> Self | None:
         """This cell with all that the noise does not depend on set to defaults. None: no privacy."""
         if self.privacy is None:
             return None
-        defaults = Privacy.model_fields
-        return self.model_copy(
-            update={
-                "model": Model(architecture=self.model.architecture, hops=self.model.hops),
-                "training": self.training.model_copy(update=NOT_CALIBRATED),
-                "privacy": self.privacy.model_copy(
-                    update={name: defaults[name].default for name in ("clip_norm", "clip_percentile")}
-                ),
-                "pagerank": self._pagerank_for_calibration,
-                "seeds": (0,),
-            }
-        )
-
-    @property
-    def _pagerank_for_calibration(self) -> Pagerank | None:
-        if self.pagerank is None:
-            return None
-        unread = ("own_weight", "teleport", "sparsity", "tolerance")
-        defaults = {name: Pagerank.model_fields[name].default for name in unread}
-        # whether predictions read edges is part of the guarantee's scope
-        defaults["inference_steps"] = min(1, self.pagerank.inference_steps)
-        return self.pagerank.model_copy(update=defaults | ({"clip": 1.0} if self.pagerank.released else {}))
+        parts: dict[str, Any] = {"seeds": (0,)}
+        for name, ignored in self.NOISE_IGNORES.items():
+            part = getattr(self, name)
+            if part is not None:
+                fields = type(part).model_fields
+                parts[name] = part.model_copy(
+                    update={key: _default(fields[key], key) for key in ignored if key in fields}
+                )
+        return self.model_copy(update=parts)
 
     @cached_property
     def calibration_key(self) -> str | None:
@@ -397,3 +300,19 @@ class Cell(Finite):
         if cell is None:
             return None
         return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(chosen(cell), 12)}"
+
+
+def _default(field: FieldInfo, name: str) -> Any:
+    return 1.0 if field.is_required() else field.default
+
+
+class TreePrivacy(Privacy):
+    """Of methods on ego trees with bounded lists."""
+
+    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: lists in which a node may occur")] = 4
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D of the stable sampler: a list's longest length; None: K"
+    )
+    clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
+        default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
+    )

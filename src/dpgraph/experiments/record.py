@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import Frozen
 
 
@@ -42,8 +41,14 @@ class Budget(Frozen):
     eps_rigorous: float | None = Field(description="None: nothing is guaranteed")
 
 
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
 class CellRecord(Frozen):
-    cell: Cell
+    cell: Annotated[dict[str, Any], BeforeValidator(_plain)] = Field(
+        description="As it was written; planning resolves it"
+    )
     status: Literal["ok", "failed", "not run"]
     reason: str = ""
     statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")

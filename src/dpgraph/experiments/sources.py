@@ -23,12 +23,14 @@ PUBLISHED = "experiments/published/*.csv"
 class Stage:
     """`roots`: modules, or a.* for all of a package, where a module is loaded by its name. `files`: data beside them.
 
-    A `job` makes one result, whose name holds the hash of what was asked for: how the plan asked does not matter.
+    A `job` makes one result, whose name holds the hash of what was asked for: how the plan asked does not matter. In
+    `numbers`, what a seed trains to, what they cost does not matter either.
     """
 
     roots: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     job: bool = False
+    numbers: bool = False
 
 
 _REPORT = ("reporting.*",)  # drawing is cheap: any change of the room redraws
@@ -39,10 +41,9 @@ STAGES: dict[str, Stage] = {
     "preprocess": Stage(
         ("data.preprocess", "data.readers.*", "models.text_encoder"), files=("data/registry.yaml",), job=True
     ),
-    "calibrate": Stage(("privacy.for_cell", "privacy.calibration"), job=True),
-    # methods are loaded by their name
-    "train": Stage(("methods.stages", "methods.*"), job=True),
-    "audit": Stage(("audits.registry", "methods.*"), job=True),
+    # methods and prepared steps are loaded by their names
+    "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
+    "bench": Stage(("benchmarks.*",), job=True),
     "aggregate": Stage(("reporting.aggregate",)),
     "table": Stage(_REPORT, (PUBLISHED,)),
     "figure": Stage(_REPORT, (PUBLISHED, "reporting/*.mplstyle")),
@@ -53,9 +54,12 @@ STAGES: dict[str, Stage] = {
 # modules that cannot change a result, and why; they and what only they import are left out
 NEUTRAL: dict[str, str] = {
     "errors": "texts of errors",
+    "methods.registry": "finds methods by their names",
+    "methods.spec": "what a method says of itself: what it names is a root",
     "files": "whole files and locks; what is in a file is its writer's",
     "progress": "bars on the terminal",
     "data.download": "brings bytes; their hash says whether they are the right ones",
+    "experiments.cell": "settings and their limits: what is set, and the names of its streams, have their own hashes",
     "experiments.config": "names suite, folders and device; rules carry what matters of it",
     "experiments.documents": "reads YAML and JSON or refuses; what was read has its own hash",
     "experiments.imports": "finds the files of this very hash",
@@ -64,40 +68,61 @@ NEUTRAL: dict[str, str] = {
 }
 # of jobs only: the report depends on which cells there are and where they stand
 PLANNING: dict[str, str] = {
-    "data.bundles": "who shares a job",
+    "pipeline.bundles": "who shares a job",
     "experiments.claim": "what is claimed of results",
     "experiments.experiment": "what a suite may say; what it asks of a cell is in the cell",
-    "experiments.plan": "which cells there are",
+    "planning.plan": "which cells there are",
     "experiments.published": "numbers of the papers",
-    "methods.bench": "measures time beside the results",
-    "methods.bundles": "runs the cells of a job one by one",
+    "pipeline.jobs": "runs the cells of a job one by one",
+}
+# of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written anew
+ACCOUNTING: dict[str, str] = {
+    "privacy.accountants.*": "what a mechanism costs",
+    "privacy.cache": "keeps answers of accountants",
+    "privacy.calibration": "solves for the mechanism's numbers",
+    "privacy.guarantee": "how a guarantee is written",
+    "privacy.solving": "solves for the mechanism's numbers",
 }
 
 
 @cache
 def sources_digest(stage: str) -> str:
     """Hash of the contents of the stage's files: a result made by other code is not taken for one of this code."""
-    return digest_of(stage, _this())
+    return digest_of(known_stage(stage), _this())
+
+
+@cache
+def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
+    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that is not there."""
+    for root in roots:
+        if not _this().matching(f"{PACKAGE.name}.{root}"):
+            raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")
+    return digest_of(Stage(roots, job=True, numbers=numbers), _this())
 
 
 def source_files(stage: str) -> list[Path]:
-    return files_of(stage, _this())
+    return files_of(known_stage(stage), _this())
 
 
-def digest_of(stage: str, package: Package) -> str:
-    found = hashlib.sha256()
+def known_stage(name: str) -> Stage:
+    if name not in STAGES:
+        raise invalid("stage", name, f"one of {', '.join(STAGES)}")
+    return STAGES[name]
+
+
+def digest_of(stage: Stage, package: Package) -> str:
+    hashed = hashlib.sha256()
     for path in files_of(stage, package):
-        found.update(str(path.relative_to(package.folder)).encode() + b"\0" + package.source(path) + b"\0")
-    return found.hexdigest()[:16]
+        hashed.update(str(path.relative_to(package.folder)).encode() + b"\0" + package.source(path) + b"\0")
+    return hashed.hexdigest()[:16]
 
 
-def files_of(stage: str, package: Package) -> list[Path]:
-    if stage not in STAGES:
-        raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
-    known, top = STAGES[stage], package.folder.name
-    without = {f"{top}.{name}" for name in (NEUTRAL | PLANNING if known.job else NEUTRAL)}
-    modules = package.closure((f"{top}.{root}" for root in known.roots), without)
-    data = (path for pattern in known.files for path in package.folder.glob(pattern))
+def files_of(stage: Stage, package: Package) -> list[Path]:
+    top = package.folder.name
+    left_out = NEUTRAL | (PLANNING if stage.job else {}) | (ACCOUNTING if stage.numbers else {})
+    without = {name for pattern in left_out for name in package.matching(f"{top}.{pattern}")}
+    modules = package.closure((f"{top}.{root}" for root in stage.roots), without)
+    data = (path for pattern in stage.files for path in package.folder.glob(pattern))
     return sorted({*data, *(package.modules[name] for name in modules)})
 
 

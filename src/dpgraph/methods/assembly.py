@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job, Observation, Observe, Outcome
+from dpgraph.methods.points import evaluation_steps
 from dpgraph.models.inference import FullGraph, Inference
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
@@ -58,7 +58,7 @@ def set_up(job: Job) -> Bench:
     )
 
 
-def fixed_size_sampler(cell: Cell, num_roots: int) -> FixedSizeSampler:
+def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
     """m as the cell gives it, or q N rounded."""
     training = cell.training
     size = training.batch_size or max(1, round((training.sampling_rate or 0) * num_roots))
@@ -128,7 +128,7 @@ def run_loop(run: Run, observe: Observe) -> Outcome:
         run.step,
         run.steps,
         seen,
-        job.cell.training.evaluation_steps(run.steps),
+        evaluation_steps(job.cell.training.evaluations, run.steps),
         run.all_generators,
         None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
     )

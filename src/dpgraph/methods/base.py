@@ -12,9 +12,9 @@ import numpy as np
 from dpgraph.data.graph import TRAIN, VALIDATION, Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.streams import stream
-from dpgraph.methods.exposure import Exposure
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.mechanisms import Mechanism
+from dpgraph.privacy.mechanisms.base import Mechanism
+from dpgraph.problems.node_classification.exposure import Exposure
 
 if TYPE_CHECKING:
     import torch
@@ -35,12 +35,12 @@ class Job:
     """
 
     graph: Graph
-    cell: Cell
+    cell: Any  # of the method's own class, see its specification
     seed: int
     calibration: Calibration  # noise and steps are known
     device: torch.device
     prepared: PreparedStep | None = None  # None: without privacy
-    checkpoint: Path | None = None  # where a long run may leave its state; None: nowhere
+    checkpoint: Path | None = None  # where a long run may leave its state; None: not kept
 
     def __post_init__(self) -> None:
         labels, split = np.asarray(self.graph.labels), np.asarray(self.graph.split)
@@ -72,15 +72,10 @@ class Outcome:
 
 
 class Method(Protocol):
-    """A class per method; the first line of its docstring is what `python -m dpgraph list methods` shows.
+    """What runs: a class without arguments, named by the method's specification (methods/spec.py).
 
-    `mechanisms` are the kinds that it can run, one for each variant. Which one a cell has is said in
-    privacy/for_cell.py, where every private method is named; any other is refused. The name of a private method starts
-    with "dp-", and what it does with private data is `Job.prepared`, compared with the mechanism after the run.
+    What a private method does with private data is `Job.prepared`, compared with the mechanism after the run.
     """
-
-    private: bool
-    mechanisms: tuple[str, ...]
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""

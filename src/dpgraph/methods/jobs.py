@@ -9,20 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job
-from dpgraph.methods.registry import check_runs, method
-from dpgraph.preparation.base import Order, PrivateData
-from dpgraph.preparation.prepare import prepare
+from dpgraph.methods.registry import check_runs, spec
+from dpgraph.preparation.base import Order, PrivateData, prepare
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.mechanisms import NonPrivate
-
-
-def blind(graph: Graph) -> Graph:
-    """The graph as methods see it: labels of nodes outside training and validation are -1."""
-    hidden = ~np.isin(graph.split, (TRAIN, VALIDATION))
-    return replace(graph, labels=np.where(hidden, -1, graph.labels))
+from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.problems.node_classification.blind import blind
 
 
 def make_jobs(
@@ -40,8 +34,8 @@ def make_jobs(
     mechanism = calibration.mechanism
     check_runs(cell.method, mechanism)
     hidden = blind(graph)
-    if isinstance(mechanism, NonPrivate):
-        if method(cell.method).private:
+    if not isinstance(mechanism, NoisySteps):
+        if spec(cell.method).private:
             raise TypeError(f"{cell.method}: a private method without a private mechanism")
         return [Job(hidden, cell, seed, calibration, device, None, checkpoint) for seed in seeds]
     data = PrivateData.of(hidden, device)

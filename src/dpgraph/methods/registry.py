@@ -1,36 +1,58 @@
-"""All methods by name: every module of this package that has a `METHODS` mapping adds to it."""
+"""All methods by name: the specifications of `methods/<family>/spec.py`. What they run is imported when it is run."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from functools import cache
+from typing import TYPE_CHECKING
 
 import dpgraph.methods
 from dpgraph.errors import invalid
-from dpgraph.methods.base import Method
-from dpgraph.privacy.mechanisms import Mechanism
+from dpgraph.loading import load
+from dpgraph.methods.spec import MethodSpec
+from dpgraph.privacy.mechanisms.base import Mechanism
+
+if TYPE_CHECKING:
+    from dpgraph.methods.base import Method
+
+
+PRIVATE = "dp-"  # how the names of private methods begin, and of no others
 
 
 @cache
-def methods() -> dict[str, Method]:
-    found: dict[str, Method] = {}
+def specs() -> dict[str, MethodSpec]:
+    """Raises UserError for a name that two families give."""
+    found: dict[str, MethodSpec] = {}
     for module in pkgutil.iter_modules(dpgraph.methods.__path__, "dpgraph.methods."):
-        found.update(getattr(importlib.import_module(module.name), "METHODS", {}))
+        if not module.ispkg:
+            continue
+        for one in importlib.import_module(f"{module.name}.spec").SPECS:
+            if one.name.startswith(PRIVATE) != one.private:
+                expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
+                raise invalid("method", one.name, f"{expected} ({module.name}.spec)")
+            if one.name in found:
+                raise invalid("method", one.name, f"another name, one family has it already ({module.name}.spec)")
+            found[one.name] = one
     return dict(sorted(found.items()))
 
 
-def method(name: str) -> Method:
-    known = methods()
+def spec(name: str) -> MethodSpec:
+    known = specs()
     if name not in known:
         raise invalid("method", name, f"one of {', '.join(known)}")
     return known[name]
 
 
+def method(name: str) -> Method:
+    """What runs."""
+    return load(spec(name).train)()  # type: ignore[no-any-return]
+
+
 def check_runs(name: str, mechanism: Mechanism) -> None:
     """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
-    kinds = getattr(method(name), "mechanisms", ())
-    if mechanism.kind not in kinds:
-        raise invalid(
-            "mechanism", mechanism.kind, f"{' or '.join(kinds) or 'none: it names none'} for the method {name}"
-        )
+    found = spec(name)
+    classes: set[type[Mechanism]] = {one.mechanism for one in found.variants.values()} or {found.without_noise}
+    if type(mechanism) not in classes:
+        kinds = sorted(kind.model_fields["kind"].default for kind in classes)
+        raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")

@@ -13,6 +13,7 @@ from torch import nn
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.points import evaluation_steps
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.loop import Diverged, Row, train
 from dpgraph.training.optimizers import make_optimizer
@@ -81,7 +82,7 @@ def train_stack(
             step,
             steps,
             observe,
-            first.cell.training.evaluation_steps(steps),
+            evaluation_steps(first.cell.training.evaluations, steps),
             generators,
             None if first.checkpoint is None else Checkpoint(first.checkpoint, f"{first.cell.identity} {named}"),
             step.check,
@@ -119,8 +120,6 @@ def stacking_pays(cell: Cell, device: torch.device) -> bool:
 
 class TreeMethod:
     """Private training on ego trees; a method brings its model to a prepared step."""
-
-    private = True
 
     def prepare(self, job: Job) -> Run:
         """The run of one seed."""

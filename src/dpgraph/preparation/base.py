@@ -18,9 +18,9 @@ from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Privacy
 from dpgraph.experiments.streams import stream
-from dpgraph.privacy.mechanisms import NoisyMechanism
+from dpgraph.loading import load
+from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, check_same
 from dpgraph.privacy.relation import Relation
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
@@ -61,14 +61,15 @@ class PrivateData:
 class Order:
     """What a step is prepared from."""
 
-    cell: Cell
-    mechanism: NoisyMechanism
+    cell: Any  # of the method's own class
+    mechanism: NoisySteps
     seed: int
     data: PrivateData
     device: torch.device
 
     @property
-    def privacy(self) -> Privacy:
+    def privacy(self) -> Any:
+        """The budget, of the method's own class."""
         if self.cell.privacy is None:
             raise invalid("privacy", None, f"a budget for the method {self.cell.method}")
         return self.cell.privacy
@@ -131,6 +132,14 @@ class PreparedStep(ABC):
         return {"batches": str(terms[-1].batches), "edge_lists": str(terms[-1].lists)}
 
 
+def prepare(order: Order) -> PreparedStep:
+    """The private part of one seed's run, by the class that the mechanism names."""
+    found = load(order.mechanism.prepared)(order)
+    if not isinstance(found, PreparedStep):
+        raise TypeError(f"{order.mechanism.prepared}: expected a prepared step")
+    return found
+
+
 P = TypeVar("P", bound=PreparedStep)
 
 
@@ -142,7 +151,7 @@ def expected(prepared: PreparedStep | None, kind: type[P]) -> P:
 
 
 def procedure(
-    mechanism: NoisyMechanism,
+    mechanism: NoisySteps,
     terms: Sequence[Term],
     noise: GaussianNoise | None,
     divisor: float,

@@ -8,7 +8,7 @@ import torch
 
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import Order, PreparedStep, procedure
-from dpgraph.privacy.mechanisms import ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.lots import ShuffledLots, UnclippedLots
 from dpgraph.privacy.procedure import Clipped, Procedure, Term
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees

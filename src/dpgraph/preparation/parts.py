@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dpgraph.models.kipf import GraphBlocks
 from dpgraph.preparation.base import Order, PreparedStep, procedure
-from dpgraph.privacy.mechanisms import (
+from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
     MaskedSubgraphs,
     PoissonSubgraphs,

@@ -12,13 +12,9 @@ from dpgraph.errors import invalid
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.mechanisms import (
-    FixedBatchTrees,
-    FixedSizeStableTrees,
-    PoissonLots,
-    PoissonTrees,
-    ResidualTrees,
-)
+from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.privacy.procedure import Clipped, Lists, Loss, Procedure, Release, Term
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
@@ -57,7 +53,7 @@ class PreparedTrees(PreparedStep):
             mechanism, PoissonTrees | FixedSizeStableTrees | FixedBatchTrees | PoissonLots | ResidualTrees
         ):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over ego trees")
-        self._percentile = order.privacy.clip_percentile
+        self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
         self._noise_over_clip = order.noise_over_clip
         self.batches = order.generator("batches")
         self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)

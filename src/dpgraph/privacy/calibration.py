@@ -9,16 +9,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import SerializeAsAny, ValidationError
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import read_json, write_json
+from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache, versions
-from dpgraph.privacy.catalogue import Unknown
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, Mechanism, NonPrivate
+from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
 from dpgraph.privacy.solving import MAX_STEPS, EpsilonAt, shown, solved
 
 
@@ -46,16 +46,16 @@ def solve(
     The mode's epsilon of the answer never exceeds the target. `show` reports progress; a noise multiplier near `guess`
     is found sooner. Raises UserError where no answer exists.
     """
-    if isinstance(mechanism, NonPrivate):
+    if not isinstance(mechanism, NoisySteps):
         raise invalid("mechanism", mechanism.kind, "one with noise")
     if not 0 < epsilon < math.inf:
         raise invalid("epsilon", epsilon, "a finite number > 0")
-    if unknown == "rate" and isinstance(mechanism, (FixedBatchTrees, FixedSizeStableTrees)):
+    if unknown == "rate" and "sampling_rate" not in type(mechanism).model_fields:
         raise invalid("unknown", unknown, "noise or steps with batches of fixed size")
     for name, value in (("steps", mechanism.steps), ("noise_multiplier", mechanism.noise_multiplier)):
         if value is None and not name.startswith(unknown):
             raise invalid(name, None, f"a number when the {unknown} is unknown")
-    if mode == "rigorous" and isinstance(mechanism, FixedBatchTrees):
+    if mode == "rigorous" and not mechanism.proves:
         epsilon_of(mechanism.with_noise(1.0).with_steps(1), mode)  # says why there is none
     fixed = mechanism.fixed_epsilon(mode) if unknown == "noise" else 0.0
     if fixed >= epsilon:
@@ -74,7 +74,7 @@ def solve(
 class Calibration(Frozen):
     """A solved mechanism with its statement; one JSON file per mechanism and target."""
 
-    mechanism: Mechanism
+    mechanism: SerializeAsAny[Mechanism]
     target_epsilon: float | None
     mode: Mode
     unknown: Unknown | None
@@ -85,13 +85,21 @@ class Calibration(Frozen):
     def write(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
 
-    @staticmethod
-    def read(path: Path) -> Calibration:
+    @classmethod
+    def of(cls, value: Any, kind: type[Mechanism]) -> Calibration:
+        """From its JSON form; raises ValueError, UserError for a mechanism of another kind."""
+        if not isinstance(value, dict):
+            raise ValueError("expected a mapping")
+        return cls.model_validate({**value, "mechanism": mechanism_from(kind, value.get("mechanism"))})
+
+    @classmethod
+    def read(cls, path: Path, kind: type[Mechanism]) -> Calibration:
+        """`kind` is the class of the mechanism that the reader asks for."""
         try:
-            return Calibration.model_validate(read_json(path))
+            return cls.of(read_json(path), kind)
         except FileNotFoundError:
             raise UserError(f"{path}: no such file: expected a calibration") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError, UserError) as error:
             reason = first_line(error) if isinstance(error, ValidationError) else str(error)
             raise UserError(f"{path}: not a calibration ({reason}): delete it and run again") from None
 
@@ -107,8 +115,8 @@ def calibrated(
     guess: float | None = None,
 ) -> Calibration:
     """`solve` with its record; without `epsilon` the mechanism is only evaluated. `cache` keeps answers for later."""
-    question = ["calibration", mechanism.model_dump(mode="json"), epsilon, mode, unknown, max_steps]
-    if cache is not None and (stored := _stored(cache, question)) is not None:
+    question = ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps]
+    if cache is not None and (stored := _stored(cache, question, type(mechanism))) is not None:
         return stored
     start = time.monotonic()
     closed = mechanism
@@ -158,8 +166,8 @@ def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
     return mechanism.statement()
 
 
-def _stored(cache: Cache, question: Any) -> Calibration | None:
+def _stored(cache: Cache, question: Any, kind: type[Mechanism]) -> Calibration | None:
     try:
-        return Calibration.model_validate(cache.get(question))
-    except (ValidationError, UserError):
+        return Calibration.of(cache.get(question), kind)
+    except (ValueError, UserError):
         return None

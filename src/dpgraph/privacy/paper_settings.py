@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpgraph.experiments.published import match
+from dpgraph.privacy.accountants.evaluate import solve_for
 from dpgraph.privacy.calibration import epsilon_of, solve
-from dpgraph.privacy.evaluate import solve_for
-from dpgraph.privacy.mechanisms import FixedBatchTrees, FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 PAPER = "daigavane2022-node-level-dp-gnn"
 CLAIMS = {"table1": 12.0, "table2": 15.0, "table3": 12.0, "table4": 15.0}  # epsilon in the tables' captions

@@ -18,10 +18,17 @@ from pydantic import model_validator
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.accountants.parameters import (
+    LEAST_PRICE,
+    MOST_COUNT,
+    MOST_PRICE,
+    MOST_RATIO,
+    MOST_STEPS,
+    MOST_TERMS,
+)
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
-from dpgraph.privacy.mechanisms import PoissonTrees, ResidualTrees
-from dpgraph.privacy.parameters import LEAST_PRICE, MOST_COUNT, MOST_PRICE, MOST_RATIO, MOST_STEPS, MOST_TERMS
+from dpgraph.privacy.mechanisms.trees import PoissonTrees, ResidualTrees
 from dpgraph.progress import progress
 
 RATES, STEPS = 6, 4  # points of the logarithmic grids

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.catalogue import Unknown
-from dpgraph.privacy.parameters import LEAST_PRICE
+from dpgraph.privacy.accountants.catalogue import Unknown
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.progress import progress
 
 MAX_STEPS = 100_000
@@ -133,7 +133,7 @@ def _crossing(
     evaluated: dict[float, float],
     rounded: Callable[[float, bool], float],
 ) -> float | None:
-    """The least rounded point in (low, high] at which a decreasing function is at most `target`; None: nowhere.
+    """The least rounded point in (low, high] at which a decreasing function is at most `target`; None: at no point.
 
     `rounded` gives the next point of four digits above or below, and only such points are tried. Secant steps in
     log-log scale, where the function is almost a line of slope -1, kept inside the bracket; factors of four where it is

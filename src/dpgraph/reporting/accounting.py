@@ -9,8 +9,9 @@ import pandas as pd
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.files import read_json
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.reporting import formats, protection
@@ -69,7 +70,8 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         header = read_json(path)
         if isinstance(header, dict) and "statement" not in header:
             return _nothing(str(header.get("reason", "data not available")))
-        statement = Calibration.read(path).statement
+        kind = spec(entry.cell.method).mechanism_class(entry.cell)
+        statement = Calibration.read(path, kind).statement
     except FileNotFoundError:
         return _nothing("not calibrated yet")
     except (OSError, ValueError, RecursionError):

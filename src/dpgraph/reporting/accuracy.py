@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.results import MISSING, Results
 

@@ -25,9 +25,10 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Plan
 from dpgraph.experiments.record import CellRecord, SeedRecord
 from dpgraph.files import atomic_path
+from dpgraph.planning.plan import Plan
+from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import protection
 from dpgraph.reporting.hard_cases import Predictions, hard_case_shares
@@ -140,6 +141,7 @@ class Read:
 
     record: CellRecord
     metrics: tuple[Metrics, ...]
+    cell: Cell
 
     @cached_property
     def told(self) -> Told:
@@ -151,7 +153,7 @@ def read_record(path: Path) -> Read:
         value = from_json(Path(path).read_bytes())
         metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
         record = CellRecord.model_validate(value)
-        read = Read(record, metrics)
+        read = Read(record, metrics, resolve(record.cell))
         _check_range("steps", read.told.steps)
         for seed in record.seeds:
             _check_range("seed, peak_memory_bytes", seed.seed, seed.peak_memory_bytes)
@@ -160,6 +162,8 @@ def read_record(path: Path) -> Read:
         raise UserError(f"{path}: no such record; its training job has not run") from None
     except ValidationError as error:
         reason = first_line(error)
+    except UserError as error:
+        reason = str(error)
     except KeyError as error:
         reason = f"a metric without {error.args[0]}"
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
@@ -171,8 +175,8 @@ def _number(value: Any) -> float:
     return NAN if value is None else float(value)
 
 
-def _cell_columns(record: CellRecord, told: Told, slug: str) -> dict[str, Any]:
-    cell, published, rigorous = record.cell, told.published, told.rigorous
+def _cell_columns(cell: Cell, told: Told, slug: str) -> dict[str, Any]:
+    published, rigorous = told.published, told.rigorous
     return {
         "cell": slug,
         "dataset": cell.task.dataset,
@@ -229,11 +233,11 @@ def blocks(read: Read, slug: str | None = None) -> Iterator[Block]:
     is the cell's, where it is known: it takes longer to compute than all the rest.
     """
     record = read.record
-    columns = _cell_columns(record, read.told, record.cell.slug if slug is None else slug)
+    columns = _cell_columns(read.cell, read.told, read.cell.slug if slug is None else slug)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield Block({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
-    budgets = _budgets(record, columns)
+    budgets = _budgets(read, columns)
     for seed, found in zip(record.seeds, read.metrics, strict=True):
         own = {**columns, **_seed_columns(seed)}
         if not found.metric and record.status == "ok":
@@ -266,12 +270,12 @@ UNKNOWN: dict[str, Any] = (
 )
 
 
-def _budgets(record: CellRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
+def _budgets(read: Read, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
     """Epsilons and reasons by step before the last. None: without privacy all steps have the statement's."""
-    if record.cell.privacy is None:
+    if read.cell.privacy is None:
         return None
     found: dict[int, dict[str, Any]] = {}
-    for budget in record.budgets:
+    for budget in read.record.budgets:
         at: dict[str, Any] = {}
         found[budget.step] = at
         for mode in protection.MODES:
@@ -356,7 +360,7 @@ def _parts(plan: Plan) -> Iterator[tuple[str, Block]]:
     shares = hard_case_shares(plan, Predictions(plan))
     for slug, cell in plan.cells.items():
         read = read_record(paths.result(cell))
-        for block in blocks(read, slug if _same(read.record.cell, cell) else None):
+        for block in blocks(read, slug if _same(read.cell, cell) else None):
             for paper in sorted(papers[slug]):
                 yield paper, block.with_metrics(shares.get((paper, slug, block.columns["seed"]), {}))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.experiment import Artefact
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 
 
 def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.methods.looks import BLACK, BLUE, VERMILION
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import Legend, house_style, panels, save_all
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
-from dpgraph.reporting.palette import BLACK, BLUE, VERMILION
 
 LOWEST = 1e-4  # deltas below are not drawn: no audit of this size sees them
 STYLES: dict[str, tuple[str, Any]] = {

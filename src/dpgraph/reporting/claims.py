@@ -23,8 +23,8 @@ from dpgraph.experiments.claim import (
     uses,
 )
 from dpgraph.experiments.experiment import SuiteTask
-from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import computed
 from dpgraph.reporting.claim_tests import compare, compare_classes, weighted_sum
 from dpgraph.reporting.class_wise import Counts, class_counts, class_values

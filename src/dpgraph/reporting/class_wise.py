@@ -13,7 +13,7 @@ from scipy import stats
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.results import CONFIDENCE, MISSING, Outcome, Results
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.formats import quantity, significant
-from dpgraph.reporting.palette import Look, look
+from dpgraph.reporting.palette import Look, looks_of_methods
 
 MARKED = 16  # classes; with more, marks would hide the lines
 HEIGHT = 2.0  # inches
@@ -26,7 +26,7 @@ def class_wise_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: 
     """
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
     tasks = plan.tasks_of(artefact_id)
-    looks = {entry.method_id: look(entry.cell) for entry in plan.entries_of(artefact_id)}
+    looks = looks_of_methods(plan.entries_of(artefact_id))
     wide = drawing.across(len(tasks))
     with drawing.house_style(artefact_id):
         ours = shown.assign(source="ours")

@@ -1,6 +1,6 @@
 """Claims of Igamberdiev and Habernal that need no training: their accounting, and ratios of their printed numbers.
 
-Rigorous epsilons are those of privacy/subgraph_mechanisms.py: one node turns the clipped vector around, so T steps at
+Rigorous epsilons are those of privacy/mechanisms/subgraphs.py: one node turns the clipped vector around, so T steps at
 noise multiplier sigma are GDP with mu = 2 sqrt(T) / sigma on the whole graph and on parts that mask the loss only.
 """
 
@@ -28,7 +28,7 @@ EXAMPLES, EPOCHS = 60_000, 100  # of MNIST; the epochs that fit the printed epsi
 
 def noise_epsilon_table() -> Finding:
     """Table 3: the moments accountant (q = 1, T = epochs, integer moments up to 32) gives the printed epsilons."""
-    from dpgraph.privacy.renyi import moments_epsilon
+    from dpgraph.privacy.accountants.renyi import moments_epsilon
 
     parts, wrong = [], 0
     rows = published.match(f"results_{PAPERS[0]}", table="table3", metric="epsilon")
@@ -50,7 +50,7 @@ def noise_epsilon_table() -> Finding:
 
 def epsilon_one_without_splits() -> Finding:
     """Section 6.3: epsilon = 1 cannot be reached without splits. It can: the noise below gives it."""
-    from dpgraph.privacy.renyi import moments_epsilon
+    from dpgraph.privacy.accountants.renyi import moments_epsilon
     from dpgraph.privacy.solving import least_noise
 
     parts, reached = [], 0
@@ -70,7 +70,7 @@ def privacy_bound_factor() -> Finding:
 
     With SPLITS parts, q = 1/s and T = epochs times s, the noise for epsilon 1 comes from the same formula.
     """
-    from dpgraph.privacy.renyi import moments_epsilon
+    from dpgraph.privacy.accountants.renyi import moments_epsilon
     from dpgraph.privacy.solving import least_noise
 
     whole = {row["optimizer"]: float(parameters_of(row["other_params"])["noise"])
@@ -119,7 +119,7 @@ def lot_size_accounting() -> Finding:
 
     T = 100 epochs and q = lot / 60,000 fit the printed epsilons. Proved: Poisson-sampled lots, every example clipped.
     """
-    from dpgraph.privacy.renyi import moments_epsilon, poisson_gaussian_epsilon
+    from dpgraph.privacy.accountants.renyi import moments_epsilon, poisson_gaussian_epsilon
 
     found: dict[tuple[float, int], float] = {}
     parts, wrong = [], 0
@@ -144,7 +144,7 @@ def lot_size_accounting() -> Finding:
 
 
 def _whole_graph(noise: float, steps: int) -> float:
-    from dpgraph.privacy.gaussian import gaussian_epsilon
+    from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
     return gaussian_epsilon(2 * math.sqrt(steps) / noise, DELTA)
 

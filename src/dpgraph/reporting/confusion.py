@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.display import DASH, EPSILON_REMARK, Block, Footnotes, Table, Text

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.confusion import Confusion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpgraph.experiments.experiment import HARD_CASES
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.comparing import at_target, contrast_of
 from dpgraph.reporting.contrasts import LEVEL
 from dpgraph.reporting.formats import difference

@@ -20,9 +20,9 @@ from matplotlib.lines import Line2D
 from matplotlib.style import context
 
 from dpgraph.files import atomic_path
+from dpgraph.methods.looks import Look
 from dpgraph.reporting import protection
 from dpgraph.reporting.formats import Quantity, epsilon
-from dpgraph.reporting.palette import Look
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 PANEL = (3.3, 2.5)  # inches: a column of a two-column page

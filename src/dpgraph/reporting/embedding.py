@@ -11,7 +11,7 @@ import pandas as pd
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.randomness import entropy
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.exposures import exposed

@@ -12,12 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.methods.looks import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import drawing, protection
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.embedding import Embedded
 from dpgraph.reporting.formats import epsilon, significant
-from dpgraph.reporting.palette import BLACK, BLUE, GREEN, MARKERS_OF_VALUES, ORANGE, PURPLE, SKY, VERMILION
+from dpgraph.reporting.palette import MARKERS_OF_VALUES
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 PANEL = 1.75  # inches, both ways

@@ -1,10 +1,10 @@
-"""What methods expose of their training nodes (methods/exposure.py), by entry of an artefact."""
+"""What methods expose of their training nodes (problems/node_classification/exposure.py), by entry of an artefact."""
 
 from __future__ import annotations
 
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
-from dpgraph.methods.exposure import Exposure
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.problems.node_classification.exposure import Exposure
 from dpgraph.reporting.results import MISSING, Outcome, Results
 
 NO_EXPOSURE = "nothing is exposed: the method offers nothing, or the files of the seeds are not there"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats, protection
 from dpgraph.reporting.artefacts import counterparts
 from dpgraph.reporting.class_wise import ClassValues, Counts, class_values, described

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import artefact_of
 from dpgraph.reporting.class_wise import class_counts, class_wise_points
 from dpgraph.reporting.class_wise_figure import class_wise_figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 
 
 def front_page(plan: Plan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dpgraph.data.graph import TEST
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 
 REMEDY = "delete result.json beside it and train the cell again"
 

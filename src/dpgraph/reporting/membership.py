@@ -15,9 +15,10 @@ import pandas as pd
 from scipy.special import expit
 
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.plan import Entry, Plan
-from dpgraph.methods.exposure import Exposure
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
+from dpgraph.problems.node_classification.exposure import Exposure
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.exposures import exposed
 from dpgraph.reporting.results import Outcome, Results
@@ -58,14 +59,9 @@ class Bound:
 def budget_steps(cell: Cell) -> int | None:
     """Steps of the guarantee (node-null) between "this node is a root" and "another one is, in its place".
 
-    Two: the root's record becomes null, then null becomes the other's record; the release pays for any change of all
-    rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one loss term
-    change, by up to 2 C, and a step pays for one such root beside the node's own (Mixture pairs of R >= 2; Theorem 1
-    at R = M). None: no method on rows of PageRank; of no other is it known that roots are exchangeable.
+    Its method says it; None: of no other is it known that roots are exchangeable.
     """
-    if cell.pagerank is None:
-        return None
-    return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
+    return spec(cell.method).root_exchanges(cell)
 
 
 def bound_of(entry: Entry, outcome: Outcome) -> Bound | None:

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.class_wise import described
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.membership import GRID, SCORES, Attack, Bound, budget_steps
 from dpgraph.reporting.membership_display import BOUND, WHAT
-from dpgraph.reporting.palette import Look, look, shades
+from dpgraph.reporting.palette import Look, looks_of_methods, shades
 
 LOWEST = 1e-3  # of both axes
 VISIBLE = 0.95  # TPR that a bound allows at the lowest FPR; a higher one coincides with the upper edge
@@ -52,11 +52,12 @@ def _line(entry: Entry) -> Line:
 
 
 def _looks(plan: Plan, artefact_id: str) -> dict[Line, Look]:
-    lines = {_line(entry): look(entry.cell) for entry in plan.entries_of(artefact_id)}
+    entries = plan.entries_of(artefact_id)
+    looks, lines = looks_of_methods(entries), {_line(entry) for entry in entries}
     found: dict[Line, Look] = {}
-    for method in dict.fromkeys(method for method, _ in lines):
+    for method, look in looks.items():
         own = sorted(line for line in lines if line[0] == method)
-        found |= dict(zip(own, shades(lines[own[-1]], len(own))))
+        found |= dict(zip(own, shades(look, len(own))))
     return found
 
 

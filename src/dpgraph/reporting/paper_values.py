@@ -11,7 +11,7 @@ from functools import cache
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
 from dpgraph.experiments.experiment import HARD_CASES, Experiment
-from dpgraph.experiments.plan import Entry
+from dpgraph.planning.plan import Entry
 
 # names in the CSV and what turns them into percent, by quantity: micro-F1 of a single-label task is accuracy
 METRICS: dict[str, dict[str, int]] = {

@@ -13,12 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.methods.looks import BLACK, Look
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import drawing, protection
 from dpgraph.reporting.drawing import PANEL
 from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
-from dpgraph.reporting.palette import BLACK, Look, look, looks_of_values, with_line_of
+from dpgraph.reporting.palette import looks_of_methods, looks_of_values, with_line_of
 
 MODES = ("rigorous", "published")  # left, right
 MARKED = 4  # points of a curve along training; marks on all would hide the lines
@@ -45,9 +46,9 @@ class Style:
         if len(values) == 1:  # nothing to tell apart but methods
             label, values = f"{label}: {values[0]}", []
         by_value = looks_of_values(values)
-        looks = {}
+        looks, of_methods = {}, looks_of_methods(entries)
         for entry in entries:
-            own = look(entry.cell)
+            own = of_methods[entry.method_id]
             looks[entry.method_id, entry.value or ""] = (
                 own if entry.value not in by_value else with_line_of(by_value[entry.value], own)
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
 from dpgraph.reporting.results import MISSING, PRIVACY, Outcome, Results

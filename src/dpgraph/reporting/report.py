@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.planning.plan import Plan
 from dpgraph.progress import duration
 from dpgraph.reporting.formats import DASH, html_text, significant
 from dpgraph.reporting.page import page

@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.plan import Entry
 from dpgraph.files import atomic_path
+from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
 from dpgraph.reporting.aggregate import COLUMNS
 from dpgraph.reporting.formats import Quantity, quantity

@@ -16,8 +16,8 @@ import yaml
 from dpgraph.errors import UserError
 from dpgraph.experiments.experiment import Search
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.plan import Entry, Plan
 from dpgraph.files import write_text
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection
 from dpgraph.reporting.aggregate import aggregate, read_record
 from dpgraph.reporting.artefacts import heading

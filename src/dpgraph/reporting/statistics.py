@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.experiments import published
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 
 Statistics = Mapping[str, Mapping[str, Any] | None]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.plan import Entry, Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import counterparts
 from dpgraph.reporting.formats import printed_place

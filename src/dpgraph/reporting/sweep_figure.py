@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from dpgraph.experiments.plan import Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting import drawing
 from dpgraph.reporting.formats import Quantity, power_of_ten, quantity, significant
 from dpgraph.reporting.hard_cases import hard_case_remark
-from dpgraph.reporting.palette import Look, look, shades
+from dpgraph.reporting.palette import Look, looks_of_methods, shades
 from dpgraph.reporting.sweep import as_number
 
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
@@ -55,16 +55,14 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path)
 
 
 def _looks(plan: Plan, artefact_id: str) -> dict[Line, Look]:
+    entries = plan.entries_of(artefact_id)
     targets: dict[str, set[float]] = {}
-    styles: dict[str, list[Look]] = {}
-    for entry in plan.entries_of(artefact_id):
-        styles.setdefault(entry.method_id, []).append(look(entry.cell))
+    for entry in entries:
         targets.setdefault(entry.method_id, set()).add(-1.0 if entry.epsilon is None else entry.epsilon)
     return {
         (method, target): shade
-        for method, styled in styles.items()
-        # the look of most values: at one of them a method may be another one, such as residual clipping at C_n = 0
-        for target, shade in zip(sorted(targets[method]), shades(max(styled, key=styled.count), len(targets[method])))
+        for method, look in looks_of_methods(entries).items()
+        for target, shade in zip(sorted(targets[method]), shades(look, len(targets[method])))
     }
 
 

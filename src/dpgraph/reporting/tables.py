@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.plan import Plan
 from dpgraph.files import write_text
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.accounting import accounting_display, accounting_table
 from dpgraph.reporting.accuracy import accuracy_table
 from dpgraph.reporting.artefacts import artefact_of, heading

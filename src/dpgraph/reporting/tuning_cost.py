@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.experiment import Search
-from dpgraph.experiments.plan import Entry, merged
-from dpgraph.privacy import tuning
-from dpgraph.privacy.for_cell import inference_of
-from dpgraph.privacy.mechanisms import NonPrivate, mechanism_from
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import Entry, merged
+from dpgraph.planning.resolve import inference_of, resolve
+from dpgraph.privacy.accountants import tuning
+from dpgraph.privacy.mechanisms.base import NoisySteps, mechanism_from
 from dpgraph.privacy.relation import Inference
 
 NOT_ACCOUNTED = "tuning not accounted"
@@ -45,8 +44,8 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
     if found or mechanism is None:
         return TuningCost(math.nan, f"{NOT_ACCOUNTED}: {'; '.join(found)}")
     try:
-        run = mechanism_from(dict(mechanism))
-        if isinstance(run, NonPrivate) or run.steps is None:
+        run = mechanism_from(spec(cell.method).mechanism_class(cell), dict(mechanism))
+        if not isinstance(run, NoisySteps) or run.steps is None:
             raise UserError("the recorded mechanism has no noise or no steps")
         epsilon = tuning.paid_epsilon(run, search.distribution, search.trials or 1, run.delta, repeats=len(cell.seeds))
         return TuningCost(epsilon, "")
@@ -88,8 +87,8 @@ def _moves_the_mechanism(cell: Cell, path: str, values: Sequence[Any]) -> bool:
         for key in reversed(path.split(".")):
             settings = {key: settings}
         try:
-            changed = Cell.model_validate(merged(cell.model_dump(), settings))
-        except ValidationError:  # valid only together with other settings
+            changed = resolve(merged(cell.model_dump(), settings))
+        except UserError:  # valid only together with other settings
             return True
         if changed.calibration_key != cell.calibration_key:
             return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dpgraph.experiments.plan import Entry
+from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
 from dpgraph.reporting.contrasts import LEVEL, Contrast
 from dpgraph.reporting.formats import difference, epsilon

@@ -119,7 +119,7 @@ def gradient_norms(
 ) -> Tensor:
     """(B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
 
-    Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and unpaid.
+    Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and not charged.
     """
     column = _columns_of_groups(network)
     norms = next(network.parameters()).new_empty(len(positions), len(network.groups))

@@ -1,0 +1,1 @@
+"""Measures of time and memory, never part of a test."""

@@ -1,0 +1,182 @@
+"""Cost of private steps against the step without privacy, on batches of one size, in one process."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.data.graph import Graph
+from dpgraph.data.preprocess import build
+from dpgraph.data.registry import DatasetEntry, Expected, Licence
+from dpgraph.data.synthetic import BlockModel, generate
+from dpgraph.experiments.cell import Model, Task, Training
+from dpgraph.files import atomic_path
+from dpgraph.models.network import Network
+from dpgraph.progress import progress
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
+from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.training.clipping import neighbour_losses
+from dpgraph.training.noise import GaussianNoise
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
+
+NODES, FEATURES, CLASSES = 169_343, 128, 40  # ogbn-arxiv
+
+
+@dataclass(frozen=True)
+class Setting:
+    architecture: str
+    hops: int
+    max_degree: int
+    batch_size: int
+    decoder_layers: int = 2
+
+
+SETTINGS = (
+    Setting("mlp", 0, 1, 10_000),
+    Setting("gcn", 1, 7, 10_000),
+    Setting("gcn", 2, 3, 20_000, decoder_layers=1),
+    Setting("gin", 1, 7, 10_000),
+    Setting("gin", 2, 3, 20_000, decoder_layers=1),
+    Setting("gat", 1, 7, 10_000),
+    Setting("gat", 2, 3, 20_000, decoder_layers=1),
+)
+COLUMNS = (
+    *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
+    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "peak_mib"),
+)
+
+
+def bench(
+    out: Path, device: str = "auto", repeats: int = 7, nodes: int = NODES, settings: tuple[Setting, ...] = SETTINGS
+) -> list[dict[str, Any]]:
+    """One row for each setting and step, written as CSV; medians over interleaved repeats.
+
+    Steps: `plain` without privacy; `private` with one clipped sum; `residual` with two batches, g_self and g_full -
+    g_self. `ratio` is against `plain`: of CPU times on a CPU, which other processes disturb least, else of wall times;
+    `ratio_of_minima` is the same with minima instead of medians. `peak_mib` is the most memory that one step holds
+    beyond what it starts with.
+    """
+    where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
+    graph = _graph(nodes)
+    rows = []
+    with progress("bench", len(settings)) as bar:
+        for setting in settings:
+            rows += _measure(graph, where, repeats, setting)
+            bar.update()
+    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def _graph(nodes: int) -> Graph:
+    model = BlockModel(name="bench", nodes=nodes, classes=CLASSES, features=FEATURES)
+    known = DatasetEntry(
+        title="bench",
+        home="",
+        licence=Licence(name="generated"),
+        citation="",
+        reader="sbm",
+        expected=Expected(classes=CLASSES),
+    )
+    return build(Task(dataset="bench", split="random-54-18-28"), known, generate(model))
+
+
+def _measure(graph: Graph, device: torch.device, repeats: int, setting: Setting) -> list[dict[str, Any]]:
+    steps = _steps(graph, device, setting)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
+    for repeat in range(repeats + 1):
+        for name, step in steps.items():
+            spent = _timed(step, device)
+            if repeat:  # the first of each warms up
+                times[name].append(spent)
+    kind = 0 if device.type == "cuda" else 1
+
+    def ratio(name: str, of: Callable[[list[float]], float]) -> float:
+        return of([t[kind] for t in times[name]]) / of([t[kind] for t in times["plain"]])
+
+    return [
+        {
+            **vars(setting),
+            "step": name,
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            "threads": torch.get_num_threads(),
+            "repeats": repeats,
+            "wall_ms": round(1e3 * statistics.median(wall for wall, _ in times[name]), 2),
+            "cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in times[name]), 2),
+            "ratio": round(ratio(name, statistics.median), 3),
+            "ratio_of_minima": round(ratio(name, min), 3),
+            "peak_mib": round(_peak_bytes(step, device) / 2**20, 1),
+        }
+        for name, step in steps.items()
+    ]
+
+
+def _steps(graph: Graph, device: torch.device, setting: Setting) -> dict[str, Step]:
+    roots, size = graph.train_nodes, min(setting.batch_size, len(graph.train_nodes))
+    empty = empty_edge_lists(graph)
+    lists = stable_edge_lists(graph, roots, setting.max_degree, setting.max_degree, key=0) if setting.hops else empty
+    trees = pack_ego_trees(lists, roots, setting.hops, device)
+    features = torch.from_numpy(np.array(graph.features)).to(device)
+    labels = torch.from_numpy(np.array(graph.labels)).to(device)
+    model = Model(architecture=setting.architecture, hops=setting.hops, decoder_layers=setting.decoder_layers)  # type: ignore[arg-type]
+    sampler = FixedSizeSampler(len(roots), size)
+    training = Training(optimizer="adam", learning_rate=0.003, steps=1)
+
+    def trained() -> tuple[Network, torch.optim.Optimizer]:
+        network = Network(model, graph.num_features, graph.num_classes, torch_generator("bench")).to(device)
+        return network, make_optimizer(network.parameters(), training)
+
+    def private(*terms: ClippedTerm) -> PrivateStep:
+        noise = GaussianNoise(1.0, torch_generator("bench", "noise", device=device))
+        return PrivateStep(*trained(), features, labels, terms, noise, float(size))
+
+    def draws(name: str = "batches") -> Draws:
+        return Draws(sampler, numpy_generator("bench", name))
+
+    batches = numpy_generator("bench", "batches")
+    term = ClippedTerm(trees, draws(), 1.0)
+    steps: dict[str, Step] = {
+        "plain": PlainStep(*trained(), trees, features, labels, sampler, batches),
+        "private": private(term),
+    }
+    if setting.hops:
+        alone = pack_ego_trees(empty, roots, setting.hops, device)
+        neighbours = ClippedTerm(trees, draws("second"), 0.1, neighbour_losses)
+        steps["residual"] = private(ClippedTerm(alone, draws(), 1.0), neighbours)
+    return steps
+
+
+def _timed(step: Step, device: torch.device) -> tuple[float, float]:
+    """Wall and CPU seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    step()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _peak_bytes(step: Step, device: torch.device) -> int:
+    """Most bytes of tensors that one step holds at a time, beyond those that it finds."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        step()
+        return torch.cuda.max_memory_allocated(device) - before
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step()
+    events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
+    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    return int(np.cumsum([0, *(size for _, size in changes)]).max())

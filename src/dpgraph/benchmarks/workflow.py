@@ -1,0 +1,238 @@
+"""Scale of the workflow itself: seconds and peak memory of its plan of jobs, of aggregation and of the status.
+
+Each is measured in a fresh process. Jobs are planned for a real suite of which nothing has been made. Records are
+synthetic: a sweep of as many cells as asked for, over data sets of 3 to 41 classes, every twelfth value with an
+evaluation at twelve steps, as in the suite `paper`. No number in them means anything.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpgraph.data.registry import entry
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.files import write_json
+from dpgraph.methods.points import evaluation_steps
+from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.resolve import mechanism_for
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.progress import tracked
+from dpgraph.randomness import numpy_generator
+
+DATASETS = ("pubmed", "cora", "coauthor-cs", "ogbn-arxiv", "reddit-saint")
+EPSILONS = (2.0, 4.0, 8.0, 16.0)
+PER_VALUE = len(DATASETS) * (2 + 2 * len(EPSILONS))  # two methods without privacy, two with it
+STEPS, EVALUATIONS, EVALUATED = 120, 12, 12
+MIB = 2**20
+
+
+def bench(out: Path, cells: int, seeds: int, suite: str) -> dict[str, Any]:
+    """Measure all of it, in the folder of the Snakefile; written as JSON.
+
+    Stages: `plan` (cells of `suite`), `dag` (a dry run of `suite`), `aggregate` and `status` (of at least `cells`
+    synthetic cells with `seeds` seeds each).
+    """
+    for name, value in (("cells", cells), ("seeds", seeds)):
+        if value < 1:
+            raise invalid(name, value, "an integer >= 1")
+    with tempfile.TemporaryDirectory(prefix="dpgraph-bench-") as temporary:
+        folder = Path(temporary)
+        stages = {
+            "plan": measured([sys.executable, "-m", "dpgraph", "list", "cells", "--suite", suite]),
+            "dag": plan_of_jobs(suite, folder),
+        }
+        plan, options = synthetic_plan(folder, cells, seeds)
+        size = write_records(plan)
+        stages["aggregate"] = measured([sys.executable, "-m", "dpgraph", "aggregate", *options])
+        stages["status"] = measured([sys.executable, "-m", "dpgraph", "status", *options, "--json"])
+        record = {
+            "suite": suite,
+            "cells": len(plan.cells),
+            "seeds": seeds,
+            "record_mib": round(size / MIB, 1),
+            "results_mib": round(Paths(plan.config).results.stat().st_size / MIB, 1),
+            "stages": stages,
+        }
+    write_json(out, record)
+    return record
+
+
+def plan_of_jobs(suite: str, folder: Path) -> dict[str, float]:
+    """A dry run of the whole suite with nothing there."""
+    fresh = [f"suite={suite}", f"results={folder}/results", f"data={folder}/data"]
+    dry = [sys.executable, "-m", "snakemake", "-n", "--quiet", "all", "--nolock", "--cores", "1"]
+    return measured([*dry, "--config", *fresh])
+
+
+# A process takes over its parent's peak when it is started, so a small one in between starts what is measured.
+_LAUNCHER = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+def measured(command: Sequence[str]) -> dict[str, float]:
+    """Runs the command once: wall and CPU seconds, and the largest resident set of it or one of its children."""
+    start = time.monotonic()
+    launched = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
+    with tempfile.TemporaryFile() as said:
+        numbers = subprocess.run(launched, stdout=subprocess.PIPE, stderr=said, check=True).stdout
+        said.seek(0)
+        last = said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+    status, cpu_seconds, peak_kib = (float(number) for number in numbers.split())
+    if status:
+        raise UserError(f"{' '.join(command[1:4])}: exit status {status:.0f}: {last}")
+    return {
+        "seconds": round(time.monotonic() - start, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "peak_mib": round(peak_kib / 1024, 1),
+    }
+
+
+def synthetic_plan(folder: Path, cells: int, seeds: int) -> tuple[Plan, list[str]]:
+    """A suite of at least `cells` cells in `folder`, and the options of stages that read it."""
+    methods: dict[str, Any] = {
+        "gcn": {"method": "gnn", "set": {}},
+        "mlp": {"method": "mlp", "set": {"model": {"architecture": "mlp", "hops": 0}}},
+        "dp-gcn": {"method": "dp-gnn", "set": {"privacy": {"variant": "rigorous"}}},
+        "dp-gcn-published": {"method": "dp-gnn", "set": {"privacy": {"variant": "published"}}},
+    }
+    sweep = {"kind": "figure", "view": "sweep", "title": "Scale", "methods": list(methods), "sweep": {"label": "value"}}
+    experiment = {
+        "paper": "scale",
+        "title": "Scale of the workflow",
+        "citation": "none",
+        "published": "none",
+        "defaults": {"model": {"hops": 1}, "training": {"learning_rate": 0.01, "sampling_rate": 0.1, "steps": STEPS}},
+        "methods": {name: {"label": name, **method} for name, method in methods.items()},
+        "artefacts": {"scale": sweep},
+    }
+    values = {
+        f"v{number}": {
+            "training": {"learning_rate": 1e-4 * (number + 1), "evaluations": 1 if number % EVALUATED else EVALUATIONS}
+        }
+        for number in range(math.ceil(cells / PER_VALUE))
+    }
+    grid = {"tasks": list(DATASETS), "epsilons": list(EPSILONS), "values": values}
+    suite = {
+        "name": "scale",
+        "title": "Scale",
+        "note": "No number means anything.",
+        "seeds": seeds,
+        "tasks": {name: {"label": name, "task": {"dataset": name}} for name in DATASETS},
+        "papers": {"scale": {"artefacts": {"scale": [grid]}}},
+    }
+    config = {"suite": "scale", "results": str(folder / "scale-results"), "data": str(folder / "data")}
+    workflow = folder / "workflow"
+    for path, content in (
+        (workflow / "experiments/scale.yaml", experiment),
+        (workflow / "suites/scale.yaml", suite),
+        (folder / "config.yaml", config),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    options = ["--config", str(folder / "config.yaml"), "--workflow", str(workflow)]
+    return load_plan(Config.model_validate(config), workflow), options
+
+
+def write_records(plan: Plan) -> int:
+    """A record of every cell, as its training job would write it; bytes in all.
+
+    Cells of one data set, method and number of evaluations share their values: they cost as much to read as others.
+    """
+    paths = Paths(plan.config)
+    rest: dict[tuple[str, str, str, int], str] = {}
+    size = 0
+    for slug, cell in tracked(plan.cells.items(), "records", len(plan.cells), "record"):
+        variant = "" if cell.privacy is None else cell.privacy.variant
+        kind = (cell.task.dataset, cell.method, variant, cell.training.evaluations)
+        if kind not in rest:
+            text = synthetic_record(cell).model_dump_json(indent=1)
+            rest[kind] = text[text.index('\n "status":') :]
+        content = f'{{"cell": {cell.model_dump_json()},{rest[kind]}\n'
+        path = paths.suite / "cells" / slug / "result.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        size += len(content)
+    return size
+
+
+def synthetic_record(cell: Cell) -> CellRecord:
+    steps = sorted(evaluation_steps(cell.training.evaluations, STEPS))
+    budgets = tuple(Budget(step=step, eps_published=step / 10, eps_rigorous=step / 20) for step in steps[:-1])
+    return CellRecord(
+        cell=cell.model_dump(mode="json"),
+        status="ok",
+        statement=_statement(cell),
+        budgets=budgets if cell.privacy is not None else (),
+        seeds=tuple(_seed(cell, seed, steps) for seed in cell.seeds),
+        provenance={"versions": {}, "python": "3", "machine": "none", "commit": "none", "time": "2000-01-01T00:00:00Z"},
+    )
+
+
+def _seed(cell: Cell, seed: int, steps: Sequence[int]) -> SeedRecord:
+    generator = numpy_generator("bench", "records", cell.task.dataset, seed)
+    names = [f"{name}/{split}" for split in ("train", "val", "test") for name in ("accuracy", "macro_f1")]
+    metrics = [
+        Metric(step=step, final=step == steps[-1], metric=name, value=float(generator.random()))
+        for step in steps
+        for name in names
+    ]
+    metrics += [
+        Metric(step=steps[-1], final=True, metric="class_accuracy/test", class_id=label, value=float(value))
+        for label, value in enumerate(generator.random(entry(cell.task.dataset).expected.classes or 10))
+    ]
+    return SeedRecord(
+        seed=seed,
+        status="ok",
+        metrics=tuple(metrics),
+        seconds=float(generator.random()),
+        steps_per_second=100.0,
+        roots_per_second=1000.0,
+        peak_memory_bytes=2**29,
+        device="cpu",
+        notes={"batches": "poisson", "edge_lists": "stable", "clip_norm": 1.0},
+    )
+
+
+def _statement(cell: Cell) -> dict[str, Any]:
+    """As large as a real one; the epsilons are made up."""
+    mechanism = mechanism_for(cell, num_train=10_000).model_dump(mode="json")
+    place: dict[str, Any] = {"accountant": "made up", "sampling": "batches of 1000", "delta": 1e-5}
+    node: dict[str, Any] = {"relation": Relation.NODE_NULL, "scope": Scope.PARAMETERS}
+    epsilon = math.inf if cell.privacy is None else 4.0
+    reason = "Lemma 2 is false for Algorithm 1, and the percentile threshold is data-dependent and not paid for"
+    proved = cell.privacy is None or cell.privacy.variant == "rigorous"
+    finite = {} if cell.privacy is None else node
+    published = Guarantee(mode="published", epsilon=epsilon, **finite, **place)
+    rigorous = Guarantee(
+        mode="rigorous",
+        epsilon=epsilon if proved else None,
+        reason=None if proved else reason,
+        **(finite if proved else {}),
+        **place,
+    )
+    statement = PrivacyStatement(
+        mechanism=mechanism,
+        noise_std_over_clip=0.0 if cell.privacy is None else 10.0,
+        steps=STEPS,
+        published=published,
+        rigorous=rigorous,
+    )
+    return statement.model_dump(mode="json")

@@ -1,0 +1,67 @@
+"""What mechanisms are built from: a cell with a budget, and public counts of its graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpgraph.privacy.relation import Inference
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Public numbers of a graph: training nodes, and everybody whose record is protected (None: the roots)."""
+
+    num_train: int
+    num_protected: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a mechanism is built from: a cell with a budget, and public counts of its graph."""
+
+    cell: Any  # of the method's own class
+    privacy: Any
+    counts: Counts
+    inference: Inference
+
+    @property
+    def num_train(self) -> int:
+        return self.counts.num_train
+
+    @property
+    def steps(self) -> int | None:
+        """T; None: open."""
+        steps = self.cell.training.steps
+        return None if steps == "max" else steps
+
+    def common(self, num_roots: int) -> dict[str, Any]:
+        """Fields that every noisy mechanism has; delta as `default_delta` for these roots."""
+        delta = self.privacy.delta
+        return {
+            "num_roots": num_roots,
+            "num_protected": self.counts.num_protected,
+            "steps": self.steps,
+            "delta": self.default_delta(num_roots) if delta is None else delta,
+            "noise_multiplier": self.privacy.noise_multiplier,
+            "inference": self.inference,
+        }
+
+    def default_delta(self, num_roots: int) -> float:
+        return default_delta(num_roots, self.counts.num_protected)
+
+    @property
+    def batch_size(self) -> int:
+        training = self.cell.training
+        return training.batch_size or max(1, round((training.sampling_rate or 0) * self.num_train))
+
+    @property
+    def rate(self) -> float:
+        rate = self.cell.training.sampling_rate
+        return self.batch_size / self.num_train if rate is None else rate
+
+
+def default_delta(num_roots: int, num_protected: int | None) -> float:
+    """1 / (10 N), N the roots, as in the papers; of everybody protected where the first would mean nothing."""
+    usual = 1 / (10 * num_roots)
+    return usual if num_protected is None or usual < 1 / num_protected else 1 / (10 * num_protected)

@@ -1,0 +1,1 @@
+"""Message passing on ego trees, with and without privacy (Daigavane et al.)."""

@@ -1,0 +1,96 @@
+"""GNNs and MLPs on ego trees: without privacy, and DP-GNN and DP-MLP (Daigavane et al., Algorithms 1 to 5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dpgraph.experiments.cell import LARGE, Cell, MlpModel, Model, RootBatches, TreePrivacy
+from dpgraph.methods.ego_trees import look
+from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
+
+
+class TreeModel(Model):
+    architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
+
+
+class PlainTraining(RootBatches):
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
+    )
+
+
+class PlainGnn(Cell):
+    model: TreeModel
+    training: PlainTraining
+    privacy: None = None
+
+
+class PlainMlp(Cell):
+    model: MlpModel
+    training: PlainTraining
+    privacy: None = None
+
+
+class DpTreePrivacy(TreePrivacy):
+    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
+        default="rigorous",
+        description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
+        "rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
+        "noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile "
+        "clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))",
+    )
+
+
+class DpGnn(Cell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **Cell.NOISE_IGNORES,
+        "privacy": ("clip_norm", "clip_percentile"),
+    }
+    model: TreeModel
+    training: RootBatches
+    privacy: DpTreePrivacy
+
+
+class DpMlp(DpGnn):
+    model: MlpModel  # type: ignore[assignment]
+
+
+VARIANTS = {
+    "rigorous": Variant(PoissonTrees, poisson_trees),
+    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees),
+    "published": Variant(FixedBatchTrees, published_trees, target="published"),
+}
+PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
+PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
+PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism."
+
+
+def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+    """Cells that the tests put through the contract of methods; other architectures with the first variant."""
+    cells = {}
+    variants = tuple(VARIANTS) if private else (None,)
+    for hop in hops:
+        for variant in variants:
+            for architecture in ("gcn", "gin", "gat") if hop and variant == variants[0] else ("gcn",):
+                suffix = "" if architecture == "gcn" else f"-{architecture}"
+                name = f"{hop}-{variant or 'none'}{suffix}"
+                cells[name] = {
+                    "model": {"architecture": architecture if hop else "mlp", "hops": hop, "width": 8, "heads": 3},
+                    "training": {"sampling_rate": 0.3},
+                }
+                if variant is not None:
+                    cells[name]["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
+    return cells
+
+
+SPECS = (
+    MethodSpec("gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain),
+    MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain),
+    MethodSpec("dp-gnn", PRIVATE_SUMMARY, PRIVATE, DpGnn, contract(True, (1, 2)), VARIANTS, look=look.private),
+    MethodSpec("dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, look=look.private),
+)

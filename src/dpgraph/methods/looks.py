@@ -1,0 +1,67 @@
+"""How methods look in figures: Okabe & Ito's colours for colour-blind readers, markers and dashes for grey.
+
+A method proposes a look; `allocate` of the reports' palette makes those of one figure distinct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, BLACK = (
+    "#0072B2",
+    "#56B4E9",
+    "#009E73",
+    "#E69F00",
+    "#D55E00",
+    "#CC79A7",
+    "#000000",
+)
+TEAL, OLIVE, WINE, BROWN, SLATE, GREY = "#117777", "#8F8F1F", "#882255", "#7A4B1E", "#5A6B7B", "#7F7F7F"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, TEAL, OLIVE, WINE, BROWN, SLATE, GREY)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p", "d", "8", "H", "*")
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Look:
+    colour: str
+    marker: str
+    line: Dashes
+    neutral: bool = False  # a control: the same grey at every epsilon
+
+
+ANY = Look(BLACK, "d", "-")  # of a method that proposes none
+DASHED, DASH_DOT = (0, (4, 2)), (0, (6, 1.5, 1, 1.5))
+MARKERS_PUBLISHED = {"o": "X", "s": "P", "^": "*"}
+MARKERS_FIXED_SIZE = {"o": "8", "s": "H", "^": "d"}
+MARKERS_SGD = {"o": "h", "s": "p", "X": "d", "P": "d", "8": "p"}
+
+
+def any_look(cell: Any) -> Look:
+    return ANY
+
+
+def by_architecture(looks: Mapping[tuple[str, int], Look]) -> Callable[[Any], Look]:
+    """By architecture and hops. A paper's own mechanism (variant published) is dashed and has its own marker; SGD has
+    its own marker, too."""
+
+    def look(cell: Any) -> Look:
+        return adapted(looks.get((cell.model.architecture, cell.model.hops), ANY), cell)
+
+    return look
+
+
+def adapted(base: Look, cell: Any) -> Look:
+    """The look of a cell's variant and optimiser."""
+    marker, line = base.marker, base.line
+    variant = "none" if cell.privacy is None else cell.privacy.variant
+    if variant == "published":
+        marker, line = MARKERS_PUBLISHED.get(marker, marker), DASHED
+    if variant == "rigorous-fixed-size":
+        marker, line = MARKERS_FIXED_SIZE.get(marker, marker), DASH_DOT
+    if cell.training.optimizer == "sgd":
+        marker = MARKERS_SGD.get(marker, marker)
+    return replace(base, marker=marker, line=line)

@@ -1,0 +1,1 @@
+"""DP-SGD over lots of independent records (Igamberdiev and Habernal, App. F)."""

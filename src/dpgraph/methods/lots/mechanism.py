@@ -1,0 +1,18 @@
+"""Mechanisms over lots, from a cell."""
+
+from __future__ import annotations
+
+from dpgraph.methods.asked import Asked
+from dpgraph.privacy.mechanisms.lots import PoissonLots, ShuffledLots, UnclippedLots
+
+
+def poisson_lots(asked: Asked) -> PoissonLots:
+    return PoissonLots(**asked.common(asked.num_train), sampling_rate=asked.rate)
+
+
+def shuffled_lots(asked: Asked) -> ShuffledLots:
+    return ShuffledLots(**asked.common(asked.num_train), batch_size=asked.batch_size)
+
+
+def unclipped_lots(asked: Asked) -> UnclippedLots:
+    return UnclippedLots(**asked.common(asked.num_train), batch_size=asked.batch_size)

@@ -1,0 +1,50 @@
+"""Mechanisms over rows of PageRank, from a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.errors import invalid
+from dpgraph.methods.asked import Asked
+from dpgraph.methods.pagerank.roots import kept_and_roots
+from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
+
+
+def published_pagerank(asked: Asked) -> FixedBatchPagerank:
+    pagerank, training = asked.cell.pagerank, asked.cell.training
+    kept, rows = kept_and_roots(pagerank, asked.num_train)
+    return FixedBatchPagerank(
+        **_rows(asked, published=True),
+        batch_size=training.batch_size or max(1, round((training.sampling_rate or 0) * rows)),
+        sampled_nodes=kept,
+        node_share=pagerank.node_share,
+        column_norm=pagerank.column_norm,
+    )
+
+
+def poisson_pagerank(asked: Asked) -> PoissonPagerank:
+    pagerank, training = asked.cell.pagerank, asked.cell.training
+    _, rows = kept_and_roots(pagerank, asked.num_train)
+    rate = training.sampling_rate if training.batch_size is None else training.batch_size / rows
+    if rate is None or rate > 1:
+        raise invalid("batch_size", training.batch_size, f"at most the number of roots, {rows}")
+    return PoissonPagerank(**_rows(asked, published=False), sampling_rate=rate, column_cap=pagerank.column_cap)
+
+
+def _rows(asked: Asked, published: bool) -> dict[str, Any]:
+    """Fields that both mechanisms have."""
+    from dpgraph.privacy.accountants.pagerank import release_noise
+
+    pagerank = asked.cell.pagerank
+    _, rows = kept_and_roots(pagerank, asked.num_train)
+    common = asked.common(rows)
+    if asked.privacy.delta is None:
+        common["delta"] = asked.default_delta(asked.num_train)
+    noise: float | None = None
+    values: float | None = None
+    if asked.cell.release_epsilon is not None:
+        noise, values = release_noise(
+            pagerank.release, asked.cell.release_epsilon, rows, pagerank.top_k, common["delta"] / 2, published
+        )
+    shared = {"release": pagerank.release, "top_k": pagerank.top_k, "release_noise": noise, "values_epsilon": values}
+    return common | shared

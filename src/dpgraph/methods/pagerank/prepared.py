@@ -1,0 +1,251 @@
+"""Steps over rows of PageRank: which rows are released how, whose losses read them, clipped and noised how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from dpgraph.data.graph import Graph
+from dpgraph.errors import invalid
+from dpgraph.methods.pagerank.roots import Pagerank, kept_and_roots
+from dpgraph.models.network import Network
+from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
+from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.preparation.base import Order, PreparedStep, procedure
+from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
+from dpgraph.privacy.procedure import Clipped, Lists, NotAsAccounted, Procedure, Release, Term
+from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
+from dpgraph.sampling.ego import EgoBatch
+from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
+from dpgraph.sampling.pagerank_release import (
+    cap_columns,
+    exponential_release,
+    gaussian_release,
+    largest_entries,
+    matrix_sensitivity,
+)
+from dpgraph.training.clipping import RootLosses, root_cross_entropy
+from dpgraph.training.ghost import Recorder
+from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep
+from dpgraph.training.steps import ClippedTerm, PrivateStep
+
+ROUNDING = 1e-9  # of a column's norm
+
+
+@dataclass(frozen=True)
+class Rows:
+    """(M, N) weights of what the losses of the (M,) `roots` read, and how their columns are bounded."""
+
+    weights: sp.csr_matrix
+    roots: np.ndarray
+    kind: Lists
+    column_cap: int | None = None  # K_col
+    column_norm: float | None = None  # tau
+
+    def checked(self) -> Rows:
+        """These rows; raises NotAsAccounted where they break the bounds that they state."""
+        entries = self.weights.tocoo()
+        others = entries.col != self.roots[entries.row]
+        most = int(np.bincount(entries.col[others], minlength=1).max(initial=0))
+        limit = 0 if self.kind is Lists.NONE else self.column_cap
+        if limit is not None and most > limit:
+            raise NotAsAccounted(f"rows: a node is in {most} rows of others: expected at most {limit}")
+        if self.column_norm is not None:
+            largest = float(np.asarray(abs(self.weights).sum(axis=0)).max(initial=0.0))
+            if largest > self.column_norm * (1 + ROUNDING):
+                raise NotAsAccounted(f"rows: a column has norm {largest:.6g}: expected at most {self.column_norm:.6g}")
+        return self
+
+
+class PreparedRows(PreparedStep):
+    """Rows, batches, clip norm, noise and divisor of one seed; the training of rows adds the network."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        mechanism = order.mechanism
+        if not isinstance(mechanism, PoissonPagerank | FixedBatchPagerank):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one over rows of PageRank")
+        pagerank: Pagerank = order.cell.pagerank
+        self.release: Release | None = None
+        graph = order.data.graph
+        chosen, roots = kept_nodes(graph, pagerank, order.generator("kept nodes"))
+        random = order.generator("release" if pagerank.released else "random rows")
+        weights = self._released(graph, pagerank, chosen, roots, random)
+        self.released = weights  # before columns are bounded
+        sampler: Sampler
+        own = pagerank.release == "identity"
+        if isinstance(mechanism, PoissonPagerank):
+            weights = cap_columns(weights, mechanism.column_cap, order.generator("column priorities"))
+            self.rows = Rows(weights, roots, Lists.CAPPED_ROWS, column_cap=mechanism.column_cap)
+            sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
+            self.divisor = mechanism.sampling_rate * mechanism.num_roots  # as they were made public
+        else:
+            weights = clip_columns(weights, mechanism.column_norm)
+            self.rows = Rows(weights, roots, Lists.SCALED_ROWS, column_norm=mechanism.column_norm)
+            sampler = FixedSizeSampler(len(roots), mechanism.batch_size)
+            self.divisor = float(mechanism.batch_size)
+        self.rows = (Rows(weights, roots, Lists.NONE) if own else self.rows).checked()
+        self.weights = with_own(weights, roots, pagerank.own_weight)
+        self.length = longest(pagerank, len(graph.train_nodes))
+        self.draws = Draws(sampler, order.generator("batches"))
+        self.clip_norm = order.privacy.clip_norm
+        self.noise = order.noise(order.noise_over_clip * self.clip_norm)
+        self._step: PrivateStep | StackedRowsStep | None = None
+        self._index = 0
+
+    def _released(
+        self, graph: Graph, pagerank: Pagerank, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
+    ) -> sp.csr_matrix:
+        """(M, N) K entries a row, of what the mechanism releases or needs not release."""
+        mechanism = self.mechanism
+        public = public_rows(graph, pagerank, chosen, roots, random)
+        if public is not None:
+            return public
+        if not isinstance(mechanism, PoissonPagerank | FixedBatchPagerank) or mechanism.release_noise is None:
+            raise invalid("release", pagerank.release, "a mechanism whose release is calibrated")
+        rows, clip = exact_rows(graph, pagerank, chosen, roots), pagerank.clip or 0.0
+        top_k, noise, values = min(mechanism.top_k, len(chosen)), mechanism.release_noise, mechanism.values_epsilon
+        gaussian = mechanism.release == "gaussian"
+        if gaussian:
+            found = gaussian_release(rows, clip, noise, top_k, random)
+        else:
+            found = exponential_release(rows, clip, noise, top_k, random, values)
+        self.release = Release(
+            kind=f"rows, {mechanism.release}",
+            noise=noise,
+            values_noise=values,
+            sensitivity=matrix_sensitivity(rows.shape[0], clip) / clip if gaussian else 1.0,
+            count=rows.shape[0],
+        )
+        return spread(found, chosen, graph)
+
+    def alone(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
+        """The step that trains this seed by the engine for any network."""
+        data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
+        term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
+        self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
+        return self._step
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        step = self._step
+        releases = () if self.release is None else (self.release,)
+        if isinstance(step, PrivateStep):
+            term: ClippedTerm = step.terms[0]
+            clip_norm = term.clip_norms if isinstance(term.clip_norms, float | int) else float("nan")
+            read, draws, noise, divisor = len(step.terms), term.draws, step.noise, step.divisor
+        elif step is not None and step.privatizer is not None:
+            privatizer = step.privatizer
+            read, clip_norm, divisor = 1, privatizer.clip_norm, privatizer.divisor
+            draws, noise = step.draws[self._index], privatizer.noises[self._index]
+        else:
+            return procedure(self.mechanism, (), None, 0.0, 0, releases)
+        sampler = draws.sampler
+        found = Term(
+            lists=self.rows.kind,
+            max_degree=self.rows.column_cap,
+            column_norm=self.rows.column_norm,
+            batches=sampler.name,
+            num_roots=sampler.num_roots,
+            rate=getattr(sampler, "rate", None),
+            batch_size=getattr(sampler, "size", None),
+            clipped=Clipped.ROOT,
+            clip_norms=(float(clip_norm),),
+            draws=draws.count + resumed_at,
+        )
+        return procedure(self.mechanism, (found,) * read, noise, divisor, resumed_at, releases)
+
+
+def stacked(prepared: Sequence[PreparedRows], stack: RowStack, optimizer: torch.optim.Optimizer) -> StackedRowsStep:
+    """The step that trains all seeds of one cell side by side, by perceptrons of one hidden layer."""
+    first = prepared[0]
+    graph, device = first.data.graph, first.data.features.device
+    records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
+    with_one = with_constant(records, device)
+    rows = [
+        SeedRows(PaddedRows.of(one.weights, one.rows.roots, one.length), with_one, records, labels, device)
+        for one in prepared
+    ]
+    privatizer = RowPrivatizer(stack, first.clip_norm, [one.noise for one in prepared], first.divisor)
+    step = StackedRowsStep(stack, optimizer, rows, [one.draws for one in prepared], privatizer)
+    for index, one in enumerate(prepared):
+        one._step, one._index = step, index
+    return step
+
+
+def losses_over(weighted: WeightedRows) -> RootLosses:
+    """Cross-entropy of roots whose logits are weighted sums over their rows."""
+
+    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+        return root_cross_entropy(weighted.logits(network, batch, features, recorder.on(batch)), labels[batch.roots])
+
+    return losses
+
+
+def kept_nodes(graph: Graph, pagerank: Pagerank, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the training nodes that are kept, ascending, and of the roots in the order of their rows; by ids only."""
+    nodes = graph.train_nodes
+    kept, num_roots = kept_and_roots(pagerank, len(nodes))
+    order = nodes[random.permutation(len(nodes))]
+    return np.sort(order[:kept]), order[:num_roots]
+
+
+def longest(pagerank: Pagerank, num_train: int) -> int:
+    """Most nodes that a row can name, its root included."""
+    if pagerank.release == "identity":
+        return 1
+    return 1 + min(pagerank.top_k, kept_and_roots(pagerank, num_train)[0])
+
+
+def public_rows(
+    graph: Graph, pagerank: Pagerank, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
+) -> sp.csr_matrix | None:
+    """(M, N) rows that are no release: own records, random columns, exact rows; None for all others."""
+    shape = (len(roots), graph.num_nodes)
+    top_k = min(pagerank.top_k, len(chosen))
+    if pagerank.release == "identity":
+        return sp.csr_matrix((np.ones(len(roots)), (np.arange(len(roots)), roots)), shape)
+    if pagerank.release == "random":
+        scores = sp.csr_matrix(random.random((len(roots), len(chosen))))
+        return spread(largest_entries(scores, top_k, value=1 / top_k), chosen, graph)
+    if pagerank.release == "exact":
+        return spread(largest_entries(exact_rows(graph, pagerank, chosen, roots), top_k), chosen, graph)
+    return None
+
+
+def exact_rows(graph: Graph, pagerank: Pagerank, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
+    """(M, kept) rows of PageRank over the kept nodes and the edges among them: others are publicly zero."""
+    adjacency = induced_adjacency(graph, chosen)
+    rows = approximate_pagerank(adjacency, roots, pagerank.teleport, pagerank.sparsity, pagerank.tolerance)
+    return sp.csr_matrix(rows[:, chosen])
+
+
+def spread(rows: sp.csr_matrix, chosen: np.ndarray, graph: Graph) -> sp.csr_matrix:
+    """Columns of kept nodes -> columns of all nodes."""
+    entries = rows.tocoo()
+    return sp.csr_matrix((entries.data, (entries.row, chosen[entries.col])), (rows.shape[0], graph.num_nodes))
+
+
+def clip_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
+    """Line 3 of Algorithm 9: columns of L1 norm at most tau."""
+    norms = np.asarray(abs(rows).sum(axis=0)).ravel()
+    factors = 1 / np.maximum(1.0, norms / column_norm)
+    return sp.csr_matrix((rows.data * factors[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
+def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.csr_matrix:
+    """own_weight on the root's own record, the rest of weight 1 on its row at L1 norm 1; all on it where the row is 0.
+
+    A root reads its own record anyway, so nobody is added to whom a node matters.
+    """
+    if own_weight == 0:
+        return rows
+    norms = np.asarray(abs(rows).sum(axis=1)).ravel()
+    scale = np.divide(1 - own_weight, norms, out=np.zeros_like(norms), where=norms > 0)
+    own = np.where(norms > 0, own_weight, 1.0)
+    eye = sp.csr_matrix((own, (np.arange(len(roots)), roots)), rows.shape)
+    return sp.csr_matrix(sp.diags(scale) @ rows + eye)

@@ -1,0 +1,76 @@
+"""DP-APPR and its baselines (Zhang 2021, chapter 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.methods.pagerank.look import look
+from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
+from dpgraph.methods.pagerank.settings import Appr, DpAppr
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
+from dpgraph.privacy.relation import Inference
+
+WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
+
+
+def inference(cell: Any) -> Inference:
+    return Inference.RAW_GRAPH if cell.pagerank.inference_steps > 0 else Inference.OWN_RECORD
+
+
+def root_exchanges(cell: Any) -> int:
+    """Two: the root's record becomes null, then null becomes the other's record; the release pays for any change of all
+    rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one loss term
+    change, by up to 2 C, and a step pays for one such root beside the node's own (Mixture pairs of R >= 2; Theorem 1
+    at R = M).
+    """
+    return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
+
+
+def contract(release: str, variant: str | None) -> dict[str, Any]:
+    """A cell that the tests put through the contract of methods."""
+    pagerank: dict[str, Any] = {"release": release, "num_rows": 20}
+    if variant == "published":
+        pagerank["node_share"] = 0.8
+    if release in FROM_DATA:
+        pagerank |= {"clip": 0.1, "epsilon_share": 0.5}
+    return {
+        "model": {"architecture": "mlp", "hops": 0, "width": 8, "heads": 3},
+        "training": {"batch_size": 8} if variant == "published" else {"sampling_rate": 0.3},
+        **({} if variant is None else {"privacy": {"variant": variant, "epsilon": 6.0}}),
+        "pagerank": pagerank,
+    }
+
+
+SPECS = (
+    MethodSpec(
+        "appr",
+        "A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis.",
+        "dpgraph.methods.pagerank.train:Appr",
+        Appr,
+        {f"{release}-none": contract(release, None) for release in ("exact", *WITHOUT_DATA)},
+        inference=inference,
+        look=look,
+        root_exchanges=root_exchanges,
+    ),
+    MethodSpec(
+        "dp-appr",
+        "Rows of PageRank released privately, then DP-SGD or DP-Adam on them (Algorithms 6 to 9).",
+        "dpgraph.methods.pagerank.train:DpAppr",
+        DpAppr,
+        {
+            **{f"{release}-rigorous": contract(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)},
+            **{
+                f"{release}-published": contract(release, "published")
+                for release in ("exact", *WITHOUT_DATA, *FROM_DATA)
+            },
+        },
+        {
+            "rigorous": Variant(PoissonPagerank, poisson_pagerank),
+            "published": Variant(FixedBatchPagerank, published_pagerank, target="published"),
+        },
+        inference=inference,
+        look=look,
+        root_exchanges=root_exchanges,
+    ),
+)

@@ -1,0 +1,61 @@
+"""DP-GNN by residual clipping (ours, docs/privacy.md, Theorem 3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dpgraph.experiments.cell import TreePrivacy
+from dpgraph.methods.ego_trees.spec import DpGnn, TreeModel
+from dpgraph.methods.residual.look import look
+from dpgraph.methods.residual.mechanism import residual_trees
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.privacy.mechanisms.trees import ResidualTrees
+
+
+class HopModel(TreeModel):
+    hops: Annotated[int, Field(ge=1, le=2, description="r, layers of message passing")] = 1
+
+
+class ResidualPrivacy(TreePrivacy):
+    variant: Literal["rigorous"] = "rigorous"
+    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
+        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: nothing"
+    )
+    neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="q2: rate of the batch of neighbour terms; null: as that of self terms"
+    )
+    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Part of epsilon that pays for choosing, on validation nodes, whether inference reads neighbours; "
+        "null: it always does",
+    )
+
+
+class DpResidual(DpGnn):
+    model: HopModel
+    privacy: ResidualPrivacy  # type: ignore[assignment]
+
+
+CONTRACT: dict[str, dict[str, Any]] = {
+    f"{hops}-rigorous{'' if architecture == 'gcn' else f'-{architecture}'}": {
+        "model": {"architecture": architecture, "hops": hops, "width": 8, "heads": 3},
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"variant": "rigorous", "epsilon": 6.0, "max_degree": 3, "list_cap": 3},
+    }
+    for hops in (1, 2)
+    for architecture in ("gcn", "gin", "gat")
+}
+
+SPECS = (
+    MethodSpec(
+        "dp-residual",
+        "Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.",
+        "dpgraph.methods.residual.train:DpResidual",
+        DpResidual,
+        CONTRACT,
+        {"rigorous": Variant(ResidualTrees, residual_trees)},
+        look=look,
+    ),
+)

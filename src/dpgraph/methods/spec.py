@@ -1,0 +1,70 @@
+"""What a method says of itself, without torch: its variants with their mechanisms, and where its code is.
+
+A method's specification stands in `methods/<family>/spec.py`, in a tuple SPECS. Nothing else in the package knows a
+method by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.asked import Asked
+from dpgraph.methods.looks import Look, any_look
+from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.none import NonPrivate
+from dpgraph.privacy.relation import Inference
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`build` makes the mechanism, which is of the class `mechanism`; a target epsilon is that of the mode `target`."""
+
+    mechanism: type[NoisySteps]
+    build: Callable[[Asked], NoisySteps]
+    target: Mode = "rigorous"
+
+
+def reads_edges_with_hops(cell: Any) -> Inference:
+    """What a prediction reads at test time: the raw graph where the model passes messages."""
+    return Inference.RAW_GRAPH if cell.model.hops > 0 else Inference.OWN_RECORD
+
+
+def unknown_exchanges(cell: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method. `train` is "module:class" of what runs (methods/base.py, Method); no `variants`: without privacy."""
+
+    name: str
+    summary: str  # what `python -m dpgraph list methods` shows
+    train: str
+    cell: type[Cell]  # its settings: what it does not read is refused
+    contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    without_noise: type[NonPrivate] = NonPrivate
+    look: Callable[[Any], Look] = any_look  # in figures
+    # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
+    root_exchanges: Callable[[Any], int | None] = unknown_exchanges
+    inference: Callable[[Any], Inference] = reads_edges_with_hops
+
+    @property
+    def private(self) -> bool:
+        return bool(self.variants)
+
+    def variant(self, cell: Cell) -> Variant:
+        """Raises UserError for a variant that names no mechanism."""
+        if cell.privacy is None:
+            raise invalid("privacy", None, f"a budget for the method {self.name}")
+        if cell.privacy.variant not in self.variants:
+            raise invalid("variant", cell.privacy.variant, f"{' or '.join(self.variants)} for {self.name}")
+        return self.variants[cell.privacy.variant]
+
+    def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
+        return self.variant(cell).mechanism if self.private else self.without_noise

@@ -1,0 +1,20 @@
+"""Mechanisms over parts of the training nodes, from a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dpgraph.methods.asked import Asked
+from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, nodes_with_loss
+
+S = TypeVar("S", bound=GraphSplits)
+
+
+def parts(kind: type[S]) -> Callable[[Asked], S]:
+    def build(asked: Asked) -> S:
+        training = asked.cell.training
+        used = nodes_with_loss(asked.num_train, training.train_share)
+        return kind(**asked.common(used), num_splits=training.num_splits)
+
+    return build

@@ -1,0 +1,17 @@
+"""Which training nodes have a loss, where a share of them has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpgraph.methods.base import Job
+from dpgraph.privacy.mechanisms.subgraphs import nodes_with_loss
+from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.graph_splits import nodes_in_use
+
+
+def used_nodes(job: Job) -> np.ndarray:
+    """Training nodes that have a loss, ascending."""
+    graph = job.graph
+    count = nodes_with_loss(len(graph.train_nodes), job.cell.training.train_share)
+    return nodes_in_use(graph.train_nodes, graph.num_nodes, count, numpy_generator(*job.names("training share")))

@@ -1,0 +1,93 @@
+"""What is kept of a seed: its record with all metrics, its predictions, what attacks on its parameters may use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from dpgraph.data.graph import Graph
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.record import Metric, SeedRecord
+from dpgraph.files import read_json, write_array, write_json
+from dpgraph.methods.base import Outcome
+from dpgraph.problems.node_classification.evaluate import predictions
+from dpgraph.problems.node_classification.exposure import exposure_metrics
+
+
+def seed_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.json"
+
+
+def predictions_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.predictions.npy"
+
+
+def exposure_path(out: Path, seed: int) -> Path:
+    return out / f"seed={seed}.exposure.npz"
+
+
+def seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
+    """The seed's record if it is of the same fingerprint and nothing that was written with it is gone or cut off."""
+    try:
+        value = read_json(seed_path(out, seed))
+        if value["fingerprint"] != fingerprint:
+            return None
+        if any((out / name).stat().st_size != size for name, size in value["files"].items()):
+            return None
+        return SeedRecord.model_validate(value["record"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+        return None
+
+
+def write_seed(
+    out: Path,
+    cell: Cell,
+    seed: int,
+    graph: Graph,
+    outcome: Outcome | BaseException,
+    ran: dict[str, Any] | None,
+    seconds: float,
+    device: str,
+    fingerprint: str,
+    steps: int,
+) -> None:
+    """`graph` is the whole one: attacks know the truth, methods do not."""
+    common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
+    files: list[Path] = []
+    for path in (predictions_path(out, seed), exposure_path(out, seed)):
+        path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
+    if isinstance(outcome, BaseException):
+        kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
+        record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
+    else:
+        attacked: tuple[Metric, ...] = ()
+        notes = outcome.notes
+        if outcome.exposure is not None:
+            names = ("dpgraph", cell.task.folder, seed)
+            attacked, remarks = exposure_metrics(graph, outcome.exposure, steps, *names)
+            notes = notes | remarks
+            outcome.exposure.save(exposure_path(out, seed))
+            files.append(exposure_path(out, seed))
+        record = SeedRecord(
+            status="ok",
+            metrics=(*(Metric(**metric) for row in outcome.observations for metric in row["metrics"]), *attacked),
+            steps_per_second=outcome.steps_per_second,
+            roots_per_second=outcome.roots_per_second,
+            peak_memory_bytes=outcome.peak_memory_bytes,
+            notes=notes,
+            procedure=ran,
+            **common,
+        )
+        write_array(predictions_path(out, seed), predictions(outcome.logits).astype(np.int16))
+        files.append(predictions_path(out, seed))
+    sizes = {path.name: path.stat().st_size for path in files}
+    value = {"fingerprint": fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
+    write_json(seed_path(out, seed), value)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,91 @@
+"""Seeds of a cell are trained: from a graph and a calibration to outcomes, each checked and written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.data.store import load_graph
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.frozen import digest
+from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method
+from dpgraph.pipeline.collect import write_seed
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.problems.node_classification.evaluate import evaluate
+from dpgraph.training.loop import Diverged
+from dpgraph.training.precision import products_in
+
+
+def device_of(name: str) -> torch.device:
+    """`auto`: a GPU if there is one."""
+    chosen = torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise invalid("device", name, "cpu or auto: this machine has no CUDA device")
+    return chosen
+
+
+def stacked(cell: Cell, device: str) -> bool:
+    """Whether one process trains all seeds at once."""
+    found = method(cell.method)
+    return isinstance(found, StackedMethod) and found.stacks(cell, device_of(device))
+
+
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@denormals_flushed()
+def train_seeds(
+    cell: Cell, seeds: list[int], graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
+) -> None:
+    """One seed, or all that a stacked method takes at once; a record for each."""
+    graph = load_graph(graph_folder)
+    chosen = device_of(device)
+    named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
+    checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
+    jobs: list[Job] = []
+    steps = calibration.statement.steps
+    start = time.monotonic()
+
+    def observe(step: int, logits: np.ndarray) -> Observation:
+        return {"metrics": [metric.model_dump() for metric in evaluate(graph, logits, step, final=step == steps)]}
+
+    found = method(cell.method)
+    outcomes: list[Any]
+    try:
+        with products_in(cell.training.precision):
+            jobs = make_jobs(graph, cell, seeds, calibration, chosen, checkpoint)
+            if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
+                outcomes = found.run_all(jobs, [observe] * len(jobs))
+            else:
+                outcomes = [found.run(jobs[0], observe)]
+    except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
+        outcomes = [error] * len(seeds)
+    share = (time.monotonic() - start) / len(seeds)
+    ran = [_checked(job, outcome) for job, outcome in zip(jobs, outcomes)] or [None] * len(seeds)
+    for seed, outcome, done in zip(seeds, outcomes, ran, strict=True):
+        write_seed(out, cell, seed, graph, outcome, done, share, str(chosen), fingerprint, steps)
+    for path in out.glob(f"*{checkpoint.name}*"):  # seeds that were trained one by one have their own
+        path.unlink(missing_ok=True)
+
+
+def _checked(job: Job, outcome: Outcome | BaseException) -> dict[str, Any] | None:
+    """What a private seed did with the data; raises NotAsAccounted. None: without privacy, or it ended early."""
+    if job.prepared is None or isinstance(outcome, BaseException):
+        return None
+    return job.prepared.check(outcome.resumed_at).model_dump(mode="json")

@@ -1,0 +1,225 @@
+"""The stages `calibrate` and `train`: from files to files. A cell without data or success still leaves a record."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from dpgraph.data.graph import Graph, data_dependent
+from dpgraph.data.store import load_graph
+from dpgraph.errors import DataUnavailable, UserError, invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.frozen import digest
+from dpgraph.experiments.record import Budget, CellRecord, SeedRecord
+from dpgraph.experiments.streams import stream_name
+from dpgraph.files import locked, read_json, sweep, write_json, write_text
+from dpgraph.methods.points import evaluation_steps
+from dpgraph.methods.registry import check_runs, spec
+from dpgraph.pipeline.collect import seed_path, seed_record
+from dpgraph.pipeline.fingerprints import training_digest
+from dpgraph.pipeline.provenance import provenance
+from dpgraph.planning.resolve import calibrate
+from dpgraph.privacy.cache import default_cache
+from dpgraph.privacy.calibration import Calibration, check_calibration
+from dpgraph.privacy.procedure import NotAsAccounted
+
+log = logging.getLogger("dpgraph")
+
+
+class NoCalibration(UserError):
+    """The cell's budget cannot be met; a result of the cell, with the reason."""
+
+
+def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
+    """Write the cell's calibration; where its data is not available, a record that says so."""
+    try:
+        graph = load_graph(graph_folder)
+    except DataUnavailable as error:
+        write_json(out, {"status": "unavailable", "reason": str(error)})
+        return
+    calibration = calibrate(cell, len(graph.train_nodes), default_cache(), show=True, num_protected=graph.num_nodes)
+    calibration.write(out)
+    log.info("%s: %s", cell.calibration_key, describe(calibration))
+
+
+def describe(calibration: Calibration) -> str:
+    statement = calibration.statement
+    return (
+        f"noise std / clip norm {statement.noise_std_over_clip}, {statement.steps} steps, "
+        f"epsilon published {statement.published.text}{statement.published.place}, "
+        f"rigorous {statement.rigorous.text}{statement.rigorous.place}"
+    )
+
+
+def train_cell(
+    cell: Cell,
+    out: Path,
+    graph_folder: Path,
+    calibration_path: Path | None = None,
+    device: str = "auto",
+    workers: int = 1,
+    again: bool = False,
+) -> CellRecord:
+    """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
+
+    A seed is there if its record, of this cell, mechanism, graph and source code, and the files beside it are whole. A
+    job that was killed is taken up where it stopped. A result that would say the same is not written again. A second
+    process with the same `out` waits for the first, and finds its seeds. Where what ran is not what was accounted for,
+    the record says so without an epsilon, and NotAsAccounted is raised.
+    """
+    if workers < 1:
+        raise invalid("workers", workers, "an integer >= 1")
+    with locked(out):
+        sweep(out)
+        return _train_cell(cell, out, graph_folder, calibration_path, device, workers, again)
+
+
+def _train_cell(
+    cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None, device: str, workers: int, again: bool
+) -> CellRecord:
+    try:
+        graph = load_graph(graph_folder, verify=True)
+    except DataUnavailable as error:
+        return _write(
+            out,
+            cell.slug,
+            CellRecord(cell=_plain(cell), status="not run", reason=str(error), provenance=provenance()),
+        )
+    try:
+        calibration = _calibration(cell, graph, calibration_path)
+    except NoCalibration as error:
+        return _write(out, cell.slug, _failed(cell, error))
+    check_runs(cell.method, calibration.mechanism)
+    asked = [cell.identity, stream_name(cell), cell.task.folder]
+    fingerprint = digest([*asked, calibration.mechanism.chosen, _stamp(graph_folder), training_digest(cell)], 16)
+    if again:
+        for seed in cell.seeds:
+            seed_path(out, seed).unlink(missing_ok=True)
+    from dpgraph.pipeline.execute import stacked
+
+    todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
+    log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
+    groups = [todo] if todo and stacked(cell, device) else [[seed] for seed in todo]
+    arguments = [(cell, seeds, graph_folder, calibration, device, out, fingerprint) for seeds in groups]
+    try:
+        _run_groups(arguments, workers)
+    except NotAsAccounted as error:
+        _write(out, cell.slug, _failed(cell, error))
+        raise
+    for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: nothing is left to resume
+        path.unlink(missing_ok=True)
+    seeds = [seed_record(out, seed, fingerprint) for seed in cell.seeds]
+    records = tuple(record for record in seeds if record is not None)
+    failed = [record for record in records if record.status == "failed"]
+    record = CellRecord(
+        cell=_plain(cell),
+        status="failed" if len(failed) == len(records) else "ok",
+        reason=failed[0].reason if len(failed) == len(records) else "",
+        statement=_statement(calibration, graph, records),
+        budgets=budgets(cell, calibration),
+        seeds=records,
+        provenance=provenance(),
+    )
+    return _write(out, cell.slug, record)
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    return cell.model_dump(mode="json")
+
+
+def _failed(cell: Cell, error: UserError) -> CellRecord:
+    """A record without an epsilon."""
+    return CellRecord(cell=_plain(cell), status="failed", reason=str(error), provenance=provenance())
+
+
+def _statement(calibration: Calibration, graph: Graph, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
+    """The calibration's, with what ran and with what no epsilon covers."""
+    ran = next((seed.procedure for seed in seeds if seed.procedure is not None), None)
+    uncovered = list(data_dependent(graph)) if calibration.target_epsilon is not None or ran is not None else []
+    return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
+
+
+def _run_groups(arguments: Sequence[tuple[Any, ...]], workers: int) -> None:
+    from dpgraph.pipeline.execute import train_seeds
+
+    if workers == 1 or len(arguments) <= 1:
+        for argument in arguments:
+            train_seeds(*argument)
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
+    count, context = min(workers, len(arguments)), get_context("spawn")
+    with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
+        try:
+            for future in [pool.submit(train_seeds, *argument) for argument in arguments]:
+                future.result()
+        except BaseException:
+            for process in active_children():
+                process.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is killed would wait for work for ever, and write where another job may be by then."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
+    """Both epsilons at the evaluations before the last one, whose own are in the statement."""
+    if cell.privacy is None:
+        return ()
+    steps = calibration.statement.steps
+    earlier = sorted(evaluation_steps(cell.training.evaluations, steps) - {steps})
+    statements = [calibration.mechanism.at_step(step) for step in earlier]
+    return tuple(
+        Budget(step=step, eps_published=found.published.epsilon, eps_rigorous=found.rigorous.epsilon)
+        for step, found in zip(earlier, statements, strict=True)
+    )
+
+
+def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
+    try:
+        known = CellRecord.model_validate_json((out / "result.json").read_text(encoding="utf-8"))
+        if known.model_copy(update={"provenance": record.provenance}) == record:
+            return known
+    except (OSError, ValueError):
+        pass
+    write_text(out / "result.json", record.model_dump_json(indent=1) + "\n")
+    log.info("%s: %s %s", slug, record.status, record.reason)
+    return record
+
+
+def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
+    num_train, everybody = len(graph.train_nodes), graph.num_nodes
+    if path is None:
+        return calibrate(cell, num_train, num_protected=everybody)
+    if (reason := _failure(path)) is not None:
+        raise NoCalibration(f"not calibrated: {reason}")
+    calibration = Calibration.read(path, spec(cell.method).mechanism_class(cell))
+    check_calibration(path, calibration, calibrate(cell, num_train, default_cache(), num_protected=everybody))
+    return calibration
+
+
+def _failure(path: Path) -> str | None:
+    """Why there is no calibration, if that is what the file says; None for any other file, a damaged one, too."""
+    try:
+        header = read_json(path)
+        return str(header["reason"]) if header.get("status") == "failed" else None
+    except (ValueError, AttributeError, KeyError):
+        return None
+
+
+def _stamp(graph_folder: Path) -> str:
+    return digest(read_json(graph_folder / "graph.json"), 16)

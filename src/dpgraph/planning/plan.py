@@ -1,0 +1,305 @@
+"""The plan: a suite crossed with experiment files gives the cells to run and where each stands in which artefact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments import published
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
+from dpgraph.planning.resolve import resolve
+from dpgraph.randomness import numpy_generator
+
+WORKFLOW = Path("workflow")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it.
+
+    `value` is the label of a sweep's value or of a search's trial, `settings` what it sets; None and empty elsewhere.
+    """
+
+    artefact: str  # "daigavane/table1"
+    method_id: str
+    method: MethodRow
+    task_id: str
+    suite_task: SuiteTask
+    epsilon: float | None
+    cell: Cell
+    value: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def paper(self) -> str:
+        return self.artefact.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    config: Config
+    suite: Suite
+    experiments: dict[str, Experiment]
+    entries: tuple[Entry, ...]
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
+        found: dict[str, Cell] = {}
+        for entry in self.entries:
+            if self.artefacts[entry.artefact].view == "accounting":
+                continue
+            known = found.setdefault(entry.cell.slug, entry.cell)
+            if not set(entry.cell.seeds) <= set(known.seeds):
+                seeds = tuple(sorted({*known.seeds, *entry.cell.seeds}))
+                found[entry.cell.slug] = known.model_copy(update={"seeds": seeds})
+        return found
+
+    @cached_property
+    def calibrations(self) -> dict[str, Cell]:
+        """A cell for each calibration by its key, those that are accounted for and not trained among them."""
+        found: dict[str, Cell] = {}
+        keys: dict[str, str | None] = {}  # artefacts share cells, and a key is a hash
+        for cell in (entry.cell for entry in self.entries):
+            if cell.slug not in keys:
+                keys[cell.slug] = cell.calibration_key
+            key = keys[cell.slug]
+            if key is not None:
+                found[key] = cell
+        return found
+
+    @cached_property
+    def artefacts(self) -> dict[str, Artefact]:
+        """The suite's artefacts by id ("daigavane/table1")."""
+        return {
+            f"{paper}/{name}": self.experiments[paper].artefacts[name].named(name)
+            for paper, part in self.suite.papers.items()
+            if paper in self.experiments
+            for name in part.artefacts
+            if self.config.artefacts is None or f"{paper}/{name}" in self.config.artefacts
+        }
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        return {
+            name: parse(Task, item.task, f"suite {self.suite.name}: tasks.{name}.task")
+            for name, item in self.suite.tasks.items()
+        }
+
+    def task(self, task_id: str) -> Task:
+        return self._tasks[task_id]
+
+    def tasks_of(self, artefact: str) -> dict[str, tuple[SuiteTask, Task]]:
+        paper, name = artefact.split("/")
+        names = dict.fromkeys(task for grid in self.suite.papers[paper].artefacts[name] for task in grid.tasks)
+        return {task: (self.suite.tasks[task], self.task(task)) for task in names}
+
+    def entries_of(self, artefact: str) -> list[Entry]:
+        return self._entries_by_artefact.get(artefact, [])
+
+    @cached_property
+    def _entries_by_artefact(self) -> dict[str, list[Entry]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.artefact, []).append(entry)
+        return found
+
+    def reference_entry(self, entry: Entry) -> Entry | None:
+        """Of an entry of a view hard-cases: the run whose errors are its hard cases. None: not in the suite."""
+        described = self.artefacts[entry.artefact]
+        method = described.reference_of(entry.method_id)
+        same = (method, entry.task_id, described.reference_value)
+        places = (other for other in self.entries_of(entry.artefact) if other.cell.privacy is None)
+        return next((other for other in places if (other.method_id, other.task_id, other.value) == same), None)
+
+    def claims(self) -> dict[str, tuple[str, Any]]:
+        """(paper, Claim) by claim id, for the papers of this plan."""
+        return {
+            name: (paper, claim)
+            for paper, experiment in self.experiments.items()
+            for name, claim in experiment.claims.items()
+        }
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win, mapping by mapping.
+
+    >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
+    {'a': {'x': 1, 'y': 3}}
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping):
+                below = result.get(key)
+                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
+            else:
+                result[key] = value
+    return result
+
+
+def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
+    suite_path = workflow / "suites" / f"{config.suite}.yaml"
+    if not suite_path.is_file():
+        known = ", ".join(sorted(path.stem for path in (workflow / "suites").glob("*.yaml")))
+        raise invalid("suite", config.suite, f"one of {known or 'the files in workflow/suites/'}")
+    suite = load(Suite, suite_path)
+    for paper in config.papers or ():
+        if paper not in suite.papers:
+            raise invalid("papers", paper, f"one of {', '.join(suite.papers)} (suite {suite.name})")
+    chosen = [paper for paper in suite.papers if config.papers is None or paper in config.papers]
+    experiments = {paper: load(Experiment, workflow / "experiments" / f"{paper}.yaml") for paper in chosen}
+    draft = Plan(config, suite, experiments, ())
+    for paper, experiment in experiments.items():
+        for name in suite.papers[paper].artefacts:
+            if name not in experiment.artefacts:
+                raise invalid(f"papers.{paper}.artefacts", name, f"one of {', '.join(experiment.artefacts)}")
+    for artefact in config.artefacts or ():
+        if artefact not in draft.artefacts:
+            raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
+    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact)]
+    plan = Plan(config, suite, experiments, tuple(entries))
+    _check_references(plan)
+    return plan
+
+
+def _check_references(plan: Plan) -> None:
+    for entry in plan.entries:
+        described = plan.artefacts[entry.artefact]
+        if described.view == "hard-cases" and plan.reference_entry(entry) is None:
+            paper, name = entry.artefact.split("/")
+            at = "" if described.reference_value is None else f" at {described.reference_value}"
+            wanted = f"{described.reference_of(entry.method_id)}{at} on {entry.task_id}, without privacy, among them"
+            raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
+
+
+def _entries(plan: Plan, artefact: str) -> list[Entry]:
+    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value."""
+    paper, name = artefact.split("/")
+    described = plan.experiments[paper].artefacts[name]
+    methods = described.methods
+    places: dict[tuple[int, float, str, str | None], Entry] = {}
+    tried = trials(artefact, described.search) if described.search is not None else None
+    # the theorem that pays for a selection is about independent runs: trials then get seeds of their own
+    independent = described.search is not None and described.search.distribution != "fixed"
+    for grid in plan.suite.papers[paper].artefacts[name]:
+        for pattern in grid.methods:
+            if methods and not any(fnmatchcase(method, pattern) for method in methods):
+                raise invalid(f"papers.{paper}.artefacts.{name}.methods", pattern, f"one of {', '.join(methods)}")
+        if bool(grid.values) != (described.sweep is not None):
+            expected = "one or more, since the artefact is a sweep" if described.sweep else "none, it is no sweep"
+            raise invalid(f"papers.{paper}.artefacts.{name}.values", list(grid.values), expected)
+        values: list[tuple[str | None, Mapping[str, Any]]] = [(None, {})]
+        if described.sweep is not None or tried is not None:
+            values = list((grid.values if tried is None else tried).items())
+        for index, method in enumerate(methods):
+            if not any(fnmatchcase(method, pattern) for pattern in grid.methods):
+                continue
+            for task in grid.tasks:
+                for position, (value, settings) in enumerate(values):
+                    stream = position if independent else 0
+                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream):
+                        places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
+    if described.sweep is not None:
+        _check_sweep(artefact, places.values())
+    order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
+    # sorted() is stable: values keep the order in which the suite names them
+    return [places[place] for place in sorted(places, key=lambda place: (place[0], place[1], order[place[2]]))]
+
+
+def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
+    """Two values of a sweep that give one cell would show a number at a value that it does not have."""
+    paper, name = artefact.split("/")
+    seen: dict[tuple[str, str, float | None, str], str | None] = {}
+    for entry in entries:
+        known = seen.setdefault((entry.method_id, entry.task_id, entry.epsilon, entry.cell.identity), entry.value)
+        if known != entry.value:
+            where = f"papers.{paper}.artefacts.{name}.values"
+            raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
+
+
+def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
+    """Settings of every trial by its label; random ones are drawn once for the artefact, for all methods and tasks.
+
+    >>> trials("p/s", Search(strategy="grid", space={"training.steps": (1, 2)}))["trial 2"]
+    {'training': {'steps': 2}}
+    """
+    if search.strategy == "grid":
+        drawn = list(product(*search.space.values()))
+    else:
+        random = numpy_generator("dpgraph", "search", artefact)
+        mean = search.trials or 1
+        count = {
+            "fixed": lambda: mean,
+            "geometric": lambda: int(random.geometric(1 / mean)),
+            "poisson": lambda: int(random.poisson(mean)),
+        }[search.distribution]()
+        drawn = [tuple(values[random.integers(len(values))] for values in search.space.values()) for _ in range(count)]
+    return {
+        f"trial {number}": merged(*(_nested(path, value) for path, value in zip(search.space, values, strict=True)))
+        for number, values in enumerate(drawn, 1)
+    }
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value  # type: ignore[no-any-return]
+
+
+def _crossed(
+    plan: Plan,
+    artefact: str,
+    method_id: str,
+    task_id: str,
+    epsilons: tuple[float, ...],
+    value: str | None,
+    settings: Mapping[str, Any],
+    stream: int,
+) -> list[Entry]:
+    """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
+    paper = artefact.split("/")[0]
+    experiment = plan.experiments[paper]
+    row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
+    where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
+    layers: list[Mapping[str, Any]] = [experiment.defaults]
+    for rule in plan.suite.papers[paper].rules:
+        if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
+            continue
+        if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
+            continue
+        if rule.hyperparameter_table is not None:
+            layers.append(_published_part(experiment, row, rule.hyperparameter_table, suite_task, where))
+        layers.append(rule.set)
+    base = merged(*layers, settings, row.set)
+    private = "privacy" in row.set
+    if not private:
+        base.pop("privacy", None)
+    count = plan.config.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
+    seeds = tuple(range(stream * count, (stream + 1) * count))
+    base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
+    entries = []
+    for epsilon in epsilons if private and epsilons else (None,):
+        complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
+        cell = resolve(complete, where)
+        target = cell.privacy.epsilon if cell.privacy is not None else None
+        entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
+    return entries
+
+
+def _published_part(
+    experiment: Experiment, row: MethodRow, table: str, task: SuiteTask, where: str
+) -> dict[str, dict[str, object]]:
+    if task.published is None or "model" not in row.published.get(table, {}):
+        raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
+    return published.hyperparameters(
+        experiment.published, table, row.published[table]["model"], str(task.dataset_in_paper)
+    )

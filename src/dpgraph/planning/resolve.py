@@ -1,0 +1,138 @@
+"""From a raw cell to one of its method's class, and to its mechanism; what is unknown is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dpgraph.errors import UserError, invalid, shown
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.config import first_line
+from dpgraph.methods.asked import Asked, Counts
+from dpgraph.methods.registry import spec, specs
+from dpgraph.privacy.accountants.catalogue import Unknown
+from dpgraph.privacy.cache import Cache
+from dpgraph.privacy.calibration import Calibration, calibrated
+from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.mechanisms.base import Mechanism
+from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.solving import MAX_STEPS
+
+
+def resolve(value: Any, where: str = "cell") -> Cell:
+    """The cell, of its method's own class; raises UserError that names the place, the value and what is allowed."""
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: expected a mapping of names to values")
+    name = value.get("method")
+    if "method" not in value:
+        raise UserError(f"{where}: method: missing")
+    if not isinstance(name, str) or name not in specs():
+        raise UserError(f"{where}: method={shown(name)}: expected one of {', '.join(specs())}")
+    if value.get("privacy") is None and spec(name).private:
+        raise UserError(f"{where}: privacy=null: expected a budget for the method {name}")
+    if value.get("privacy") is not None and not spec(name).private:
+        raise UserError(f"{where}: privacy={shown(value['privacy'])}: expected null for the method {name}")
+    kind = spec(name).cell
+    try:
+        return kind.model_validate(_without_nulls(kind, value))
+    except ValidationError as error:
+        raise UserError(f"{where}: {first_line(error)}{_known_keys(name, kind, error)}") from None
+
+
+def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
+    """What the method has where it was given what it does not have."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] != "extra_forbidden":
+        return ""
+    *parts, _ = first["loc"]
+    within: Any = kind
+    for part in parts:
+        within = within.model_fields[str(part)].annotation
+    return f": {name} has {', '.join(within.model_fields)}" if hasattr(within, "model_fields") else ""
+
+
+@cache
+def _keys_of_others() -> frozenset[tuple[str, ...]]:
+    """All keys of all methods, as paths."""
+    found: set[tuple[str, ...]] = set()
+    for one in specs().values():
+        for part, field in one.cell.model_fields.items():
+            found.add((part,))
+            inner = getattr(field.annotation, "model_fields", {})
+            found |= {(part, key) for key in inner}
+    return frozenset(found)
+
+
+def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A null of what other methods have, and this one has not, says "not given": layers of settings unset a key so."""
+    kept: dict[str, Any] = {}
+    for name, given in value.items():
+        part = kind.model_fields.get(name)
+        if part is None and given is None and (*path, name) in _keys_of_others():
+            continue
+        inner = part.annotation if part is not None else None
+        if isinstance(given, Mapping) and isinstance(inner, type) and issubclass(inner, BaseModel):
+            given = _without_nulls(inner, given, (*path, name))
+        kept[name] = given
+    return kept
+
+
+def inference_of(cell: Cell) -> Inference:
+    """What the prediction of a node reads at test time."""
+    return spec(cell.method).inference(cell)
+
+
+def mechanism_for(cell: Cell, num_train: int, num_protected: int | None = None) -> Mechanism:
+    """The cell's mechanism; what the cell leaves open (noise or steps) is None.
+
+    `num_train` is N, the training nodes, `num_protected` everybody whose record the guarantee is for (None: no more
+    than those); both are public. Raises UserError for a method or a variant that names no mechanism.
+    """
+    if num_train < 1:
+        raise invalid("num_train", num_train, "an integer >= 1")
+    size = getattr(cell.training, "batch_size", None)
+    if size is not None and size > num_train:
+        raise invalid("batch_size", size, f"at most the number of training nodes, {num_train}")
+    known = spec(cell.method)
+    if not isinstance(cell, known.cell):
+        raise TypeError(f"cell of {cell.method}: expected {known.cell.__name__}, found {type(cell).__name__}")
+    if not known.private:
+        if cell.privacy is not None:
+            raise invalid("privacy", "given", f"none for the method {cell.method}")
+        if cell.training.steps == "max":
+            raise invalid("steps", "max", "an integer without privacy")
+        return known.without_noise(steps=cell.training.steps)
+    variant = known.variant(cell)
+    built = variant.build(Asked(cell, cell.privacy, Counts(num_train, num_protected), known.inference(cell)))
+    if type(built) is not variant.mechanism:
+        expected = variant.mechanism.__name__
+        raise TypeError(
+            f"{cell.method}, {cell.privacy and cell.privacy.variant}: built {type(built).__name__}: expected {expected}"
+        )
+    return built
+
+
+def calibrate(
+    cell: Cell,
+    num_train: int,
+    cache: Cache | None = None,
+    max_steps: int = MAX_STEPS,
+    show: bool = False,
+    num_protected: int | None = None,
+) -> Calibration:
+    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for cache and show."""
+    mechanism = mechanism_for(cell, num_train, num_protected)
+    return calibrated(mechanism, *target_of(cell), max_steps, cache, show)
+
+
+def target_of(cell: Cell) -> tuple[float | None, Mode, Unknown | None]:
+    """Epsilon that is asked for, the mode whose epsilon it is, and what is open."""
+    if cell.privacy is None:
+        return None, "rigorous", None
+    unknown: Unknown | None = None
+    if cell.privacy.epsilon is not None:
+        unknown = "steps" if cell.training.steps == "max" else "noise"
+    return cell.privacy.epsilon, spec(cell.method).variant(cell).target, unknown

@@ -1,0 +1,1 @@
+"""Accountants: functions of numbers that return epsilon, and the named ones of the command line."""

@@ -1,0 +1,307 @@
+"""Every accountant by name, with its parameters as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.accountants import class_level, pagerank, pate, relational
+from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Accountant, Unknown, accountant
+from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.double_mixture import (
+    MixturePair,
+    affected_roots_pair,
+    residual_one_batch_pair,
+    residual_pair,
+)
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.parameters import GNN_ORDERS_NAME, LEAST_PRICE, PARAMETERS, RELATIONAL_ORDERS_NAME
+from dpgraph.privacy.accountants.quantile import PureDp
+from dpgraph.privacy.accountants.renyi import (
+    GNN_ORDERS,
+    WIDE_ORDERS,
+    Orders,
+    moments_epsilon,
+    theorem1_epsilon,
+    theorem1_rdp,
+)
+from dpgraph.privacy.accountants.trees import tree_size
+from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
+from dpgraph.privacy.cache import Cache
+from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.solving import EpsilonAt, shown, solved
+
+Parameters = Mapping[str, Any]
+MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
+ORDERS: dict[str, Orders] = {
+    GNN_ORDERS_NAME: GNN_ORDERS,
+    "wide": WIDE_ORDERS,
+    RELATIONAL_ORDERS_NAME: relational.ORDERS,
+}
+
+
+def _moments(p: Parameters, delta: float) -> float:
+    return moments_epsilon(p["q"], p["noise_multiplier"], p["steps"], delta, p.get("lambda_max", 32))
+
+
+def _gaussian(p: Parameters, delta: float) -> float:
+    return gaussian_epsilon(p["sensitivity"] * math.sqrt(p["compositions"]) / p["sigma"], delta)
+
+
+def _poisson_gaussian(p: Parameters, delta: float) -> float:
+    removed = p.get("relation", "add_or_remove_one") == "add_or_remove_one"
+    pair = affected_roots_pair(1, p["q"], p["noise_multiplier"], removed)
+    return composed_epsilon(pair, p["steps"], delta)
+
+
+def _theorem1(p: Parameters, orders: Orders) -> tuple[int, int, int, float]:
+    if p["batch_size"] > p["num_train"]:
+        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    affected = tree_size(p["max_degree"], p["hops"])
+    terms = MOST_EVALUATED // len(orders)
+    if min(affected, p["num_train"]) > terms:
+        raise invalid("hops", p["hops"], f"a tree of at most {terms} nodes with max_degree = {p['max_degree']}")
+    return p["num_train"], p["batch_size"], affected, p["noise_multiplier"]
+
+
+def _hypergeometric(p: Parameters, delta: float) -> float:
+    orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
+    return theorem1_epsilon(*_theorem1(p, orders), p["steps"], delta, orders, conversion)
+
+
+def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
+    orders = (float(p["order"]),)
+    return float(theorem1_rdp(*_theorem1(p, orders), orders)[0])
+
+
+def _roots_pair(p: Parameters) -> MixturePair:
+    return affected_roots_pair(p["affected_roots"], p["q"], p["sigma_over_clip"], p.get("own_root_removed", True))
+
+
+def _double_mixture(p: Parameters, delta: float) -> float:
+    return composed_epsilon(_roots_pair(p), p["steps"], delta)
+
+
+def _private_quantile(p: Parameters, delta: float) -> float:
+    return composed_epsilon(_roots_pair(p), p["steps"], delta, once=PureDp(p["eps_quantile"]))
+
+
+def _paid_tuning(p: Parameters, delta: float) -> float:
+    return repeat_and_select_epsilon(p["q"], p["noise_multiplier"], p["steps"], p["runs"], p["mean_runs"], delta)
+
+
+def _residual_clipping(p: Parameters, delta: float) -> float:
+    second = p.get("q_neighbour", p["q_self"])
+    pair = residual_pair(
+        p["affected_roots"], p["q_self"], second, p["neighbour_to_self_clip"], p["sigma_over_self_clip"]
+    )
+    return composed_epsilon(pair, p["steps"], delta)
+
+
+def _residual_one_batch(p: Parameters, delta: float) -> float:
+    pair = residual_one_batch_pair(p["affected_roots"], p["q"], p["neighbour_to_self_clip"], p["sigma_over_self_clip"])
+    return composed_epsilon(pair, p["steps"], delta)
+
+
+def _relational(p: Parameters) -> tuple[float, float, int, int, float, float]:
+    return p["nodes"], p["relations"], p["max_degree"], p["negatives"], p["q"], p["sigma_over_sensitivity"]
+
+
+def _relational_coupled(p: Parameters, delta: float) -> float:
+    if p.get("orders") == "wide":
+        raise invalid("orders", "wide", f"{RELATIONAL_ORDERS_NAME}, as the paper")
+    orders = ORDERS[p.get("orders", RELATIONAL_ORDERS_NAME)]
+    standard = p.get("standard_clipping", False)
+    return relational.coupled_epsilon(*_relational(p), p["steps"], delta, orders, standard)
+
+
+def _relational_coupled_rdp(p: Parameters, delta: float) -> float:
+    standard = p.get("standard_clipping", False)
+    return float(relational.coupled_rdp(*_relational(p), (float(p["order"]),), standard)[0])
+
+
+def _relational_static(p: Parameters, delta: float) -> float:
+    return relational.static_epsilon(
+        p["nodes"],
+        p["relations"],
+        p["max_degree"],
+        p.get("refill", 0),
+        p["negatives"],
+        p["q"],
+        p["sigma_over_clip"],
+        p["steps"],
+        delta,
+    )
+
+
+def _pate_published(p: Parameters, delta: float) -> float:
+    return pate.published_epsilon(p["checks"], p["answers"], p["sigma_threshold"], p["sigma_votes"], delta)
+
+
+def _pate_capped(p: Parameters, delta: float) -> float:
+    return pate.capped_epsilon(p["checks"], p["answers"], p["sigma_threshold"], p["sigma_votes"], delta)
+
+
+def _class_theorem5(p: Parameters, delta: float) -> float:
+    return class_level.theorem5_epsilon(p["q"], p["noise_multiplier"], p["steps"], delta)
+
+
+def _appr_theorem6(p: Parameters, delta: float) -> float:
+    return pagerank.theorem6_epsilon(p["rows"], p["sigma_over_clip"], p["row_delta"])
+
+
+def _appr_theorem7(p: Parameters, delta: float) -> float:
+    row_delta = p.get("row_delta", delta / (2 * p["rows"]))
+    return pagerank.theorem7_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], row_delta, p.get("eps_laplace"))
+
+
+def _appr_exponential(p: Parameters, delta: float) -> float:
+    return pagerank.exponential_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], delta, p.get("eps_laplace"))
+
+
+def _appr_theorem8(p: Parameters, delta: float) -> float:
+    if p["batch_size"] > p["num_train"]:
+        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    rate, noise = p["batch_size"] / p["num_train"], p["noise_multiplier"] / p["column_norm"]
+    training = moments_epsilon(rate, noise, p["steps"], delta, p.get("lambda_max", 32))
+    return pagerank.theorem8_epsilon(p["eps_pagerank"], training, p.get("sampled_share", 1.0))
+
+
+def _appr_training(p: Parameters, delta: float) -> float:
+    return pagerank.gaussian_then_training_epsilon(
+        p["rows"], p["sigma_over_clip"], p["column_support"], p["q"], p["noise_multiplier"], p["steps"], delta
+    )
+
+
+FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
+    ("moments", "published", "epsilon"): _moments,
+    ("gaussian", "rigorous", "epsilon"): _gaussian,
+    ("poisson_gaussian", "rigorous", "epsilon"): _poisson_gaussian,
+    ("hypergeometric", "published", "epsilon"): _hypergeometric,
+    ("hypergeometric", "published", "rdp_per_step"): _hypergeometric_rdp,
+    ("double_mixture", "rigorous", "epsilon"): _double_mixture,
+    ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
+    ("residual_one_batch", "rigorous", "epsilon"): _residual_one_batch,
+    ("private_quantile", "rigorous", "epsilon"): _private_quantile,
+    ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
+    ("relational_coupled", "published", "epsilon"): _relational_coupled,
+    ("relational_coupled", "published", "rdp_per_step"): _relational_coupled_rdp,
+    ("relational_static", "rigorous", "epsilon"): _relational_static,
+    ("pate_confident_gnmax", "published", "epsilon"): _pate_published,
+    ("pate_confident_gnmax", "rigorous", "epsilon"): _pate_capped,
+    ("class_dp_theorem5", "published", "epsilon"): _class_theorem5,
+    ("appr_gaussian_theorem6", "published", "epsilon"): _appr_theorem6,
+    ("appr_exponential", "published", "epsilon"): _appr_theorem7,
+    ("appr_exponential", "rigorous", "epsilon"): _appr_exponential,
+    ("appr_training_theorem8", "published", "epsilon"): _appr_theorem8,
+    ("appr_training", "rigorous", "epsilon"): _appr_training,
+}
+# paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
+# library's value for the same mechanism.
+MODES: dict[str, Mode] = {
+    "published": "published",
+    "paper": "published",
+    "rigorous": "rigorous",
+    "bug": "rigorous",
+    "cross-check": "rigorous",
+}
+
+
+def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantity: str = "epsilon") -> float:
+    """One accountant at one setting.
+
+    Raises UserError for what is unknown, out of range, or outside the premises of the accountant's theorem.
+
+    >>> round(evaluate("gaussian", "rigorous", {"sensitivity": 2, "sigma": 26, "compositions": 2000}, 1e-5), 3)
+    19.941
+    """
+    if mode not in MODES:
+        raise invalid("mode", mode, f"one of {', '.join(MODES)}")
+    kind = MODES[mode]
+    values = _checked(name, kind, parameters, delta, quantity)
+    return FUNCTIONS[name, kind, quantity](values, delta)
+
+
+def _checked(
+    name: str, mode: Mode, parameters: Parameters, delta: float, quantity: str = "epsilon", open_: str | None = None
+) -> dict[str, Any]:
+    known = accountant(name, mode, quantity)
+    if quantity == "epsilon" and not 0 < delta < 1:
+        raise invalid("delta", delta, "a number in (0, 1)")
+    values = known.checked(name, parameters, open_)
+    units = values.get(known.units or "")
+    if mode == "rigorous" and units is not None and delta >= 1 / units:
+        raise invalid("delta", delta, f"a number < 1 / {known.units} = {1 / units:.3g}")
+    return values
+
+
+def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Guarantee:
+    """The same with all that it rests on; without an epsilon and with the reason where nothing is guaranteed.
+
+    A mechanism that no paper published has no published epsilon.
+    """
+    if (name, mode, "epsilon") not in FUNCTIONS and name in NAMES:
+        reason = NO_RIGOROUS.get(name) if mode == "rigorous" else "no paper published an accountant for it"
+        return Guarantee(mode=mode, accountant=name, sampling="none", epsilon=None, reason=reason, delta=delta)
+    known = accountant(name, mode)
+    epsilon = evaluate(name, mode, parameters, delta)
+    unchecked: tuple[str, ...] = (
+        () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
+    )
+    return Guarantee(
+        mode=mode,
+        accountant=name,
+        relation=_relation(known, parameters) if math.isfinite(epsilon) else Relation.NONE,
+        scope=Scope.PARAMETERS if math.isfinite(epsilon) else Scope.NONE,
+        sampling=known.sampling,
+        assumptions=(*known.assumptions, *unchecked, *remark_on_zero(epsilon)),
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _relation(known: Accountant, parameters: Parameters) -> Relation:
+    """Of the Poisson-subsampled Gaussian as it is asked for."""
+    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else known.relation
+
+
+def solve_for(
+    name: str,
+    mode: Mode,
+    parameters: Parameters,
+    delta: float,
+    epsilon: float,
+    unknown: Unknown,
+    cache: Cache | None = None,
+    show: bool = False,
+) -> dict[str, Any]:
+    """The parameters with the least noise, the most steps or the highest batch rate that meet `epsilon`.
+
+    The answer's epsilon never exceeds the target. `cache` keeps answers, `show` reports progress. Raises UserError
+    where no answer exists.
+    """
+    open_ = accountant(name, mode).unknown(unknown)
+    if not LEAST_PRICE <= epsilon < math.inf:
+        raise invalid("epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
+    values = _checked(name, mode, {key: value for key, value in parameters.items() if key != open_}, delta, open_=open_)
+    question = ["solve", name, mode, values, delta, epsilon, unknown]
+    stored = None if cache is None else cache.get(question)
+    if isinstance(stored, int | float) and stored > 0:
+        return {**values, open_: stored}
+    function = FUNCTIONS[name, mode, "epsilon"]
+
+    def epsilon_at(value: float) -> float:
+        return function({**values, open_: value}, delta)
+
+    with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
+        guess = relational.NOISE_GUESS if name.startswith("relational") else None
+        found: float = solved(unknown, watched, epsilon, guess=guess)
+    if unknown == "noise":  # a target that the least allowed noise meets
+        found = max(found, PARAMETERS[open_].least or 0.0)
+    if cache is not None:
+        cache.put(question, found)
+    return {**values, open_: found}

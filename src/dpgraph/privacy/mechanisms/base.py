@@ -1,0 +1,289 @@
+"""What every mechanism shares, and every noisy, iterative one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from pydantic import Field
+
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.config import parse
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, differences
+from dpgraph.privacy.relation import Inference, Relation, Scope
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PUBLIC_SETTINGS = (
+    "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
+    "data nor tuned on them, but for the steps that the result lists as uncovered"
+)
+MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
+NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
+
+
+class Shape(Frozen):
+    """What a step reads, how its batch is drawn and what is clipped: of a mechanism, or as a formula presumes it."""
+
+    lists: Lists
+    batches: Batches
+    clipped: Clipped
+
+
+class Mechanism(Frozen):
+    """One frozen object per way to touch the data: it states sampling, sensitivity and relation once.
+
+    The prepared step that runs is built from it, calibration solves it and the accountants evaluate it; proofs are in
+    docs/privacy.md. `kind` tells the classes apart in files.
+    """
+
+    kind: str
+    steps: int | None = Field(description="T; None: open")
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        """Noise std per coordinate divided by the clip norm; None while the noise is open."""
+        raise NotImplementedError
+
+    def published(self) -> Guarantee:
+        raise NotImplementedError
+
+    def rigorous(self) -> Guarantee:
+        raise NotImplementedError
+
+    def statement(self) -> PrivacyStatement:
+        raise NotImplementedError
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """The guarantee of the first `step` steps."""
+        raise NotImplementedError
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """As JSON, kind and what differs from the defaults: what names and hashes are made of."""
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
+
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def mechanism_from(kind: type[M], value: Any) -> M:
+    """A mechanism of its JSON form; raises UserError for another kind and unknown or impossible fields."""
+    return parse(kind, value, "mechanism")
+
+
+class NoisySteps(Mechanism):
+    """T noisy steps over N roots. An open quantity is None; guarantees need both closed.
+
+    `relation` is the one that `rigorous` is proved for; its scope is what `inference` leaves of the parameters'.
+    """
+
+    relation: ClassVar[Relation]
+    # "module:class" of its prepared step (preparation/), by name: that needs torch
+    prepared: ClassVar[str]
+    proves: ClassVar[bool] = True  # whether any noise gives a rigorous epsilon
+    # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
+    refuses_delta: ClassVar[bool] = True
+
+    num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
+    num_protected: int | None = Field(
+        default=None, description="Everybody whose record the guarantee is for: delta < 1 / this; None: the roots"
+    )
+    delta: float
+    noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")
+    inference: Inference = Field(default=Inference.RAW_GRAPH, description="What predictions read")
+
+    def _check(self) -> None:
+        if self.num_roots < 1:
+            raise invalid("num_roots", self.num_roots, "an integer >= 1")
+        if self.num_protected is not None and self.num_protected < self.num_roots:
+            raise invalid("num_protected", self.num_protected, f"an integer >= num_roots = {self.num_roots}")
+        if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
+            raise invalid("steps", self.steps, f"an integer from 1 to {MOST_STEPS}")
+        if not 0 < self.delta < 1:
+            raise invalid("delta", self.delta, "a number in (0, 1)")
+        if self.refuses_delta and (reason := self.meaningless_delta):
+            raise invalid("delta", self.delta, reason)
+        if self.noise_multiplier is not None and not NOISE_RANGE[0] <= self.noise_multiplier <= NOISE_RANGE[1]:
+            low, high = NOISE_RANGE
+            raise invalid("noise_multiplier", self.noise_multiplier, f"a number from {low:g} to {high:g}")
+
+    @property
+    def meaningless_delta(self) -> str | None:
+        """What delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
+        protected = self.num_protected or self.num_roots
+        if self.delta < 1 / protected:
+            return None
+        name = "num_roots" if self.num_protected is None else "num_protected"
+        return f"a number < 1 / {name} = {1 / protected:.3g}"
+
+    @property
+    def shape(self) -> Shape:
+        raise NotImplementedError
+
+    @property
+    def divisor(self) -> float:
+        """Public number by which the noisy sum of a step is divided; 1: what is clipped is a mean."""
+        return 1.0
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Besides the steps."""
+        return ()
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        """The sums of clipped gradients that a step adds noise to."""
+        raise NotImplementedError
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """All that the run does with private data; `clip_norms` are C, or one for each group, in gradient units."""
+        steps, _ = self.closed()
+        noise = self.noise_std_over_clip or 0.0
+        return Procedure(
+            relation=self.relation,
+            terms=self.terms(clip_norms),
+            noise_std=tuple(noise * clip_norm for clip_norm in clip_norms),
+            noise_draws=steps,
+            divisor=self.divisor,
+            steps=steps,
+            releases=self.releases,
+        )
+
+    def _term(self, clip_norms: tuple[float, ...], **others: Any) -> Term:
+        """A term of this shape, which each step draws once."""
+        clipped = {} if self.shape.clipped is not Clipped.NOTHING else {"clip_norms": (math.inf,)}
+        shared = {"clip_norms": clip_norms, "num_roots": self.num_roots, "draws": self.closed()[0], **clipped}
+        return Term(**{**dict(self.shape), **shared, **others})
+
+    def _unmet(self, presumed: Shape) -> tuple[str, ...]:
+        """How what runs differs from what a paper's formula presumes."""
+        return tuple(differences(presumed, self.shape, "presumed"))
+
+    def _proved(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
+        """The rigorous guarantee; none at a delta that means nothing."""
+        if (reason := self.meaningless_delta) is not None:
+            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", sampling)
+        return Guarantee(
+            mode="rigorous",
+            accountant=accountant,
+            relation=self.relation if math.isfinite(epsilon) else Relation.NONE,
+            scope=self.inference.scope if math.isfinite(epsilon) else Scope.NONE,
+            sampling=sampling,
+            assumptions=(*assumptions, PUBLIC_SETTINGS, f"covers: {self.inference.scope.meaning}"),
+            epsilon=epsilon,
+            delta=self.delta,
+        )
+
+    def _none(self, mode: Mode, reason: str, sampling: str) -> Guarantee:
+        return Guarantee(mode=mode, accountant="none", sampling=sampling, epsilon=None, reason=reason, delta=self.delta)
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """What the run costs however large the noise of its steps is: 0 but for releases of another kind."""
+        return 0.0
+
+    def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        """Renyi divergences of the whole run at `orders`, the larger of both directions, as they are proved."""
+        raise UserError(f"mechanism={self.kind}: nothing is guaranteed: {self.rigorous().reason}")
+
+    def with_noise(self, noise_multiplier: float) -> Self:
+        return type(self)(**{**dict(self), "noise_multiplier": noise_multiplier})
+
+    def with_steps(self, steps: int) -> Self:
+        return type(self)(**{**dict(self), "steps": steps})
+
+    def with_rate(self, sampling_rate: float) -> Self:
+        """Mechanisms with Poisson batches only."""
+        raise invalid("sampling_rate", sampling_rate, "None for batches of fixed size")
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """The guarantee of the first `step` steps; before the first, nothing has been released."""
+        if step == 0:
+            statement = self.with_steps(1).statement()
+            nothing = {"steps": 0}
+            for mode in ("published", "rigorous"):
+                guarantee = getattr(statement, mode)
+                epsilon = None if guarantee.epsilon is None else 0.0
+                nothing[mode] = guarantee.model_copy(update={"epsilon": epsilon})
+            return statement.model_copy(update=nothing)
+        return self.with_steps(step).statement()
+
+    def closed(self) -> tuple[int, float]:
+        """Steps and noise multiplier; raises UserError while one of them is open."""
+        if self.noise_multiplier is None or self.steps is None:
+            name = "noise_multiplier" if self.noise_multiplier is None else "steps"
+            raise invalid(name, None, "a number: calibrate the mechanism first")
+        return self.steps, self.noise_multiplier
+
+    def statement(self) -> PrivacyStatement:
+        steps, _ = self.closed()
+        return PrivacyStatement(
+            mechanism=self.model_dump(mode="json"),
+            noise_std_over_clip=self.noise_std_over_clip,
+            steps=steps,
+            published=self.published(),
+            rigorous=self.rigorous(),
+        )
+
+
+def check_tree(hops: int, max_degree: int | None) -> None:
+    if hops < 0:
+        raise invalid("hops", hops, "an integer >= 0")
+    if (max_degree is None) != (hops == 0) or (max_degree is not None and max_degree < 1):
+        raise invalid("max_degree", max_degree, "an integer >= 1 with hops, None without")
+
+
+def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
+    """DP-MLP under the released code's own accountant; `noise` is noise std / clip norm."""
+    from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
+
+    return Guarantee(
+        mode="published",
+        accountant="Poisson-subsampled Gaussian, RDP orders 1.1 to 199.9, as in the released code for DP-MLP",
+        relation=Relation.RECORD_REMOVE,
+        scope=Scope.PARAMETERS,
+        sampling=f"Poisson, rate {rate:.6g}",
+        assumptions=("one record changes one loss term",),
+        unmet=unmet,
+        epsilon=poisson_gaussian_epsilon(rate, noise, steps, delta),
+        delta=delta,
+    )
+
+
+def published_theorem1(
+    num_roots: int,
+    batch_size: int,
+    reach: int,
+    noise: float,
+    steps: int,
+    delta: float,
+    remarks: tuple[str, ...],
+    unmet: tuple[str, ...],
+) -> Guarantee:
+    """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
+    from dpgraph.privacy.accountants.renyi import theorem1_epsilon
+
+    epsilon = theorem1_epsilon(num_roots, batch_size, reach, noise, steps, delta)
+    return Guarantee(
+        mode="published",
+        accountant="Theorem 1",
+        relation=Relation.NODE_REMOVE,
+        scope=Scope.PARAMETERS,
+        sampling=f"batches of {batch_size} without replacement",
+        assumptions=(
+            f"at most N(K, r) = {reach} roots change (Lemma 1)",
+            *remarks,
+            "orders 1.1 to 9.9, improved conversion, as in the released code",
+            *remark_on_zero(epsilon),
+        ),
+        unmet=unmet,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+# what the published formulas presume
+RELEASED_MLP = Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+THEOREM_1 = Shape(lists=Lists.ALGORITHM_1, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)

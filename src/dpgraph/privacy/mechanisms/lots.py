@@ -1,0 +1,209 @@
+"""DP-SGD over independent records in lots: MNIST of Igamberdiev and Habernal, App. F, as published and as it is proved.
+
+`noise_multiplier` is noise std / clip norm. L is the lot size, N the number of records, E the number of epochs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.relation import Relation, Scope
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.renyi import Orders
+
+
+class Lots(NoisySteps):
+    """T steps over lots of records without neighbours."""
+
+    @property
+    def rate(self) -> float:
+        """q = L / N"""
+        raise NotImplementedError
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    def published(self) -> Guarantee:
+        """Moments accountant (Abadi et al. 2016) with q = L / N: Table 5 of the paper at T = 100 / q."""
+        from dpgraph.privacy.accountants.renyi import moments_epsilon
+
+        steps, noise = self.closed()
+        return Guarantee(
+            mode="published",
+            accountant="moments accountant, lambda 1 to 32",
+            relation=Relation.RECORD_REMOVE,
+            scope=Scope.PARAMETERS,
+            sampling=f"Poisson, rate {self.rate:.6g}",
+            assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
+            unmet=self._unmet(RELEASED_MLP),
+            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
+            delta=self.delta,
+        )
+
+
+class PoissonLots(Lots):
+    """Poisson lots, each record's whole gradient clipped to C: DP-SGD as Abadi et al. analyse it.
+
+    A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample; the pair of
+    laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
+    """
+
+    relation: ClassVar[Relation] = Relation.RECORD_REMOVE
+
+    prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
+    kind: Literal["poisson-lots"] = "poisson-lots"
+    sampling_rate: float = Field(description="q, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> PoissonLots:
+        self._check()
+        if not 0 < self.sampling_rate <= 1:
+            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
+        return self
+
+    @property
+    def rate(self) -> float:
+        return self.sampling_rate
+
+    def with_rate(self, sampling_rate: float) -> PoissonLots:
+        return PoissonLots(**{**dict(self), "sampling_rate": sampling_rate})
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        steps, noise = self.closed()
+        return steps * pair_rdp(affected_roots_pair(1, self.sampling_rate, noise), orders)
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        steps, noise = self.closed()
+        if self.sampling_rate == 1:
+            epsilon = gaussian_epsilon(math.sqrt(steps) / noise, self.delta)
+        else:
+            epsilon = composed_epsilon(affected_roots_pair(1, self.sampling_rate, noise), steps, self.delta)
+        return self._proved(
+            "Poisson-subsampled Gaussian, privacy loss distribution",
+            f"Poisson, rate {self.sampling_rate:.6g}",
+            epsilon,
+            "the gradient of a record depends on that record only",
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return self.sampling_rate * self.num_roots
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        return (self._term(clip_norms, rate=self.sampling_rate),)
+
+
+class FixedLots(Lots):
+    """Each epoch cuts a fresh permutation of the records into disjoint lots of fixed size."""
+
+    prepared: ClassVar[str] = "dpgraph.preparation.lots:PreparedLots"
+    batch_size: int = Field(description="L; the last lot of an epoch may be smaller")
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
+        self._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+        return self
+
+    @property
+    def rate(self) -> float:
+        return self.batch_size / self.num_roots
+
+    @property
+    def lots_per_epoch(self) -> int:
+        return math.ceil(self.num_roots / self.batch_size)
+
+    @property
+    def _sampling(self) -> str:
+        return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        """Noise is added to the clipped mean of a lot, which is divided by nothing."""
+        return (self._term(clip_norms, batch_size=self.batch_size),)
+
+
+class ShuffledLots(FixedLots):
+    """As published: each epoch cuts a fresh permutation into lots of fixed size and clips the mean gradient of a lot.
+
+    One clipped vector per lot: one record may turn it around, so it moves by up to 2 C, whatever the other records. The
+    permutation does not depend on the records: couple it on both sides. Then one record is in one lot of each epoch, no
+    other step changes, and an epoch is one Gaussian mechanism of sensitivity 2 C; E adaptive epochs are mu-GDP with mu
+    = 2 sqrt(E) / noise_multiplier. A mixture over permutations is no worse than its worst member (hockey-stick
+    divergences are jointly convex). Nothing is claimed for the order in which a lot comes.
+    """
+
+    relation: ClassVar[Relation] = Relation.RECORD_REPLACE
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["shuffled-lots"] = "shuffled-lots"
+
+    @property
+    def epochs(self) -> int:
+        """E, a last one that has only begun included."""
+        steps, _ = self.closed()
+        return math.ceil(steps / self.lots_per_epoch)
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        _, noise = self.closed()
+        return np.asarray(orders) * self.epochs * 2 / noise**2
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        _, noise = self.closed()
+        return self._proved(
+            f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            self._sampling,
+            gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
+            "one clipped vector a lot, which one record moves by up to 2 C",
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
+
+
+class UnclippedLots(FixedLots):
+    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+
+    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds.
+    """
+
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["unclipped-lots"] = "unclipped-lots"
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.full(len(orders), np.inf)
+
+    def rigorous(self) -> Guarantee:
+        return self._none(
+            "rigorous", "nothing is clipped, so one record may move a gradient without bound", self._sampling
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)

@@ -1,0 +1,357 @@
+"""DP-APPR (Zhang, chapter 5): rows of PageRank released once, then DP-SGD that reads them; as published and as proved.
+
+The rows are those of M public roots, the training those roots' losses. Proofs: docs/privacy.md, section 11.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.procedure import Release as ReleaseRecord
+from dpgraph.privacy.relation import Relation, Scope
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+    from dpgraph.privacy.accountants.renyi import Orders
+
+Release = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
+NO_RELEASE = ("exact", "identity", "random")
+PUBLIC_ROOTS = "roots are chosen by public ids"
+NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
+
+
+class PagerankSteps(NoisySteps):
+    """Rows for M = num_roots roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
+
+    relation: ClassVar[Relation] = Relation.NODE_NULL
+    prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
+
+    release: Release
+    top_k: int = Field(description="K, entries of a row")
+    release_noise: float | None = Field(
+        default=None,
+        description="gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None",
+    )
+    values_epsilon: float | None = Field(
+        default=None, description="exponential-values: epsilon of Laplace noise of scale K C2 / epsilon; else None"
+    )
+
+    def _check(self) -> None:
+        super()._check()
+        if self.top_k < 1:
+            raise invalid("top_k", self.top_k, "an integer >= 1")
+        for name, needed in (
+            ("release_noise", self.release not in NO_RELEASE),
+            ("values_epsilon", self.release == "exponential-values"),
+        ):
+            value = getattr(self, name)
+            if (value is not None) != needed or (value is not None and not 0 < value < math.inf):
+                raise invalid(name, value, f"{'a finite number > 0' if needed else None} for release={self.release}")
+
+    @property
+    def released(self) -> bool:
+        return self.release not in NO_RELEASE
+
+    @property
+    def release_mu(self) -> float:
+        """mu of the Gaussian release: the matrix moves by sqrt(2 M) C1."""
+        return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)
+
+    @property
+    def releases(self) -> tuple[ReleaseRecord, ...]:
+        """The rows as a release: Gaussian noise in units of C1 on the matrix, or Gumbel noise in those of C2."""
+        if not self.released:
+            return ()
+        gaussian = self.release == "gaussian"
+        return (
+            ReleaseRecord(
+                kind=f"rows, {self.release}",
+                noise=self.release_noise or 0.0,
+                values_noise=self.values_epsilon,
+                sensitivity=math.sqrt(2 * self.num_roots) if gaussian else 1.0,
+                count=self.num_roots,
+            ),
+        )
+
+    def release_rdp(self, orders: Orders) -> np.ndarray:
+        """Renyi divergences of the release of all rows; 0 where none is made."""
+        if not self.released:
+            return np.zeros(len(orders))
+        from dpgraph.privacy.accountants.pagerank import exponential_zcdp
+
+        if self.release == "gaussian":
+            rho = self.release_mu**2 / 2
+        else:
+            rho = exponential_zcdp(self.num_roots, self.top_k, self.release_noise or 0.0, self.values_epsilon)
+        return rho * np.asarray(orders)
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """Of the release alone; in mode rigorous at all of delta, which bounds every composition from below."""
+        if not self.released:
+            return 0.0
+        if mode == "published":
+            return self.published_release()
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+        from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
+
+        if self.release == "gaussian":
+            return gaussian_epsilon(self.release_mu, self.delta)
+        return epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta)
+
+    def published_release(self) -> float:
+        """epsilon_pr of the thesis, which has none of other releases than its own."""
+        return 0.0
+
+    def step_rdp(self, orders: Orders) -> np.ndarray:
+        """Renyi divergences of one step, given the rows."""
+        raise NotImplementedError
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        """Of the whole run."""
+        return self.release_rdp(orders) + self.closed()[0] * self.step_rdp(orders)
+
+    def _renyi_epsilon(self) -> float:
+        from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp
+
+        return epsilon_from_rdp(REAL_ORDERS, self.rdp(REAL_ORDERS), self.delta)
+
+    @property
+    def _rows(self) -> str:
+        return {
+            "exact": "exact rows, which are not released",
+            "identity": "own records only, no rows",
+            "random": "public random rows",
+            "gaussian": f"all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, mu = {self.release_mu:.4g}",
+            "exponential": f"M K = {self.num_roots * self.top_k} draws of bounded range",
+            "exponential-values": f"M K = {self.num_roots * self.top_k} draws of bounded range, M Laplace vectors",
+        }[self.release]
+
+
+class PoissonPagerank(PagerankSteps):
+    """DP-APPR repaired: columns of the released matrix keep at most K_col entries, roots are drawn by Poisson sampling.
+
+    Given the released rows, a node stands in the loss of at most K_col roots and of itself, so that each step is a
+    double mixture with R = K_col + 1 (Lemma 2 of docs/privacy.md); the release composes with the steps. The cap reads
+    released values only. A node that is no root changes K_col terms and has none of its own, which the pair dominates.
+    """
+
+    kind: Literal["poisson-pagerank"] = "poisson-pagerank"
+    sampling_rate: float = Field(description="q, public; of the M roots")
+    column_cap: int = Field(description="K_col, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> PoissonPagerank:
+        self._check()
+        if not 0 < self.sampling_rate <= 1:
+            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
+        if self.column_cap < 1:
+            raise invalid("column_cap", self.column_cap, "an integer >= 1")
+        if self.release == "exact":
+            raise invalid("release", "exact", "another one: rows that are not released have no rigorous variant")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    @property
+    def affected_roots(self) -> int:
+        """R: those whose rows name the node, and itself."""
+        return 1 if self.release == "identity" else min(self.column_cap, self.num_roots) + 1
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of the clip norm."""
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        return affected_roots_pair(self.affected_roots, self.sampling_rate, self.closed()[1])
+
+    def with_rate(self, sampling_rate: float) -> PoissonPagerank:
+        return PoissonPagerank(**{**dict(self), "sampling_rate": sampling_rate})
+
+    def step_rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        return pair_rdp(self.dominating_pair, orders)
+
+    def rigorous(self) -> Guarantee:
+        return self._proved(
+            self._accountant,
+            f"Poisson, rate {self.sampling_rate:.6g}, of {self.num_roots} roots",
+            self._epsilon(),
+            self._rows,
+            f"at most {self.affected_roots} roots read a node's record",
+            PUBLIC_ROOTS,
+        )
+
+    @property
+    def _accountant(self) -> str:
+        if self.release.startswith("exponential"):
+            return "zCDP of the draws and double mixture, composed as Renyi divergences or at delta / 2 each"
+        return "double mixture, privacy loss distribution"
+
+    def _epsilon(self) -> float:
+        """Gaussian rows compose as privacy loss distributions.
+
+        Draws of the exponential mechanism have no dominating pair: the better of Renyi composition and the sum of two
+        epsilons at delta / 2, both of which hold.
+        """
+        from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+        from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
+
+        steps, _ = self.closed()
+        if self.release == "gaussian":
+            return composed_epsilon(self.dominating_pair, steps, self.delta, once=gaussian_pair(self.release_mu))
+        if not self.released:
+            return composed_epsilon(self.dominating_pair, steps, self.delta)
+        rows = epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta / 2)
+        return min(self._renyi_epsilon(), rows + composed_epsilon(self.dominating_pair, steps, self.delta / 2))
+
+    def published(self) -> Guarantee:
+        if self.release == "identity":
+            from dpgraph.privacy.mechanisms.base import published_mlp
+
+            steps, noise = self.closed()
+            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+        return self._none("published", "no paper has published this mechanism", "Poisson")
+
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.NONE if self.release == "identity" else Lists.CAPPED_ROWS
+        return Shape(lists=lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return self.sampling_rate * self.num_roots
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        cap = None if self.release == "identity" else self.column_cap
+        return (self._term(clip_norms, max_degree=cap, rate=self.sampling_rate),)
+
+
+class FixedBatchPagerank(PagerankSteps):
+    """DP-APPR as published: batches of B of the M roots, columns of L1 norm tau, Theorems 6 to 8.
+
+    With release=exact the thesis' baseline DPSGD, whose noise std is sigma B C (Eq. 5.5); sigma is `noise_multiplier`.
+
+    Rigorous: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2 C, so
+    a column's norm bounds nothing and all M roots may change: Theorem 1 of Daigavane et al. at R = M (own records only:
+    R = 1, a move of C), composed with the release. Rows that are not released cost nothing by themselves, as every
+    step is paid for whatever they are.
+    """
+
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["fixed-batch-pagerank"] = "fixed-batch-pagerank"
+    batch_size: int = Field(description="B, of the M roots, drawn without replacement")
+    sampled_nodes: int = Field(description="N, training nodes that are kept; q = B / N as printed")
+    node_share: float = Field(description="q', by which the thesis multiplies epsilon in the end")
+    column_norm: float = Field(default=1.0, description="tau")
+
+    @model_validator(mode="after")
+    def _valid(self) -> FixedBatchPagerank:
+        self._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+        if self.sampled_nodes < self.num_roots:
+            raise invalid("sampled_nodes", self.sampled_nodes, f"an integer >= num_roots = {self.num_roots}")
+        if not 0 < self.node_share <= 1:
+            raise invalid("node_share", self.node_share, "a number in (0, 1]")
+        if not 0 < self.column_norm < math.inf:
+            raise invalid("column_norm", self.column_norm, "a finite number > 0")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        if self.noise_multiplier is None:
+            return None
+        return self.noise_multiplier * (self.batch_size if self.release == "exact" else 1)
+
+    def step_rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.renyi import theorem1_rdp
+
+        self.closed()
+        affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
+        multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
+        return theorem1_rdp(self.num_roots, self.batch_size, affected, multiplier, orders)
+
+    def rigorous(self) -> Guarantee:
+        reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
+        return self._proved(
+            "Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
+            f"batches of {self.batch_size} of {self.num_roots} roots without replacement",
+            self._renyi_epsilon(),
+            self._rows,
+            f"{reach} a node's record",
+            NOT_AMPLIFIED,
+            PUBLIC_ROOTS,
+        )
+
+    def published(self) -> Guarantee:
+        """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
+        from dpgraph.privacy.accountants.renyi import moments_epsilon
+
+        steps, noise = self.closed()
+        tau = self.column_norm if self.released else 1.0
+        delta = self.delta / 2 if self.released else self.delta
+        training = moments_epsilon(self.batch_size / self.sampled_nodes, noise / tau, steps, delta)
+        epsilon = self.published_release() + training
+        remarks = () if self.node_share == 1 else (
+            f"times q' = {self.node_share:g} the thesis claims {self.node_share * epsilon:.4g}; sampling once would "
+            f"give {_sampled_once(self.node_share, epsilon):.4g}",
+        )  # fmt: skip
+        return Guarantee(
+            mode="published",
+            accountant="Theorems 6 to 8, moments accountant with lambda 1 to 32",
+            relation=Relation.NODE_REMOVE,
+            scope=Scope.PARAMETERS,
+            sampling=f"rate B / N = {self.batch_size}/{self.sampled_nodes}",
+            assumptions=(
+                "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing",
+                "constants of Theorem 8 are not given: moments accountant at sigma / tau",
+                *remarks,
+            ),
+            unmet=self._unmet(THEOREM_8),
+            epsilon=epsilon,
+            delta=self.delta,
+        )
+
+    def published_release(self) -> float:
+        """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis asks for none."""
+        from dpgraph.privacy.accountants.pagerank import theorem6_epsilon, theorem7_epsilon
+
+        if not self.released:
+            return 0.0
+        rows, noise, row_delta = self.num_roots, self.release_noise or 0.0, self.delta / (4 * self.num_roots)
+        if self.release == "gaussian":
+            return theorem6_epsilon(rows, noise, row_delta)
+        return theorem7_epsilon(rows, self.top_k, noise, row_delta, self.values_epsilon)
+
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.NONE if self.release == "identity" else Lists.SCALED_ROWS
+        return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return self.batch_size
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        norm = None if self.release == "identity" else self.column_norm
+        return (self._term(clip_norms, column_norm=norm, batch_size=self.batch_size),)
+
+
+THEOREM_8 = Shape(lists=Lists.SCALED_ROWS, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+
+def _sampled_once(share: float, epsilon: float) -> float:
+    """ln(1 + q' (e^epsilon - 1)), without overflow."""
+    return float(np.logaddexp(math.log1p(-share), math.log(share) + epsilon)) if share < 1 else epsilon

@@ -1,0 +1,109 @@
+"""DP-GNN and DP-MLP as their paper publishes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.trees import tree_size
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import (
+    RELEASED_MLP,
+    THEOREM_1,
+    NoisySteps,
+    Shape,
+    check_tree,
+    published_mlp,
+    published_theorem1,
+)
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.relation import Relation
+
+
+class FixedBatchTrees(NoisySteps):
+    """DP-GNN and DP-MLP as published (Daigavane et al. 2022, Algorithms 1, 4 and 5): for comparison only.
+
+    `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda; without hops it is
+    C_l lambda, as in the released code. No proof covers it, so `rigorous` gives the reasons instead of a number.
+    """
+
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
+    prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
+    proves: ClassVar[bool] = False
+    kind: Literal["fixed-batch-trees"] = "fixed-batch-trees"
+    batch_size: int = Field(description="m, drawn without replacement")
+    hops: int
+    max_degree: int | None = Field(default=None, description="K of Algorithm 1; None without hops")
+    groups: int = Field(description="Parameter groups that are clipped and noised separately")
+
+    @model_validator(mode="after")
+    def _valid(self) -> FixedBatchTrees:
+        self._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+        if self.groups < 1:
+            raise invalid("groups", self.groups, "an integer >= 1")
+        check_tree(self.hops, self.max_degree)
+        return self
+
+    @property
+    def affected_roots(self) -> int:
+        """N(K, r) of Lemma 1, which Algorithm 1 does not keep; 1 without hops."""
+        return tree_size(self.max_degree or 0, self.hops) if self.hops else 1
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        """Of each group: noise std of group l divided by C_l."""
+        if self.noise_multiplier is None:
+            return None
+        return 2 * self.affected_roots * self.noise_multiplier if self.hops else self.noise_multiplier
+
+    def published(self) -> Guarantee:
+        steps, noise = self.closed()
+        if self.hops == 0:
+            rate = self.batch_size / self.num_roots
+            return published_mlp(rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+        return published_theorem1(
+            self.num_roots,
+            self.batch_size,
+            self.affected_roots,
+            noise,
+            steps,
+            self.delta,
+            ("one noise multiplier for all groups",),
+            self._unmet(THEOREM_1),
+        )
+
+    def rigorous(self) -> Guarantee:
+        reasons = []
+        if self.hops:
+            reasons.append(
+                "Algorithm 1 keeps edges at a rate that depends on the data, so one node changes an unbounded number "
+                "of roots (Lemma 2 is false)"
+            )
+        reasons.append("the clip norms are percentiles of private gradient norms that nobody paid for")
+        if self.groups > 1:
+            reasons.append(
+                f"{self.groups} groups with one noise multiplier each: the joint multiplier is smaller by "
+                f"sqrt({self.groups})"
+            )
+        if self.hops == 0:
+            reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
+        return self._none("rigorous", "; ".join(reasons), f"batches of {self.batch_size} without replacement")
+
+    @property
+    def shape(self) -> Shape:
+        lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
+        return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
+
+    @property
+    def divisor(self) -> float:
+        return self.batch_size
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        """`clip_norms`: one for each group, percentiles of private gradient norms."""
+        return (self._term(clip_norms, hops=self.hops, max_degree=self.max_degree, batch_size=self.batch_size),)

@@ -1,0 +1,281 @@
+"""DP-SGD on one clipped gradient of a whole (sub)graph (Igamberdiev and Habernal): as published, and what is proved.
+
+Every step clips one vector, the gradient of the mean loss of a whole subgraph, to C and adds N(0, (noise_multiplier
+C)^2). One node may turn that vector around, so it moves by up to 2 C, not C. Proofs: docs/privacy.md, section 10.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
+from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Term
+from dpgraph.privacy.relation import Relation, Scope
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+    from dpgraph.privacy.accountants.renyi import Orders
+
+TRAINING_ONLY = "training reads training nodes with a loss and the edges between them, no others"
+SENSITIVITY = "one clipped vector a step, which one node moves by up to 2 C"
+
+
+def nodes_with_loss(num_train: int, train_share: float) -> int:
+    """N: the share of the training nodes that have a loss, at least one."""
+    return max(1, round(train_share * num_train))
+
+
+class GraphSplits(NoisySteps):
+    """T steps over s parts of the training nodes; `noise_multiplier` is noise std / clip norm."""
+
+    prepared: ClassVar[str] = "dpgraph.preparation.parts:PreparedParts"
+    num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
+
+    def _check(self) -> None:
+        super()._check()
+        if not 1 <= self.num_splits <= self.num_roots:
+            raise invalid("num_splits", self.num_splits, f"an integer from 1 to num_roots = {self.num_roots}")
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    @property
+    def rate(self) -> float:
+        """1 / s"""
+        return 1 / self.num_splits
+
+    def published(self) -> Guarantee:
+        """Moments accountant of the paper's App. A with q = 1 / s, integer lambda up to 32, sensitivity C."""
+        from dpgraph.privacy.accountants.renyi import moments_epsilon
+
+        steps, noise = self.closed()
+        return Guarantee(
+            mode="published",
+            accountant="moments accountant, lambda 1 to 32",
+            relation=Relation.GRAPH if self.num_splits == 1 else Relation.SUBGRAPH,
+            scope=Scope.PARAMETERS,
+            sampling=f"Poisson, rate 1/{self.num_splits}",
+            assumptions=(
+                "one subgraph is one record, whose removal moves the gradient by C",
+                "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit",
+            ),
+            unmet=self._unmet(MOMENTS),
+            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
+            delta=self.delta,
+        )
+
+    def _rigorous(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
+        return self._proved(accountant, sampling, epsilon, SENSITIVITY, *assumptions, *remark_on_zero(epsilon))
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        """Noise is added to one clipped vector, which is divided by nothing: the mean's divisor is inside of it."""
+        if self.shape.batches is Batches.NONE:
+            return (self._term(clip_norms, loss=Loss.NOTHING, draws=0),)
+        fresh = self.shape.batches is Batches.POISSON
+        drawn = {"rate": self.rate} if fresh else {"num_parts": self.num_splits}
+        return (self._term(clip_norms, **drawn),)
+
+    def _gaussian(self, steps: int) -> float:
+        """`steps` Gaussian steps of sensitivity 2 C: GDP with mu = 2 sqrt(steps) / noise_multiplier."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        _, noise = self.closed()
+        return gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)
+
+    def _gaussian_rdp(self, steps: int, orders: Orders) -> np.ndarray:
+        _, noise = self.closed()
+        return steps * np.asarray(orders) * (2 / noise) ** 2 / 2
+
+
+MOMENTS = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+
+class MaskedSubgraphs(GraphSplits):
+    """As published: fixed parts mask the loss only, messages cross the whole graph (one part: the full graph).
+
+    Any node may change the gradient of every part, and parts follow a known schedule, so nothing is amplified: T
+    Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
+    """
+
+    relation: ClassVar[Relation] = Relation.GRAPH
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["masked-subgraphs"] = "masked-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> MaskedSubgraphs:
+        self._check()
+        return self
+
+    def rigorous(self) -> Guarantee:
+        steps, _ = self.closed()
+        return self._rigorous(
+            "Gaussian DP, mu = 2 sqrt(T) / noise multiplier",
+            "none: every step may read every node",
+            self._gaussian(steps),
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return self._gaussian_rdp(self.closed()[0], orders)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.STEP)
+
+
+class UnclippedSubgraphs(GraphSplits):
+    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+
+    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds. Since both
+    layers of weights grow with the noise, and gradients with the weights, training hardly depends on the noise.
+    """
+
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> UnclippedSubgraphs:
+        self._check()
+        return self
+
+    def rigorous(self) -> Guarantee:
+        reason = "nothing is clipped, so one node may move a gradient without bound"
+        return self._none("rigorous", reason, "none: every step may read every node")
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.full(len(orders), np.inf)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.NOTHING)
+
+
+class CutSubgraphs(GraphSplits):
+    """Fixed parts without the edges between them: a node touches one step of each of the E = ceil(T / s) epochs.
+
+    The part of a node is a public function of its id, so no other node changes parts when one leaves. Parallel
+    composition over the parts: E Gaussian steps of sensitivity 2 C.
+    """
+
+    relation: ClassVar[Relation] = Relation.NODE_REMOVE
+
+    kind: Literal["cut-subgraphs"] = "cut-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> CutSubgraphs:
+        self._check()
+        return self
+
+    @property
+    def epochs(self) -> int:
+        steps, _ = self.closed()
+        return math.ceil(steps / self.num_splits)
+
+    def rigorous(self) -> Guarantee:
+        return self._rigorous(
+            f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            f"{self.num_splits} fixed parts by id, in turn",
+            self._gaussian(self.epochs),
+            TRAINING_ONLY,
+            "no edge leads from one part to another",
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return self._gaussian_rdp(self.epochs, orders)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.CUT, batches=Batches.PARTS_BY_ID, clipped=Clipped.STEP)
+
+
+class PoissonSubgraphs(GraphSplits):
+    """A fresh subgraph in each step: every training node with probability q = 1 / s, and the edges among them.
+
+    Given the other nodes of a step, the clipped gradient is g without the node and, with probability q, some g' with
+    |g' - g| <= 2 C: the Poisson-subsampled Gaussian at half the noise multiplier. True removal of a node of any degree.
+    """
+
+    relation: ClassVar[Relation] = Relation.NODE_REMOVE
+
+    kind: Literal["poisson-subgraphs"] = "poisson-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> PoissonSubgraphs:
+        self._check()
+        return self
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of 2 C."""
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        _, noise = self.closed()
+        return affected_roots_pair(1, self.rate, noise / 2)
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+
+        steps, _ = self.closed()
+        if self.num_splits == 1:
+            epsilon = self._gaussian(steps)
+        else:
+            epsilon = composed_epsilon(self.dominating_pair, steps, self.delta)
+        return self._rigorous(
+            "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
+            f"Poisson, rate 1/{self.num_splits}, of nodes",
+            epsilon,
+            TRAINING_ONLY,
+            "the mean's divisor is a function of the drawn nodes alone and inside of the clipped vector",
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.STEP)
+
+
+class PureNoise(GraphSplits):
+    """SGD-DP whose gradient is zero: a control that reads no record, so that its epsilon is 0 at any noise."""
+
+    relation: ClassVar[Relation] = Relation.GRAPH
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["pure-noise"] = "pure-noise"
+
+    @model_validator(mode="after")
+    def _valid(self) -> PureNoise:
+        self._check()
+        return self
+
+    def rigorous(self) -> Guarantee:
+        self.closed()
+        return Guarantee(
+            mode="rigorous",
+            accountant="none needed",
+            relation=self.relation,
+            scope=self.inference.scope,
+            sampling="none",
+            assumptions=("no record is read",),
+            epsilon=0.0,
+            delta=0.0,
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.zeros(len(orders))
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.NONE, clipped=Clipped.STEP)

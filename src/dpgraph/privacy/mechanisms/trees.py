@@ -1,0 +1,370 @@
+"""DP learning on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size.
+
+All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.trees import tree_size
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.mechanisms.base import (
+    RELEASED_MLP,
+    THEOREM_1,
+    NoisySteps,
+    Shape,
+    check_tree,
+    published_mlp,
+    published_theorem1,
+)
+from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Release, Term
+from dpgraph.privacy.relation import Relation
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+    from dpgraph.privacy.accountants.renyi import Orders
+
+
+class StableTrees(NoisySteps):
+    """Ego trees of depth r over the stable sampler's lists."""
+
+    relation: ClassVar[Relation] = Relation.NODE_NULL
+    prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
+    hops: int = Field(description="r; 0: a root's own record only")
+    max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
+    list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
+
+    def _check(self) -> None:
+        super()._check()
+        check_tree(self.hops, self.max_degree)
+        if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
+            raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
+
+    @property
+    def changed_trees(self) -> int:
+        """N(K, r) + D N(K, r - 1), trees that one record changes whatever nodes are the roots; 1 without hops."""
+        if self.hops == 0:
+            return 1
+        degree, cap = self.max_degree or 0, self.list_cap or 0
+        return tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)
+
+    @property
+    def affected_roots(self) -> int:
+        """R: the changed trees of training nodes, of which there are num_roots, plus one for a non-root."""
+        return min(self.changed_trees, self.num_roots + 1)
+
+    @property
+    def reach(self) -> int:
+        """N(K, r): what the paper counts."""
+        return tree_size(self.max_degree or 0, self.hops)
+
+    @property
+    def _assumptions(self) -> tuple[str, ...]:
+        if self.hops == 0:
+            return ()
+        return (
+            f"stable sampler: at most {self.affected_roots} roots change",
+            "messages and normalisers depend on accepted nodes only",
+        )
+
+    @property
+    def lists(self) -> Lists:
+        return Lists.STABLE if self.hops else Lists.NONE
+
+    def _trees(self) -> dict[str, Any]:
+        """Fields of a term over the sampler's trees."""
+        return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
+
+
+class PoissonTrees(StableTrees):
+    """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
+
+    Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
+    sums, adds N(0, (noise_multiplier * C)^2) and divides by sampling_rate * num_roots. With the stable sampler one node
+    changes at most `affected_roots` roots, its own included: docs/privacy.md, Lemma 1 (sampler) and Theorem 2.
+
+    A node that is no root changes one term fewer and has no term of its own: on both sides at most R - 1 affected
+    roots, norms at most those of the pair (R, R - 1), which therefore dominates. Fewer than R affected roots likewise.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. Raises UserError where the theorem does
+    not hold.
+    """
+
+    kind: Literal["poisson-trees"] = "poisson-trees"
+    sampling_rate: float = Field(description="q, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> PoissonTrees:
+        self._check()
+        _check_rate("sampling_rate", self.sampling_rate)
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of the clip norm."""
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        _, noise = self.closed()
+        return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+
+    def with_rate(self, sampling_rate: float) -> PoissonTrees:
+        return PoissonTrees(**{**dict(self), "sampling_rate": sampling_rate})
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+
+        steps, _ = self.closed()
+        return self._proved(
+            "double mixture, privacy loss distribution",
+            f"Poisson, rate {self.sampling_rate:.6g}",
+            composed_epsilon(self.dominating_pair, steps, self.delta),
+            *self._assumptions,
+        )
+
+    def published(self) -> Guarantee:
+        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        steps, noise = self.closed()
+        if self.hops == 0:
+            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+        return published_theorem1(
+            self.num_roots,
+            max(1, round(self.sampling_rate * self.num_roots)),
+            self.reach,
+            noise / (2 * self.reach),
+            steps,
+            self.delta,
+            ("evaluated at this noise",),
+            self._unmet(THEOREM_1),
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return self.sampling_rate * self.num_roots  # N as it was made public
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
+
+
+class ResidualTrees(StableTrees):
+    """Residual clipping: two independent Poisson batches per step, so that neighbours pay for what they add only.
+
+    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
+    gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
+    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
+    batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
+
+    With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
+    over validation nodes with Laplace noise (section 4.1). Earlier points of a run know nothing of it.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
+    costs what DP-MLP does.
+    """
+
+    kind: Literal["residual-trees"] = "residual-trees"
+    sampling_rate: float = Field(description="q1, public: rate of the self terms")
+    neighbour_rate: float = Field(description="q2, public: rate of the neighbour terms")
+    neighbour_clip: float = Field(description="C_n / C_s, public")
+    choice_epsilon: float = Field(default=0.0, description="Pure epsilon of the choice of inference; 0: none is made")
+
+    @model_validator(mode="after")
+    def _valid(self) -> ResidualTrees:
+        self._check()
+        _check_rate("sampling_rate", self.sampling_rate)
+        _check_rate("neighbour_rate", self.neighbour_rate)
+        if not 0 <= self.neighbour_clip < math.inf:
+            raise invalid("neighbour_clip", self.neighbour_clip, "a finite number >= 0")
+        if not 0 <= self.choice_epsilon < math.inf:
+            raise invalid("choice_epsilon", self.choice_epsilon, "a finite number >= 0")
+        if self.hops < 1:
+            raise invalid("hops", self.hops, "an integer >= 1")
+        return self
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+        from dpgraph.privacy.accountants.quantile import PureDp
+
+        steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+        return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        """Divided by C_s."""
+        return self.noise_multiplier
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of C_s."""
+        from dpgraph.privacy.accountants.double_mixture import residual_pair
+
+        _, noise = self.closed()
+        return residual_pair(self.affected_roots, self.sampling_rate, self.neighbour_rate, self.neighbour_clip, noise)
+
+    def with_rate(self, sampling_rate: float) -> ResidualTrees:
+        """Both rates scaled by the same factor, the second one at most 1."""
+        neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
+        rates = {"sampling_rate": sampling_rate, "neighbour_rate": neighbour_rate}
+        return ResidualTrees(**{**dict(self), **rates})
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """The choice of inference is made after the last step: what was released before has not paid for it."""
+        if self.choice_epsilon and step != self.steps:
+            return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
+        return super().at_step(step)
+
+    def rigorous(self) -> Guarantee:
+        """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+        from dpgraph.privacy.accountants.quantile import PureDp
+
+        steps, _ = self.closed()
+        choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
+        paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
+        return self._proved(
+            "double mixture of residual clipping, privacy loss distribution",
+            f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
+            f"{self.neighbour_rate:.6g} (neighbour terms)",
+            composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
+            "a self gradient reads its root's own record only",
+            f"C_n / C_s = {self.neighbour_clip:.6g} is public",
+            *paid,
+            *self._assumptions,
+        )
+
+    def published(self) -> Guarantee:
+        return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
+
+    @property
+    def choice_sensitivity(self) -> int:
+        """S: validation nodes whose tree one record changes, however many there are."""
+        return self.changed_trees
+
+    @property
+    def divisor(self) -> float:
+        return self.sampling_rate * self.num_roots  # N as it was made public
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        """`clip_norms` is C_s alone: C_n follows."""
+        own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
+        if self.neighbour_clip == 0:
+            return (own,)
+        clip = tuple(self.neighbour_clip * norm for norm in clip_norms)
+        return own, self._term(clip, **self._trees(), loss=Loss.NEIGHBOURS, rate=self.neighbour_rate)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        choice = Release(
+            kind="choice of inference",
+            noise=self.choice_epsilon,
+            sensitivity=self.choice_sensitivity,
+            count=1,
+            lists=Lists.STABLE,
+            max_degree=self.max_degree,
+            list_cap=self.list_cap,
+        )
+        return (choice,) if self.choice_epsilon else ()
+
+
+class FixedSizeStableTrees(StableTrees):
+    """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
+
+    `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
+    R under node-null, where N and the batches' law are the same on both sides; it reveals how many affected roots are
+    drawn, so it is loose (docs/privacy.md, section 3.3). Without hops nothing but the own term changes, and null is a
+    zero: the sum moves by C, not 2C.
+    """
+
+    kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
+    batch_size: int = Field(description="m, drawn without replacement")
+
+    @model_validator(mode="after")
+    def _valid(self) -> FixedSizeStableTrees:
+        self._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.renyi import theorem1_rdp
+
+        multiplier = self.proved_multiplier
+        return self.closed()[0] * theorem1_rdp(self.num_roots, self.batch_size, self.affected_roots, multiplier, orders)
+
+    @property
+    def proved_multiplier(self) -> float:
+        """lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        _, noise = self.closed()
+        return noise if self.hops else 2 * noise
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.renyi import theorem1_least_epsilon
+
+        steps, _ = self.closed()
+        return self._proved(
+            "Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+            f"batches of {self.batch_size} without replacement",
+            theorem1_least_epsilon(
+                self.num_roots, self.batch_size, self.affected_roots, self.proved_multiplier, steps, self.delta
+            ),
+            *self._assumptions,
+        )
+
+    def published(self) -> Guarantee:
+        """Theorem 1 at N(K, r) and this noise; DP-MLP: the released code's own accountant."""
+        steps, noise = self.closed()
+        std = 2 * self.affected_roots * noise
+        if self.hops == 0:
+            rate = self.batch_size / self.num_roots
+            return published_mlp(rate, std, steps, self.delta, self._unmet(RELEASED_MLP))
+        return published_theorem1(
+            self.num_roots,
+            self.batch_size,
+            self.reach,
+            std / (2 * self.reach),
+            steps,
+            self.delta,
+            ("evaluated at this noise",),
+            self._unmet(THEOREM_1),
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return self.batch_size
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+        return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
+
+
+def _check_rate(name: str, value: float) -> None:
+    if not 0 < value <= 1:
+        raise invalid(name, value, "a number in (0, 1]")

@@ -1,0 +1,1 @@
+"""Problems: what is learnt, what methods may see of it, and how their answers are judged."""

@@ -1,0 +1,21 @@
+"""The benchmark of the training steps on a small graph: what it writes, not what it measures."""
+
+from __future__ import annotations
+
+import csv
+
+from dpgraph.benchmarks.steps import COLUMNS, Setting, bench
+
+
+def test_bench_writes_one_row_for_each_step(tmp_path):
+    settings = (Setting("mlp", 0, 1, 50), Setting("gat", 1, 3, 50))
+    rows = bench(tmp_path / "steps.csv", "cpu", repeats=1, nodes=400, settings=settings)
+    assert [(row["architecture"], row["step"]) for row in rows] == [
+        *(("mlp", "plain"), ("mlp", "private")),
+        *(("gat", "plain"), ("gat", "private"), ("gat", "residual")),
+    ]
+    with (tmp_path / "steps.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [tuple(row) for row in written] == [COLUMNS] * 5
+    assert [float(row["ratio"]) for row in written if row["step"] == "plain"] == [1, 1]
+    assert all(float(row["cpu_ms"]) > 0 and float(row["peak_mib"]) > 0 for row in written)

@@ -1,0 +1,261 @@
+"""What makes a cell anew: its own modules, and no others."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpgraph.data.store import save_graph
+from dpgraph.experiments.imports import Package
+from dpgraph.experiments.sources import ACCOUNTING, NEUTRAL, PACKAGE, PLANNING, Stage, digest_of, files_of
+from dpgraph.methods.registry import specs
+from dpgraph.pipeline.fingerprints import calibration_roots, training_roots
+from dpgraph.planning.resolve import resolve
+from tests.contract.cells import CELLS, raw_cells
+from tests.contract.conftest import toy_graph
+
+THIS = Package(PACKAGE)
+KINDS = {training_roots(cell): name for name, cell in reversed(CELLS.items())}  # one cell for each set of modules
+ONES = sorted(KINDS.values())
+
+
+def closure(name, calibration=False, numbers=False, package=THIS):
+    roots = calibration_roots(CELLS[name]) if calibration else training_roots(CELLS[name])
+    files = files_of(Stage(roots, job=True, numbers=numbers), package)
+    return {str(path.relative_to(package.folder)) for path in files}
+
+
+def digests(package, numbers=False):
+    found = {}
+    for name in ONES:
+        cell = CELLS[name]
+        found[name, "train"] = digest_of(Stage(training_roots(cell), job=True, numbers=numbers), package)
+        found[name, "calibrate"] = digest_of(Stage(calibration_roots(cell), job=True), package)
+    return found
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return Path(shutil.copytree(PACKAGE, tmp_path / "dpgraph", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+@pytest.mark.parametrize("name", ONES)
+def test_a_cell_has_its_own_modules_and_no_other_methods(name):
+    cell = CELLS[name]
+    family = specs()[cell.method].train.split(".")[2]
+    found = closure(name)
+    assert {"pipeline/execute.py", "pipeline/collect.py", "problems/node_classification/evaluate.py",
+            "problems/node_classification/blind.py", "methods/base.py", "randomness.py"} <= found  # fmt: skip
+    others = {one.split(".")[2] for one in (spec.train for spec in specs().values())} - {family}
+    allowed = {"lots": {"ego_trees"}, "residual": {"ego_trees"}}.get(family, set())  # whose training they are
+    for other in others - allowed:
+        assert not {path for path in found if path.startswith(f"methods/{other}/")}, (name, other)
+    assert not {path for path in found if path.endswith(("/spec.py", "/look.py", "/settings.py"))}
+    assert not {path for path in found if path.startswith(("reporting/", "audits/", "benchmarks/", "planning/"))}
+    accountants = {path for path in closure(name, numbers=True) if path.startswith("privacy/accountants/")}
+    assert accountants <= {"privacy/accountants/__init__.py"}
+
+
+def test_a_method_without_privacy_does_not_depend_on_accountants_of_others():
+    assert not {path for path in closure("gnn-1-none") if "double_mixture" in path or "mechanisms/trees" in path}
+    assert {"privacy/mechanisms/trees.py", "privacy/accountants/double_mixture.py", "preparation/trees.py",
+            "privacy/accountants/renyi.py", "privacy/relation.py"} <= closure("dp-gnn-1-rigorous")  # fmt: skip
+
+
+def test_what_an_epsilon_is_computed_with_calibrates_anew():
+    rows = closure("dp-appr-gaussian-rigorous", calibration=True)
+    accountants = ("quantile", "gaussian", "pagerank", "renyi", "composition", "double_mixture")
+    assert {f"privacy/accountants/{name}.py" for name in accountants if name != "quantile"} <= rows
+    assert {"methods/pagerank/mechanism.py", "privacy/mechanisms/pagerank.py", "privacy/calibration.py",
+            "privacy/solving.py", "methods/asked.py"} <= rows  # fmt: skip
+    assert "privacy/accountants/quantile.py" in closure("dp-residual-1-rigorous", calibration=True)
+    assert not {path for path in rows if "mechanisms/trees" in path or "mechanisms/lots" in path}
+
+
+def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
+    """All modules of the package that a training of one seed leaves in memory."""
+    save_graph(toy_graph(), tmp_path / "graph")
+    for name in ("dp-gnn-1-rigorous", "gnn-1-none", "dp-appr-gaussian-rigorous", "kipf-gcn-3-none"):
+        code = (
+            "import sys\nfrom pathlib import Path\nfrom dpgraph.planning.resolve import resolve\n"
+            "from dpgraph.pipeline.stages import train_cell\n"
+            f"cell = resolve({raw_cells()[name]!r})\nfolder = Path({str(tmp_path)!r})\n"
+            f"train_cell(cell, folder / {name!r}, folder / 'graph', device='cpu')\n"
+            "print(*(one for one in sys.modules if one.split('.')[0] == 'dpgraph'))"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        loaded = {str(THIS.modules[one].relative_to(PACKAGE)) for one in run.stdout.split()}
+        left_out = {str(THIS.modules[f"dpgraph.{one}"].relative_to(PACKAGE)) for one in NEUTRAL | PLANNING}
+        # specifications and builders of all methods, which load when a method is looked for
+        looked_up = {
+            path
+            for path in loaded
+            if path.endswith(("/spec.py", "/look.py", "/settings.py", "/mechanism.py"))
+            or path.startswith(("privacy/mechanisms/", "planning/", "privacy/accountants/"))
+            or path.endswith("/__init__.py")
+        }
+        rest = loaded - closure(name) - left_out - looked_up
+        assert rest <= {"methods/looks.py", "methods/asked.py", "methods/pagerank/roots.py", "pipeline/stages.py",
+                        "pipeline/fingerprints.py", "pipeline/provenance.py"}, (name, rest)  # fmt: skip
+
+
+EDITED = [
+    "methods/ego_trees/train.py",
+    "methods/pagerank/prepared.py",
+    "methods/subgraphs/stack.py",
+    "methods/base.py",
+    "methods/asked.py",
+    "methods/residual/mechanism.py",
+    "preparation/lots.py",
+    "preparation/base.py",
+    "privacy/mechanisms/lots.py",
+    "privacy/accountants/double_mixture.py",
+    "privacy/accountants/pate.py",
+    "problems/node_classification/blind.py",
+    "pipeline/collect.py",
+    "pipeline/stages.py",
+    "sampling/graph_splits.py",
+    "reporting/tables.py",
+    "errors.py",
+]
+
+
+@pytest.mark.parametrize("edited", EDITED)
+def test_an_edit_reruns_the_cells_that_import_it_and_no_others(edited, copy):
+    before = digests(Package(copy))
+    with (copy / edited).open("a") as file:
+        file.write("# edited\n")
+    after = digests(Package(copy))
+    for name in ONES:
+        assert (before[name, "train"] != after[name, "train"]) == (edited in closure(name)), name
+        if CELLS[name].privacy is not None:
+            changed = before[name, "calibrate"] != after[name, "calibrate"]
+            assert changed == (edited in closure(name, calibration=True)), name
+
+
+NEW_FILES = {
+    "methods/later/__init__.py": "",
+    "methods/later/spec.py": "from dpgraph.methods.spec import MethodSpec\nSPECS = ()\n",
+    "methods/later/train.py": "from dpgraph.methods.ego_trees.train import tree_run\n",
+    "privacy/mechanisms/later.py": "from dpgraph.privacy.mechanisms.base import NoisySteps\n",
+    "privacy/accountants/later.py": "from dpgraph.privacy.accountants.renyi import Orders\n",
+    "problems/later/__init__.py": "",
+    "problems/later/blind.py": "from dpgraph.data.graph import Graph\n",
+    "preparation/later.py": "from dpgraph.preparation.base import PreparedStep\n",
+    "data/readers/later.py": "from dpgraph.data.raw_graph import RawGraph\n",
+}
+
+
+def test_new_methods_mechanisms_problems_and_readers_make_nothing_anew(copy):
+    before = digests(Package(copy))
+    for name, text in NEW_FILES.items():
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text(text)
+    assert digests(Package(copy)) == before
+
+
+def test_a_new_optional_field_makes_nothing_anew(copy, monkeypatch):
+    before = digests(Package(copy))
+    for name in ("experiments/cell.py", "methods/ego_trees/spec.py", "methods/pagerank/settings.py"):
+        text = (copy / name).read_text()
+        start = text.index("class ")
+        (copy / name).write_text(text[:start] + "class Later:\n    extra: float = 1.0\n\n\n" + text[start:])
+    assert digests(Package(copy)) == before
+
+
+# Real edits of what is left out of fingerprints: none of them changes a number of any seed.
+HARMLESS = {
+    "errors": ('expected {allowed}', 'allowed: {allowed}'),
+    "files": ("    return hashed.hash.hexdigest()", "    return hashed.hash.hexdigest()  # edited"),
+    "progress": ('"""', '"""Edited. '),
+    "data.download": ('"""', '"""Edited. ', ),
+    "experiments.cell": (
+        "    momentum: ", "    extra: Annotated[float, Field(ge=0)] = 0.0\n    momentum: ",
+    ),
+    "experiments.config": ("expected {message}{more}", "allowed: {message}{more}"),
+    "experiments.documents": ('"""', '"""Edited. '),
+    "experiments.imports": ('"""', '"""Edited. '),
+    "experiments.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
+    "experiments.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
+    "methods.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
+    "methods.spec": ("    without_noise: ", "    extra: int = 0\n    without_noise: "),
+    "privacy.cache": ("digest([question", "digest([1, question"),
+    "privacy.calibration": ("    seconds: float", "    extra: float = 0.0\n    seconds: float"),
+    "privacy.guarantee": ('"""', '"""Edited. '),
+    "privacy.solving": ('"""', '"""Edited. '),
+    "privacy.accountants.renyi": ('"""', '"""Edited. '),
+}  # fmt: skip
+
+
+def test_every_module_that_is_left_out_has_its_edit():
+    """Whoever adds to these lists says why, and adds a real edit here. What plans makes no seed."""
+    assert set(PLANNING) == {"pipeline.bundles", "pipeline.jobs", "experiments.claim", "experiments.experiment",
+                             "planning.plan", "experiments.published"}  # fmt: skip
+    expected = {*NEUTRAL, *(name.replace(".*", ".renyi") for name in ACCOUNTING)}
+    assert set(HARMLESS) == expected
+
+
+QUICK = raw_cells()["dp-residual-1-rigorous"]
+QUICK = {**QUICK, "privacy": {**QUICK["privacy"], "epsilon": None, "noise_multiplier": 3.0}}  # nothing to solve
+# one process that has imported what is heavy, and forks for each copy of the package
+FORKS = """
+import hashlib, importlib, json, os, sys
+from pathlib import Path
+for heavy in ("torch", "scipy.sparse", "scipy.stats", "pydantic", "dp_accounting.pld.privacy_loss_distribution"):
+    importlib.import_module(heavy)
+cell, folder, *copies = json.loads(sys.argv[1])
+for copy in copies:
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0, copy
+        continue
+    sys.path.insert(0, copy)
+    import dpgraph
+    assert dpgraph.__file__.startswith(copy), dpgraph.__file__
+    from dpgraph.pipeline.stages import train_cell
+    from dpgraph.planning.resolve import resolve
+    out = Path(folder) / Path(copy).name
+    train_cell(resolve(cell), out, Path(folder) / "graph", device="cpu")
+    record = json.loads((out / "seed=0.json").read_text())["record"]
+    (classes,) = out.glob("seed=0.*.npy")
+    found = [record["metrics"], record["procedure"], hashlib.sha256(classes.read_bytes()).hexdigest()]
+    (out / "found.json").write_text(json.dumps(found))
+    os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What the package as it is, and each harmless edit of it, makes of one seed."""
+    folder = tmp_path_factory.mktemp("harmless")
+    save_graph(toy_graph(), folder / "graph")
+    for name in ("as it is", *HARMLESS):
+        copied = folder / "sources" / name / "dpgraph"
+        shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+        if name in HARMLESS:
+            old, new = HARMLESS[name]
+            path = copied / THIS.modules[f"dpgraph.{name}"].relative_to(PACKAGE)
+            text = path.read_text()
+            assert old in text, name
+            path.write_text(text.replace(old, new, 1))
+    sources = [str(folder / "sources" / name) for name in ("as it is", *HARMLESS)]
+    run = subprocess.run(
+        [sys.executable, "-c", FORKS, json.dumps([QUICK, str(folder), *sources])], capture_output=True, text=True,
+        cwd=folder, env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "DPGRAPH_CACHE": str(folder)},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    return {name: json.loads((folder / name / "found.json").read_text()) for name in ("as it is", *HARMLESS)}
+
+
+@pytest.mark.xdist_group("harmless")
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_left_out_cannot_change_a_result(name, trained):
+    assert trained[name] == trained["as it is"]
+
+
+def test_a_cell_of_the_contract_resolves_to_the_same_modules_again():
+    for name, value in raw_cells().items():
+        assert training_roots(resolve(value)) == training_roots(CELLS[name])

@@ -1,0 +1,189 @@
+"""The train stage: records, seeds, resuming, forced reruns, failures."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.data.store import load_graph, save_graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.files import write_json
+from dpgraph.methods.registry import method
+from dpgraph.pipeline import execute
+from dpgraph.pipeline.stages import calibrate_cell, train_cell
+from dpgraph.planning.resolve import resolve
+from dpgraph.training.loop import Diverged
+from tests.contract.cells import cell as toy_cell
+from tests.contract.conftest import toy_graph
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save_graph(toy_graph(), tmp_path / "graph")
+    return tmp_path / "graph"
+
+
+def with_seeds(cell: Cell, *seeds: int) -> Cell:
+    return resolve({**cell.model_dump(), "seeds": seeds})
+
+
+CELL = toy_cell("dp-gnn", 1, "rigorous")
+
+
+def stamps(out):
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("seed=?.json")}
+
+
+def test_record_has_everything(folder, tmp_path):
+    record = train_cell(with_seeds(CELL, 0, 1), tmp_path / "out", folder, device="cpu")
+    value = json.loads((tmp_path / "out/result.json").read_text())
+    assert value["status"] == record.status == "ok"
+    assert [seed["seed"] for seed in value["seeds"]] == [0, 1]
+    assert value["statement"]["rigorous"]["epsilon"] <= 6
+    assert {"versions", "machine", "commit", "time"} <= set(value["provenance"])
+    for seed in record.seeds:
+        names = {metric.metric for metric in seed.metrics}
+        assert {"accuracy/train", "accuracy/val", "accuracy/test", "macro_f1/test", "class_accuracy/test"} <= names
+        assert seed.seconds > 0
+        assert seed.peak_memory_bytes > 2**20
+        assert seed.steps_per_second > 0
+    predicted = np.load(tmp_path / "out/seed=0.predictions.npy")
+    assert predicted.shape == (60,)
+    assert not list((tmp_path / "out").glob("*.checkpoint"))
+
+
+def test_one_more_seed_trains_one_seed(folder, tmp_path):
+    out = tmp_path / "out"
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    before = stamps(out)
+    record = train_cell(with_seeds(CELL, 0, 1, 2), out, folder, device="cpu")
+    after = stamps(out)
+    assert {name: after[name] for name in before} == before
+    assert len(record.seeds) == 3
+
+
+def test_a_seed_is_the_same_alone_and_in_company_and_on_two_workers(folder, tmp_path):
+    alone = train_cell(with_seeds(CELL, 1), tmp_path / "alone", folder, device="cpu")
+    both = train_cell(with_seeds(CELL, 0, 1), tmp_path / "both", folder, device="cpu", workers=2)
+    assert alone.seeds[0].metrics == both.seeds[1].metrics
+
+
+def test_a_rerun_trains_what_is_not_there_and_everything_on_demand(folder, tmp_path):
+    out = tmp_path / "out"
+    first = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    before, result = stamps(out), (out / "result.json").read_bytes()
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert stamps(out) == before
+    assert (out / "result.json").read_bytes() == result
+    again = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu", again=True)
+    after = stamps(out)
+    assert all(after[name] > before[name] for name in before)
+    assert [seed.metrics for seed in again.seeds] == [seed.metrics for seed in first.seeds]
+    (out / "result.json").unlink()
+    (out / "seed=1.json").unlink()
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] == after["seed=0.json"]
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut off"])
+def test_a_seed_without_its_predictions_is_trained_again(folder, tmp_path, harm):
+    out = tmp_path / "out"
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    before, predicted = stamps(out), out / "seed=1.predictions.npy"
+    whole = predicted.read_bytes()
+    predicted.unlink()
+    if harm == "cut off":
+        predicted.write_bytes(whole[:-2])
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert predicted.read_bytes() == whole
+    assert stamps(out)["seed=0.json"] == before["seed=0.json"]
+    assert stamps(out)["seed=1.json"] > before["seed=1.json"]
+
+
+def test_results_of_other_source_code_are_not_trusted(folder, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
+    before = stamps(out)
+    monkeypatch.setattr("dpgraph.pipeline.stages.training_digest", lambda cell: "another")
+    train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] > before["seed=0.json"]
+
+
+def test_half_written_or_foreign_seed_records_are_not_trusted(folder, tmp_path):
+    out = tmp_path / "out"
+    good = train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
+    (out / "seed=0.json").write_text('{"fingerprint": "x", "rec')
+    assert train_cell(with_seeds(CELL, 0), out, folder, device="cpu").seeds[0].metrics == good.seeds[0].metrics
+    other = toy_cell("dp-gnn", 1, "rigorous", learning_rate=0.5)
+    assert train_cell(with_seeds(other, 0), out, folder, device="cpu").seeds[0].metrics != good.seeds[0].metrics
+
+
+def test_divergence_is_a_result(folder, tmp_path):
+    wild = toy_cell("gnn", 1, None, learning_rate=1e38, optimizer="sgd")
+    record = train_cell(wild, tmp_path / "out", folder, device="cpu")
+    assert record.status == "failed"
+    assert record.reason.startswith("diverged: parameters are not finite after step")
+    assert record.seeds[0].metrics == ()
+
+
+def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
+    class Hungry:
+        def run(self, job, observe):
+            raise MemoryError("no room")
+
+    monkeypatch.setattr(execute, "method", lambda name: Hungry())
+    record = train_cell(toy_cell("gnn", 1, None), tmp_path / "out", folder, device="cpu")
+    assert (record.status, record.reason) == ("failed", "out of memory: no room")
+
+
+def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch):
+    real = method("gnn")
+
+    class Half:
+        def run(self, job, observe):
+            if job.seed == 1:
+                raise Diverged(3)
+            return real.run(job, observe)
+
+    monkeypatch.setattr(execute, "method", lambda name: Half())
+    record = train_cell(with_seeds(toy_cell("gnn", 1, None), 0, 1), tmp_path / "out", folder, device="cpu")
+    assert record.status == "ok"
+    assert [seed.status for seed in record.seeds] == ["ok", "failed"]
+
+
+def test_missing_data_is_a_result(tmp_path):
+    write_json(
+        tmp_path / "graph/graph.json", {"name": "toy", "status": "unavailable", "reason": "data not available: x"}
+    )
+    calibrate_cell(CELL, tmp_path / "graph", tmp_path / "privacy.json")
+    assert json.loads((tmp_path / "privacy.json").read_text())["status"] == "unavailable"
+    record = train_cell(CELL, tmp_path / "out", tmp_path / "graph", tmp_path / "privacy.json")
+    assert (record.status, record.reason) == ("not run", "toy: data not available: x")
+
+
+def test_calibration_of_another_mechanism_is_refused(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    calibrate_cell(CELL, folder, tmp_path / "privacy.json")
+    train_cell(CELL, tmp_path / "out", folder, tmp_path / "privacy.json", device="cpu")
+    longer = toy_cell("dp-gnn", 1, "rigorous", steps=7)
+    with pytest.raises(UserError, match=r"steps=6: the cell asks for 7"):
+        train_cell(longer, tmp_path / "other", folder, tmp_path / "privacy.json", device="cpu")
+    calibrate_cell(toy_cell("dp-residual", 1, "rigorous"), folder, tmp_path / "residual.json")
+    with pytest.raises(UserError, match=r"residual\.json: .*kind=residual-trees: expected 'poisson-trees'.*run again$"):
+        train_cell(CELL, tmp_path / "other", folder, tmp_path / "residual.json", device="cpu")
+    assert not (tmp_path / "other/result.json").exists()
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(UserError, match="workers=0"):
+        train_cell(CELL, tmp_path / "out", folder, workers=0)
+    with pytest.raises(UserError, match="device=cuda"):
+        train_cell(CELL, tmp_path / "out", folder, device="cuda")
+    assert load_graph(folder).num_nodes == 60
+
+
+def test_training_leaves_denormal_numbers_to_others(tmp_path):
+    with execute.denormals_flushed():
+        assert float(torch.tensor(1e-40) * 1) == 0
+    assert float(torch.tensor(1e-40) * 1) > 0

@@ -1,0 +1,219 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from dpgraph.errors import UserError
+from dpgraph.experiments import published
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.documents import read_yaml
+from dpgraph.experiments.experiment import Suite
+from dpgraph.planning.plan import load_plan, merged
+from dpgraph.planning.schemas import models, schema_text
+from tests.contract.cells import CELLS, raw_cells
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / "workflow"
+SUITES = sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_expands(suite):
+    plan = load_plan(Config(suite=suite), WORKFLOW)
+    assert plan.cells
+    assert len({cell.identity for cell in plan.cells.values()}) == len(plan.cells)
+    for entry in plan.entries:
+        assert entry.artefact in plan.artefacts
+        if plan.artefacts[entry.artefact].view != "accounting":  # accounted for, not trained
+            assert plan.cells[entry.cell.slug].identity == entry.cell.identity
+            assert set(plan.cells[entry.cell.slug].seeds) >= set(entry.cell.seeds)
+
+
+def test_equal_cells_are_shared_between_artefacts():
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    users = {}
+    for entry in plan.entries:
+        users.setdefault(entry.cell.slug, set()).add(entry.artefact)
+    assert {"daigavane/table1", "daigavane/fig2"} in users.values()
+
+
+def test_more_seeds_keep_the_cells():
+    few = load_plan(Config(suite="demo", seeds=2), WORKFLOW)
+    many = load_plan(Config(suite="demo", seeds=7), WORKFLOW)
+    assert list(few.cells) == list(many.cells)
+    assert {len(cell.seeds) for cell in many.cells.values()} == {7}
+
+
+def test_rules_do_not_override_what_makes_a_row():
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    optimizers = {entry.method_id: entry.cell.training.optimizer for entry in plan.entries}
+    assert optimizers["dp-gcn-1-sgd"] == optimizers["dp-gcn-1-sgd-published"] == "sgd"
+    assert optimizers["dp-gcn-1"] == "adam"
+
+
+def test_artefacts_can_be_chosen():
+    plan = load_plan(Config(suite="demo", artefacts=("daigavane/fig2",)), WORKFLOW)
+    assert list(plan.artefacts) == ["daigavane/fig2"]
+    assert {entry.artefact for entry in plan.entries} == {"daigavane/fig2"}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"suite": "nope"}, r"suite=nope: expected one of .*demo"),
+        ({"papers": ["huan"]}, "papers=huan: expected one of daigavane"),
+        ({"artefacts": ["daigavane/table99"]}, "artefacts=daigavane/table99"),
+        ({"sede": 3}, "config: sede=3: unknown key"),
+        ({"seeds": 0}, "config: seeds=0: expected greater than or equal to 1"),
+        ({"device": "tpu"}, "config: device=tpu: expected 'auto', 'cpu' or 'cuda'"),
+    ],
+)
+def test_bad_config_is_one_line(config, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load_plan(parse(Config, config, "config"), WORKFLOW)
+    assert "\n" not in str(caught.value)
+
+
+def changed_workflow(folder: Path, change) -> Path:
+    (folder / "suites").mkdir()
+    shutil.copytree(WORKFLOW / "experiments", folder / "experiments")
+    suite = yaml.safe_load((WORKFLOW / "suites/demo.yaml").read_text())
+    experiment = yaml.safe_load((WORKFLOW / "experiments/daigavane.yaml").read_text())
+    change(suite, experiment)
+    (folder / "suites/demo.yaml").write_text(yaml.safe_dump(suite))
+    (folder / "experiments/daigavane.yaml").write_text(yaml.safe_dump(experiment))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s, e: s["papers"]["daigavane"]["artefacts"]["table1"][0].update(tasks=["mars"]), "tasks=mars"),
+        (lambda s, e: e["artefacts"]["table1"]["methods"].append("magic"), "methods=magic"),
+        (
+            lambda s, e: s["papers"]["daigavane"]["rules"].append({"set": {"privacy": {"max_degree": 0}}}),
+            "max_degree=0",
+        ),
+        (lambda s, e: s["papers"]["daigavane"]["artefacts"].update(table99=[{"tasks": ["sbm"]}]), "table99"),
+        (lambda s, e: e["claims"]["D1"]["test"].update(better=["gcn-7"]), "gcn-7"),
+        (lambda s, e: s.update(papers={}, tasks={"Bad": 3}), "tasks.Bad"),
+    ],
+)
+def test_mistakes_in_workflow_files_are_one_line(tmp_path, change, message):
+    folder = changed_workflow(tmp_path, change)
+    with pytest.raises(UserError, match=message) as caught:
+        load_plan(Config(), folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_yaml_errors_are_one_line(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: [")
+    with pytest.raises(UserError, match="not a YAML file") as caught:
+        load(Suite, bad)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="no such file"):
+        load(Suite, tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("text", ["seeds: 3\nseeds: 5\n", "papers:\n  a: {}\n  b: {}\n  a: {}\n"])
+def test_a_key_that_stands_twice_is_refused(tmp_path, text):
+    """YAML would keep the last one: a whole part of a suite could vanish without a word."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(text)
+    with pytest.raises(UserError, match=r"key (seeds|a) stands twice"):
+        load(Suite, bad)
+    bad.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\n")
+    assert read_yaml(bad)["b"] == {"x": 1, "y": 2}
+
+
+def test_merged_does_not_touch_its_layers():
+    below = {"a": {"x": 1}}
+    assert merged(below, {"a": {"y": 2}, "b": None}) == {"a": {"x": 1, "y": 2}, "b": None}
+    assert below == {"a": {"x": 1}}
+
+
+@pytest.mark.parametrize("name", models())
+def test_schemas_are_up_to_date(name):
+    path = WORKFLOW / "schemas" / f"{name}.schema.json"
+    assert path.read_text() == schema_text(name), "run `python -m dpgraph schemas`"
+    json.loads(path.read_text())
+
+
+def test_no_schema_is_left_over():
+    """Of a method that there is no longer, or of what is written no longer."""
+    folder = WORKFLOW / "schemas"
+    stored = {path.relative_to(folder).as_posix().removesuffix(".schema.json") for path in folder.rglob("*.json")}
+    assert stored == set(models())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_schema_of_each_method_knows_its_settings_and_no_others(name):
+    raw, method = raw_cells()[name], CELLS[name].method
+    validator = Draft202012Validator(json.loads(schema_text(f"cells/{method}")))
+    validator.validate(raw)
+    validator.validate(json.loads(CELLS[name].model_dump_json()))
+    assert not validator.is_valid(raw | {"pagerunk": {}})
+    assert not validator.is_valid(merged(raw, {"training": {"learning_rat": 0.1}}))
+    assert not validator.is_valid(merged(raw, {"model": {"hops": 3}}))
+
+
+def test_default_config_file_says_the_defaults():
+    assert load(Config, ROOT / "config.yaml") == Config()
+
+
+def test_hyperparameters_come_from_the_paper():
+    # Daigavane et al., Table 9, DP-GCN (Adam) on ogbn-arxiv
+    part = published.hyperparameters("daigavane2022-node-level-dp-gnn", "table9", "DP-GCN (Adam)", "ogbn-arxiv")
+    assert part == {
+        "model": {"activation": "tanh", "encoder_layers": 1, "decoder_layers": 2},
+        "training": {"learning_rate": 0.003, "batch_size": 10000},
+        "privacy": {"noise_multiplier": 2.0, "max_degree": 7},
+    }
+    with pytest.raises(UserError, match="expected one row"):
+        published.hyperparameters("daigavane2022-node-level-dp-gnn", "table9", "GIN", "ogbn-arxiv")
+    with pytest.raises(UserError, match="not a column"):
+        published.match("datasets", colour="red")
+    with pytest.raises(UserError, match="published=nothing"):
+        published.rows("nothing")
+
+
+def test_every_row_of_daigavane_s_hyperparameters_is_trained():
+    """Tables 9 to 12: each row is a cell of suite `paper`, with its architecture, on its data set, private or not."""
+    plan = load_plan(Config(suite="paper"), WORKFLOW)
+    called = {plan.task(name).folder: task.published for name, task in plan.suite.tasks.items()}
+
+    def fits(cell, row, part):
+        private, kind = row["model"].startswith("DP-"), row["model"].removeprefix("DP-").split(" ")[0].lower()
+        value = cell.model_dump()
+        return (
+            (cell.privacy is not None, cell.model.architecture) == (private, kind)
+            and called[cell.task.folder] == row["dataset"]
+            and ("2-layer" not in row["model"] or cell.model.hops == 2)
+            and ("1-layer" not in row["model"] or cell.model.hops == 1)
+            and ("SGD" not in row["model"] or cell.training.optimizer == "sgd")
+            and all(value[name][key] == x for name, values in part.items() for key, x in values.items())
+        )
+
+    paper = "daigavane2022-node-level-dp-gnn"
+    rows = [row for row in published.match("hyperparameters", paper=paper) if row["table"].startswith("table")]
+    assert len(rows) == 64
+    for row in rows:
+        part = published.hyperparameters(paper, row["table"], row["model"], row["dataset"])
+        assert any(fits(cell, row, part) for cell in plan.cells.values()), row
+
+
+def test_a_sweep_must_change_the_cell(tmp_path):
+    """K of a private method means nothing to one without privacy: two values would show the same run twice."""
+    folder = tmp_path / "workflow"
+    shutil.copytree(WORKFLOW, folder)
+    demo = folder / "suites/demo.yaml"
+    suite = yaml.safe_load(demo.read_text())
+    for grid in suite["papers"]["daigavane"]["artefacts"]["table6"]:
+        grid["values"] = {"2": {"privacy": {"max_degree": 2}}, "7": {"privacy": {"max_degree": 7}}}
+    demo.write_text(yaml.safe_dump(suite))
+    with pytest.raises(UserError, match=r"table6.values=7: expected another cell than 2 gives for gcn-1"):
+        load_plan(Config(suite="demo"), folder)

@@ -1,0 +1,93 @@
+"""Confident-GNMax against a loop written from the paper, its noise, and caps that stop the run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from dpgraph.errors import UserError
+from dpgraph.privacy.gnmax import (
+    NO_ANSWER,
+    confident_gnmax,
+    noisy_histograms,
+    noisy_largest_count,
+    vote_histograms,
+)
+from dpgraph.randomness import numpy_generator
+
+
+def random_votes(queries: int, classes: int, teachers: int, *names: str | int) -> np.ndarray:
+    generator = numpy_generator("test", "votes", *names)
+    return generator.multinomial(teachers, generator.dirichlet(np.ones(classes)), size=queries)
+
+
+def test_histograms_count_teachers() -> None:
+    found = vote_histograms(np.array([[0, 2, 1], [0, 1, 1], [2, 2, 1]]), 3)
+    assert found.tolist() == [[2, 0, 1], [0, 1, 2], [0, 3, 0]]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 8), st.integers(1, 8), st.integers(0, 10**6))
+def test_as_the_algorithm_says(queries: int, max_checks: int, max_answers: int, seed: int) -> None:
+    """Query by query, on the same noise; the run ends at a cap."""
+    votes, threshold = random_votes(queries, 3, 20, seed), 11.0
+    generator = numpy_generator("test", "run", seed)
+    checks = noisy_largest_count(votes[:max_checks], 2.0, generator)
+    labels, checked, answered = np.full(queries, NO_ANSWER), 0, []
+    for query in range(queries):
+        if checked == max_checks or len(answered) == max_answers:
+            break
+        checked += 1
+        if checks[query] >= threshold:
+            answered.append(query)
+    labels[answered] = noisy_histograms(votes[answered], 1.0, generator).argmax(axis=1)
+    found = confident_gnmax(votes, threshold, 2.0, 1.0, max_checks, max_answers, numpy_generator("test", "run", seed))
+    assert found.labels.tolist() == labels.tolist()
+    assert (found.checks, found.answers) == (checked, len(answered))
+
+
+@pytest.mark.parametrize(("caps", "made"), [((100, 20), (20, 20)), ((30, 50), (30, 30)), ((500, 500), (100, 100))])
+def test_caps_stop_the_run(caps: tuple[int, int], made: tuple[int, int]) -> None:
+    """Unanimous teachers: every check passes."""
+    votes = np.tile([50, 0], (100, 1))
+    found = confident_gnmax(votes, 25.0, 1.0, 1.0, *caps, numpy_generator("test", "caps"))
+    assert (found.checks, found.answers) == made
+    assert (found.labels != NO_ANSWER).sum() == made[1]
+    assert set(found.labels[: made[1]]) == {0}
+
+
+def test_failed_checks_cost_checks_only() -> None:
+    found = confident_gnmax(np.tile([5, 5], (40, 1)), 500.0, 1.0, 1.0, 30, 10, numpy_generator("test", "failed"))
+    assert (found.checks, found.answers) == (30, 0)
+    assert (found.labels == NO_ANSWER).all()
+
+
+def test_laws_of_checks_and_answers() -> None:
+    """P(check passes) = Phi((n_max - T) / sigma_1); P(first of two) = Phi(gap / (sqrt 2 sigma_2))."""
+    votes, trials = np.tile([30, 20], (40_000, 1)), 40_000
+    found = confident_gnmax(votes, 33.0, 5.0, 8.0, trials, trials, numpy_generator("test", "laws"))
+    assert found.answers / found.checks == pytest.approx(norm.cdf(-3 / 5), abs=0.01)
+    answered = found.labels[found.labels != NO_ANSWER]
+    assert (answered == 0).mean() == pytest.approx(norm.cdf(10 / (8 * 2**0.5)), abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((np.ones((3, 1)), 1.0, 1.0, 1.0, 5, 5), "votes=shape (3, 1): expected (queries, classes >= 2) counts >= 0"),
+        ((-np.ones((3, 2)), 1.0, 1.0, 1.0, 5, 5), "votes=shape (3, 2): expected (queries, classes >= 2) counts >= 0"),
+        ((np.ones((3, 2)), 1.0, 0.0, 1.0, 5, 5), "check_noise_std=0.0: expected a finite number > 0"),
+        ((np.ones((3, 2)), 1.0, 1.0, -1.0, 5, 5), "vote_noise_std=-1.0: expected a finite number > 0"),
+        ((np.ones((3, 2)), 1.0, 1.0, 1.0, 0, 5), "max_checks=0: expected an integer >= 1"),
+        ((np.ones((3, 2)), 1.0, 1.0, 1.0, 5, 0), "max_answers=0: expected an integer >= 1"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple, line: str) -> None:
+    with pytest.raises(UserError) as raised:
+        confident_gnmax(*arguments, numpy_generator("test"))
+    assert str(raised.value) == line
+    with pytest.raises(UserError, match=r"^predictions=0..3: expected classes in 0..2$"):
+        vote_histograms(np.array([[0, 3]]), 3)

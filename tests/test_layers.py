@@ -1,0 +1,99 @@
+"""The order of the packages, and what must stay light: docs/architecture.md."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpgraph.experiments.imports import Package
+from dpgraph.methods.registry import specs
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
+LAYERS = [  # from below
+    "experiments", "privacy", "data", "problems", "sampling", "models", "training", "preparation", "methods",
+    "planning", "audits", "benchmarks", "reporting", "pipeline",
+]  # fmt: skip
+BASE = {"errors", "files", "loading", "progress", "randomness"}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_package_imports_only_from_below(layer):
+    allowed = {*LAYERS[: LAYERS.index(layer) + 1], *BASE}
+    files = list((PACKAGE / layer).rglob("*.py"))
+    assert files
+    for path in files:
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] == "dpgraph" and len(parts) > 1:
+                assert parts[1] in allowed, f"{path} imports {name}"
+
+
+def test_every_package_has_its_place():
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS)
+
+
+def test_modules_do_not_import_each_other_in_a_circle():
+    package = Package(PACKAGE)
+    edges = {name: set(package.loaded_with(name)) for name in package.modules}
+    for name in edges:  # a package's own __init__ is no import of its author's
+        edges[name] -= {one for one in edges[name] if name.startswith(f"{one}.")}
+    while leaves := {name for name, used in edges.items() if not used & edges.keys()}:
+        edges = {name: used for name, used in edges.items() if name not in leaves}
+    assert not edges, sorted(edges)
+
+
+def light_files():
+    for layer in ("experiments", "privacy", "data", "planning"):
+        yield from (PACKAGE / layer).rglob("*.py")
+    yield from (
+        path for path in (PACKAGE / "methods").rglob("*.py") if path.stem in ("spec", "mechanism", "settings", "look")
+    )
+
+
+def test_light_modules_do_not_import_torch():
+    for path in light_files():
+        assert not {name.split(".")[0] for name in imports(path)} & {"torch", "torch_geometric", "opacus", "ogb"}, path
+
+
+def test_nothing_outside_methods_knows_a_method_by_its_name():
+    """But for the audits, which say for each private method what a theorem wants."""
+    quoted = re.compile("|".join(rf"[\"']{re.escape(name)}[\"']" for name in specs() if "-" in name))
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] not in ("methods", "audits", "benchmarks"):
+            assert not quoted.search(path.read_text()), path
+
+
+def test_planning_loads_nothing_heavy():
+    """The Snakefile is parsed again in every cluster job."""
+    code = (
+        "import sys\n"
+        "from dpgraph.planning.plan import load_plan\n"
+        "from dpgraph.experiments.config import Config\n"
+        "from dpgraph.pipeline.bundles import training_bundles\n"
+        "from dpgraph.pipeline.fingerprints import bundle_digest\n"
+        "plan = load_plan(Config())\n"
+        "for bundle in training_bundles(plan).values(): bundle_digest(plan.cells[name] for name in bundle.members)\n"
+        "from dpgraph.data.registry import entry\n"
+        "from dpgraph.data.fetch import mirrors_from\n"
+        "from dpgraph.reporting.front_page import front_page\n"
+        "print([name for name in ('torch', 'pandas', 'scipy', 'matplotlib', 'requests') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_modules_stay_small_and_have_no_catch_all_names():
+    for path in PACKAGE.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 400, path
+        assert path.stem not in {"utils", "helpers", "common", "misc"}, path

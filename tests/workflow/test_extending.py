@@ -1,0 +1,137 @@
+"""docs/add-a-method.md, walked; and what a new method, mechanism, problem or setting leaves alone."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.conftest import ROOT, Copy
+
+pytestmark = pytest.mark.xdist_group("workflow")
+PAGE = (ROOT / "docs/add-a-method.md").read_text()
+FILES = ("spec", "mechanism", "train")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+@pytest.fixture
+def own(finished, tmp_path):
+    """A copy of the finished workflow with sources of its own, in which nothing is left to do."""
+    folder = tmp_path / "workflow"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    (folder / "src").unlink()
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copy = Copy(folder)
+    assert copy.jobs(targets=("cells", "tables")) == {}
+    return copy
+
+
+def add_method(folder: Path) -> None:
+    family = folder / "src/dpgraph/methods/smooth"
+    family.mkdir()
+    (family / "__init__.py").write_text("")
+    for name, text in zip(FILES, blocks("python"), strict=True):
+        (family / f"{name}.py").write_text(text)
+
+
+def python(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True,
+        env={"PYTHONPATH": f"{folder / 'src'}:{ROOT}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def test_the_page_works_and_trains_nothing_else(own):
+    add_method(own.folder)
+    assert own.jobs(targets=("cells", "tables")) == {}  # nothing that is there depends on it
+
+    listed = python(own.folder, "-m", "dpgraph", "list", "methods", "--suite", "tiny", cwd=own.folder)
+    assert "DP-SGD or DP-Adam of an MLP on own records, with smoothed labels." in listed.stdout, listed.stderr
+
+    path = own.folder / "workflow/experiments/daigavane.yaml"
+    text = path.read_text()
+    row, place = blocks("yaml")
+    experiment = yaml.safe_load(text)
+    experiment["methods"] |= yaml.safe_load(row)["methods"]
+    experiment["artefacts"]["table1"]["methods"] += yaml.safe_load(place)["artefacts"]["table1"]["methods"]
+    path.write_text(yaml.safe_dump(experiment, sort_keys=False))
+    suite = own.folder / "workflow/suites/tiny.yaml"
+    grids = "methods: [gcn-1, dp-gcn-1, dp-gcn-1-published, mlp, dp-mlp]"
+    refused = suite.read_text().replace(grids, grids.replace("dp-mlp]", "dp-mlp, dp-smooth]"))
+    suite.write_text(refused)  # its rules set max_degree for dp-*
+    run = own.snakemake("-n", targets=("cells",))
+    assert run.returncode == 2
+    assert "dp-smooth on sbm: privacy.max_degree=3: unknown key" in run.stderr
+    suite.write_text(refused.replace('methods: ["dp-*"]', 'methods: ["dp-[gm]*"]'))
+
+    before = {p: p.stat().st_mtime_ns for p in (own.folder / "results/tiny/cells").glob("*/seed=?.json")}
+    run = own.snakemake(targets=("cells",))
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    (cell,) = (own.folder / "results/tiny/cells").glob("*.dp-smooth-0hop.*")
+    record = json.loads((cell / "result.json").read_text())
+    assert record["status"] == "ok"
+    assert 11 < record["statement"]["rigorous"]["epsilon"] <= 12
+    assert record["statement"]["procedure"]["terms"][0]["clipped"] == "each root's gradient"
+
+
+def test_the_method_of_the_page_is_tested_by_itself(own):
+    add_method(own.folder)
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "dp-smooth")
+    run = python(own.folder, *arguments, "tests/contract", "tests/methods/test_soundness.py", cwd=ROOT)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 12
+
+
+LATER = {
+    "privacy/mechanisms/later.py": "from dpgraph.privacy.mechanisms.base import NoisySteps\n",
+    "privacy/accountants/later.py": "from dpgraph.privacy.accountants.renyi import Orders\n",
+    "problems/later/__init__.py": "",
+    "problems/later/blind.py": "from dpgraph.data.graph import Graph\n",
+}
+
+
+def test_a_new_mechanism_and_a_new_problem_plan_nothing(own):
+    for name, text in LATER.items():
+        path = own.folder / "src/dpgraph" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert own.jobs(targets=("cells", "tables")) == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "new"),
+    [
+        ("experiments/cell.py", "    momentum: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
+        ("methods/ego_trees/spec.py", "    variant: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
+        ("experiments/cell.py", "    features: str", "    later: int = 3\n"),
+    ],
+)
+def test_a_new_optional_setting_renames_and_plans_nothing(own, module, line, new):
+    path = own.folder / "src/dpgraph" / module
+    text = path.read_text()
+    assert line in text
+    path.write_text(text.replace(line, new + line, 1))
+    assert own.jobs(targets=("cells",)) == {}
+
+
+def test_an_edit_of_one_method_trains_its_cells_only(own):
+    path = own.folder / "src/dpgraph/methods/ego_trees/plain.py"
+    path.write_text(path.read_text() + "\n# edited\n")
+    run = own.snakemake("-n", targets=("cells",))
+    assert run.returncode == 0, run.stderr
+    before = {p: p.stat().st_mtime_ns for p in (own.folder / "results/tiny/cells").glob("*/seed=?.json")}
+    run = own.snakemake(targets=("cells",))
+    assert run.returncode == 0, run.stderr
+    trained = {p.parent.name.split(".")[1] for p, when in before.items() if p.stat().st_mtime_ns != when}
+    assert trained == {"gnn-1hop-" + name for name in ()} | {
+        name for name in trained if name.startswith(("gnn-", "mlp-"))
+    }
+    assert {name.split("-")[0] for name in trained} == {"gnn", "mlp"}
