@@ -7,6 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import Plan
 
 Row = dict[str, Any]
@@ -28,6 +29,17 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         print(tabulate(rows, headers="keys", tablefmt="plain", maxcolwidths=90) if rows else "none")
+
+
+def print_explained(plan: Plan, name: str, as_json: bool) -> None:
+    """Where the settings of a cell, or of an artefact's cells, come from."""
+    cells = explain(plan, name)
+    if as_json:
+        print(json.dumps(cells, indent=1, ensure_ascii=False))
+        return
+    for slug, rows in cells.items():
+        print(f"\n{slug}")
+        print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 
 
 def _papers(plan: Plan) -> list[Row]:

@@ -286,6 +286,12 @@ def list_(options: argparse.Namespace) -> None:
     print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
 
 
+def explain(options: argparse.Namespace) -> None:
+    from dpgraph.catalogue import print_explained
+
+    print_explained(read_plan(options), options.name, options.json)
+
+
 def status(options: argparse.Namespace) -> None:
     from dpgraph.pipeline.status import Watcher
     from dpgraph.pipeline.status_text import print_status
@@ -308,6 +314,7 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument("--config", default="config.yaml", help="config: a file, or JSON text (config.yaml)")
             added.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override the config")
             added.add_argument("--workflow", default="workflow", help="folder of suites and experiments")
+            added.add_argument("--suite", help="default: the config's")
         return added
 
     def cell_options(added: argparse.ArgumentParser) -> None:
@@ -345,13 +352,11 @@ def _parser() -> argparse.ArgumentParser:
 
     aggregate_ = stage("aggregate", aggregate, "All records of a suite as one Parquet table", plan=True)
     aggregate_.add_argument("--out", type=Path)
-
     for name, run in (("table", table), ("figure", figure)):
         added = stage(name, run, f"Make one {name}", plan=True)
         added.add_argument("artefact", help="e.g. daigavane/table1")
     stage("claims", claims, "Verdict on every claim", plan=True)
     stage("runtimes", runtimes, "Runtime, memory and outcome of every cell", plan=True)
-
     stage("audit-report", audit_report, "Figure and page of the suite's audits", plan=True)
 
     bench_ = stage("bench", bench, "Private step against the non-private step on the same batches")
@@ -374,14 +379,16 @@ def _parser() -> argparse.ArgumentParser:
 
     list__ = stage("list", list_, "What there is", plan=True)
     list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])
-    list__.add_argument("--suite", help="default: the config's")
     list__.add_argument("--paper", help="only this paper")
     list__.add_argument("--json", action="store_true")
+
+    explain_ = stage("explain", explain, "Every setting of a cell, and the file and rule it comes from", plan=True)
+    explain_.add_argument("name", help="an artefact (daigavane/table1), or a cell's name or its beginning")
+    explain_.add_argument("--json", action="store_true")
 
     status_ = stage(
         "status", status, "What has run, what failed and why, what is left; from the files alone", plan=True
     )
-    status_.add_argument("--suite", help="default: the config's")
     shown = status_.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true")
     shown.add_argument("--watch", action="store_true", help="one line, again and again, until every cell has a record")

@@ -270,16 +270,7 @@ def _crossed(
     experiment = plan.experiments[paper]
     row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
     where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-    layers: list[Mapping[str, Any]] = [experiment.defaults]
-    for rule in plan.suite.papers[paper].rules:
-        if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
-            continue
-        if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
-            continue
-        if rule.hyperparameter_table is not None:
-            layers.append(_published_part(experiment, row, rule.hyperparameter_table, suite_task, where))
-        layers.append(rule.set)
-    base = merged(*layers, settings, row.set)
+    base = merged(*(part for _, part in layers(plan, artefact, method_id, task_id, value, settings)))
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
@@ -293,6 +284,32 @@ def _crossed(
         target = cell.privacy.epsilon if cell.privacy is not None else None
         entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
     return entries
+
+
+def layers(
+    plan: Plan, artefact: str, method_id: str, task_id: str, value: str | None, settings: Mapping[str, Any]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where the settings of a place come from, and these; a later layer wins. Not: task, seeds, target epsilon."""
+    paper, name = artefact.split("/")
+    experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"
+    row, file = experiment.methods[method_id], f"experiments/{paper}.yaml"
+    found: list[tuple[str, Mapping[str, Any]]] = [(f"{file}: defaults", experiment.defaults)]
+    for index, rule in enumerate(plan.suite.papers[paper].rules):
+        if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
+            continue
+        if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
+            continue
+        place = f"{suite}: papers.{paper}.rules[{index}] (methods {', '.join(rule.methods)})"
+        if (table := rule.hyperparameter_table) is not None:
+            where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
+            part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
+            found.append((f"{place}: hyperparameter_table {table}", part))
+        found.append((place, rule.set))
+    if value is not None:
+        searched = plan.artefacts[artefact].search is not None
+        grids = f"{file}: artefacts.{name}.search" if searched else f"{suite}: papers.{paper}.artefacts.{name}"
+        found.append((f"{grids}, {value}", settings))
+    return [*found, (f"{file}: methods.{method_id}", row.set)]
 
 
 def _published_part(

@@ -1,0 +1,69 @@
+"""Where every setting of a cell comes from: `python -m dpgraph explain CELL_OR_ARTEFACT`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from dpgraph.errors import invalid
+from dpgraph.planning.plan import Entry, Plan, layers
+
+Row = dict[str, Any]
+
+
+def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
+    """By cell, each setting with its value and the file and rule that it comes from.
+
+    `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that stands in several
+    places is explained at its first one. Raises UserError for a name that is neither.
+    """
+    entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)
+    if not entries:
+        raise invalid("cell or artefact", name, f"one of suite {plan.suite.name}: `list cells`, `list artefacts`")
+    found: dict[str, list[Row]] = {}
+    for entry in entries:
+        if entry.cell.slug not in found:
+            found[entry.cell.slug] = list(settings(plan, entry))
+    return found
+
+
+def _beginning(plan: Plan, name: str) -> list[Entry]:
+    return [entry for entry in plan.entries if name and entry.cell.slug.startswith(name)]
+
+
+def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
+    """Of the cell at one place; a setting that no layer gives has the method's default."""
+    sources: dict[str, str] = {}
+    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
+    for source, part in layers(plan, *place):
+        for path in _paths(part):
+            sources[path] = source
+    suite = f"suites/{plan.suite.name}.yaml"
+    for path in _paths(entry.suite_task.task):
+        sources[f"task.{path}"] = f"{suite}: tasks.{entry.task_id}"
+    sources["method"] = f"experiments/{entry.paper}.yaml: methods.{entry.method_id}"
+    sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: seeds"
+    paper, name = entry.artefact.split("/")
+    if entry.epsilon is not None and "privacy.epsilon" not in sources:
+        sources["privacy.epsilon"] = f"{suite}: papers.{paper}.artefacts.{name}.epsilons"
+    for path, value in _values(entry.cell):
+        yield {"setting": path, "value": value, "from": sources.get(path, f"default of {entry.cell.method}")}
+
+
+def _values(model: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _values(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", list(value) if isinstance(value, tuple) else value
+
+
+def _paths(part: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in part.items():
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"

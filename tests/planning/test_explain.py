@@ -1,0 +1,72 @@
+"""Every value of a cell with the place that it comes from."""
+
+import pytest
+
+from dpgraph.cli import main
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config
+from dpgraph.planning.explain import explain
+from dpgraph.planning.plan import load_plan
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return load_plan(Config(suite="demo"))
+
+
+def rows_of(plan, name):
+    (rows,) = explain(plan, name).values()
+    return {row["setting"]: (row["value"], row["from"]) for row in rows}
+
+
+def test_every_place_of_a_setting_is_named(plan):
+    entry = next(
+        entry for entry in plan.entries_of("daigavane/table6") if entry.method_id == "dp-gcn-1" and entry.value == "2"
+    )
+    found = rows_of(plan, entry.cell.slug)
+    assert found["method"] == ("dp-gnn", "experiments/daigavane.yaml: methods.dp-gcn-1")
+    assert found["model.hops"] == (1, "experiments/daigavane.yaml: methods.dp-gcn-1")
+    assert found["model.width"] == (64, "suites/demo.yaml: papers.daigavane.rules[0] (methods *)")
+    assert found["privacy.max_degree"][1] == "suites/demo.yaml: papers.daigavane.artefacts.table6, 2"
+    assert found["privacy.epsilon"] == (12.0, "suites/demo.yaml: papers.daigavane.artefacts.table6.epsilons")
+    assert found["privacy.clip_norm"][1] == "suites/demo.yaml: papers.daigavane.rules[1] (methods dp-*)"
+    assert found["privacy.delta"] == (None, "default of dp-gnn")
+    assert found["task.dataset"] == ("demo-sbm", "suites/demo.yaml: tasks.sbm")
+    assert found["seeds"] == ([0, 1, 2], "suites/demo.yaml: seeds")
+
+
+@pytest.mark.parametrize("suite", ["demo", "cpu", "ablations", "paper"])
+def test_all_cells_can_be_explained(suite):
+    """Every setting is there once, with the cell's value; what no layer gives is the default."""
+    plan = load_plan(Config(suite=suite, seeds=2))
+    for artefact in plan.artefacts:
+        cells = {entry.cell.slug: entry.cell for entry in plan.entries_of(artefact)}
+        if not cells:  # of data sets alone
+            continue
+        found = explain(plan, artefact)
+        assert found.keys() == cells.keys()
+        for slug, rows in found.items():
+            names = [row["setting"] for row in rows]
+            assert len(set(names)) == len(names)
+            for row in rows:
+                value = cells[slug]
+                for part in row["setting"].split("."):
+                    owner, value = value, getattr(value, part)
+                assert row["value"] == (list(value) if isinstance(value, tuple) else value)
+                if row["from"].startswith("default of"):
+                    field = type(owner).model_fields[part]
+                    assert not field.is_required()
+                    assert value == field.default
+
+
+def test_the_command_line(capsys):
+    assert main(["explain", "daigavane/table5", "--suite", "demo"]) == 0
+    shown = capsys.readouterr().out
+    assert "suites/demo.yaml: papers.daigavane.artefacts.table5, full" in shown
+    assert main(["explain", "nope", "--suite", "demo"]) == 2
+    assert "cell or artefact=nope: expected one of suite demo" in capsys.readouterr().err
+
+
+def test_an_empty_name_is_no_cell(plan):
+    with pytest.raises(UserError, match="expected one of suite demo"):
+        explain(plan, "")
