@@ -16,6 +16,7 @@ from dpgraph.methods.registry import method, spec
 from dpgraph.planning.resolve import calibrate, inference_of
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.lots import UnclippedLots
+from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.subgraphs import PureNoise, UnclippedSubgraphs
 from dpgraph.privacy.procedure import NotAsAccounted, differences
@@ -130,6 +131,19 @@ def test_a_private_method_sees_no_label(toy, name):
     assert (job.graph.labels == -1).all()
     with pytest.raises(ValueError, match="expected no labels"):
         replace(job, graph=toy)
+
+
+@pytest.mark.parametrize("name", [one for one, cell in CELLS.items() if spec(cell.method).without_noise is NoRecord])
+def test_a_method_whose_epsilon_is_0_sees_no_record(toy, name):
+    """Any method may say so of itself: then it gets nothing that an epsilon would have to cover."""
+    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+    assert job.calibration.statement.rigorous.epsilon == 0
+    assert (job.graph.labels == -1).all()
+    assert job.graph.num_edges == job.graph.num_features == len(job.graph.meta) == 0
+    assert (job.graph.num_nodes, job.graph.num_classes) == (toy.num_nodes, toy.num_classes)
+    for shown in (toy, blind(toy), replace(job.graph, features=toy.features), replace(job.graph, labels=toy.labels)):
+        with pytest.raises(ValueError, match="expected no"):
+            replace(job, graph=shown)
 
 
 @pytest.mark.parametrize("name", PRIVATE)

@@ -561,6 +561,13 @@ RUNS = (
         SOUND + "test_a_variant_gets_its_own_mechanism[dp-gnn-1-published]",
     ),
     _one(
+        "a method that says epsilon 0 sees the records",
+        "methods/jobs.py",
+        "            hidden = counts_only(graph)",
+        "            hidden = replace(counts_only(graph), features=graph.features)",
+        "tests/contract/test_methods.py::test_a_method_whose_epsilon_is_0_sees_no_record[random-0-none]",
+    ),
+    _one(
         "a method runs any mechanism",
         "methods/registry.py",
         "    if type(mechanism) not in classes:",

@@ -14,6 +14,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.streams import stream
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism
+from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.problems.node_classification.exposure import Exposure
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class Job:
     """What a method gets for one seed; `methods.jobs.make_jobs` makes it.
 
     Labels outside training and validation are hidden (-1). A private method sees no label at all: those that it trains
-    on are in `prepared`, with all that its guarantee rests on. Raises ValueError for a graph that shows more.
+    on are in `prepared`, with all that its guarantee rests on. A method whose epsilon is 0 sees no record at all.
+    Raises ValueError for a graph that shows more.
     """
 
     graph: Graph
@@ -44,7 +46,10 @@ class Job:
 
     def __post_init__(self) -> None:
         labels, split = np.asarray(self.graph.labels), np.asarray(self.graph.split)
-        allowed = np.isin(split, (TRAIN, VALIDATION)) & (self.prepared is None)
+        if isinstance(self.mechanism, NoRecord) and (self.graph.num_edges or self.graph.num_features):
+            raise ValueError("graph: expected no edges and no features for a method whose epsilon is 0")
+        reads_labels = self.prepared is None and not isinstance(self.mechanism, NoRecord)
+        allowed = np.isin(split, (TRAIN, VALIDATION)) & reads_labels
         if (labels[~allowed] >= 0).any():
             raise ValueError("graph: expected no labels but those that the method may read")
 

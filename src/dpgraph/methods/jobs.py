@@ -16,7 +16,8 @@ from dpgraph.methods.registry import check_runs, spec
 from dpgraph.preparation.base import Order, PrivateData, prepare
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.problems.node_classification.blind import blind
+from dpgraph.privacy.mechanisms.none import NoRecord
+from dpgraph.problems.node_classification.blind import blind, counts_only
 
 
 def make_jobs(
@@ -37,6 +38,8 @@ def make_jobs(
     if not isinstance(mechanism, NoisySteps):
         if spec(cell.method).private:
             raise TypeError(f"{cell.method}: a private method without a private mechanism")
+        if isinstance(mechanism, NoRecord):
+            hidden = counts_only(graph)
         return [Job(hidden, cell, seed, calibration, device, None, checkpoint) for seed in seeds]
     data = PrivateData.of(hidden, device)
     public = replace(hidden, labels=np.full(hidden.num_nodes, -1, dtype=np.int64))

@@ -48,7 +48,7 @@ class MethodSpec:
     cell: type[Cell]  # its settings: what it does not read is refused
     contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it
     variants: Mapping[str, Variant] = field(default_factory=dict)
-    without_noise: type[NonPrivate] = NonPrivate
+    without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
     look: Callable[[Any], Look] = any_look  # in figures
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges

@@ -13,3 +13,19 @@ def blind(graph: Graph) -> Graph:
     """The graph as methods see it: labels of nodes outside training and validation are -1."""
     hidden = ~np.isin(graph.split, (TRAIN, VALIDATION))
     return replace(graph, labels=np.where(hidden, -1, graph.labels))
+
+
+def counts_only(graph: Graph) -> Graph:
+    """What a method sees whose epsilon is 0: how many nodes and classes there are, and the split; no record."""
+    ptr = np.zeros(graph.num_nodes + 1, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int32)
+    return replace(
+        graph,
+        out_ptr=ptr,
+        out_idx=none,
+        in_ptr=ptr,
+        in_idx=none,
+        features=np.zeros((graph.num_nodes, 0), dtype=np.float32),
+        labels=np.full(graph.num_nodes, -1, dtype=np.int64),
+        meta={},
+    )
