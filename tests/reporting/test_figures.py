@@ -13,6 +13,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.looks import Look
 from dpgraph.methods.registry import spec, specs
+from dpgraph.reporting.drawing import uncertainty
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.palette import allocate, looks_of_methods
 from dpgraph.reporting.privacy_utility import privacy_utility_points
@@ -109,3 +110,9 @@ def look_of(cell: Cell, optimizer: str) -> Look:
 def test_only_figures_of_the_plan(plan, results, tmp_path):
     with pytest.raises(UserError, match=r"figure=daigavane/table1: expected one of daigavane/fig2.* \(suite demo\)"):
         write_figure(plan, "daigavane/table1", results, tmp_path / "x")
+
+
+def test_one_seed_has_no_interval():
+    points = pd.DataFrame({"source": "ours", "n": [1, 1], "variant": "none", "std": float("nan")})
+    assert uncertainty(points) == ["One seed each, so no interval."]
+    assert uncertainty(points.assign(n=[1, 3])) == ["Shaded: 95 % confidence interval of the mean over 1 to 3 seeds."]

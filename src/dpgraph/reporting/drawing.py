@@ -228,6 +228,8 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
     seeds = sorted(ours.loc[ours["n"] > 0, "n"].astype(int).unique())
     over = "" if not seeds else f" over {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "") + " seeds"
     lines = [f"Shaded: 95 % confidence interval of the mean{over}."]
+    if seeds == [1]:
+        lines = ["One seed each, so no interval."]
     printed = points[points["source"] != "ours"]
     if not printed.empty:
         places = ", ".join(sorted({source.removeprefix("paper's ") for source in printed["source"]}))
