@@ -214,7 +214,10 @@ def test_a_search_pays_for_the_release_of_each_run():
         (lambda: cell(variant="cut"), "^cell: privacy.variant=cut: expected 'rigorous' or 'published'$"),
         (lambda: resolve({**cell().model_dump(), "pagerank": None}), "^cell: pagerank=None: expected a valid dict"),
         (lambda: resolve({**cell().model_dump(exclude={"pagerank"})}), "^cell: pagerank: missing$"),
-        (lambda: resolve({**cell().model_dump(), "method": "dp-mlp"}), "^cell: pagerank={.*}: unknown key$"),
+        (
+            lambda: resolve({**cell().model_dump(), "method": "dp-mlp"}),
+            r"^cell: pagerank={.*}: unknown key.*: dp-mlp has task, method, ",
+        ),
         (lambda: plain("gaussian", clip=0.1), "^cell: pagerank.release=gaussian: expected 'exact', 'identity' or 'ran"),
         (lambda: plain("exact", model={"architecture": "gcn", "hops": 1}), "^cell: model.architecture=gcn: expected"),
         (lambda: plain("exact", epsilon_share=0.5), r"^cell: pagerank\.epsilon_share=0\.5: expected None$"),
