@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 from pathlib import Path
@@ -122,3 +123,31 @@ def test_the_command_line_keeps_its_answers(
     monkeypatch.setattr("dpgraph.privacy.accountants.evaluate.solved", None)
     assert main(asked) == 0
     assert capsys.readouterr().out == first
+
+
+OWN = """
+from typing import ClassVar, Literal
+
+from dpgraph.privacy.mechanisms.lots import PoissonLots
+
+
+class Own(PoissonLots):
+    kind: Literal["own"] = "own"
+{change}
+"""
+
+
+def test_an_answer_of_a_mechanism_of_ones_own_is_not_kept_when_its_file_changes(tmp_path, monkeypatch):
+    """It is none of the files of privacy/, which every answer's name holds."""
+    monkeypatch.syspath_prepend(tmp_path)
+    stored = Cache(tmp_path / "cache")
+    epsilons = []
+    for number, change in enumerate(("", "    @property\n    def noise_std_over_clip(self):\n        return 1.0\n")):
+        (tmp_path / f"own_{number}.py").write_text(OWN.format(change=change))
+        own = importlib.import_module(f"own_{number}").Own(
+            num_roots=100, steps=10, delta=1e-4, noise_multiplier=2.0, sampling_rate=0.1
+        )
+        answer = calibration.calibrated(own, None, "rigorous", None, cache=stored)
+        epsilons.append(answer.statement.noise_std_over_clip)
+    assert epsilons == [2.0, 1.0]
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 2

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import math
 import time
 from contextlib import nullcontext
+from functools import cache as cached
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from pydantic import SerializeAsAny, ValidationError
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.sources import PACKAGE, job_digest
 from dpgraph.files import read_json, write_json
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache, versions
@@ -115,7 +119,7 @@ def calibrated(
     guess: float | None = None,
 ) -> Calibration:
     """`solve` with its record; without `epsilon` the mechanism is only evaluated. `cache` keeps answers for later."""
-    question = ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps]
+    question = ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *_made_elsewhere(type(mechanism))]
     if cache is not None and (stored := _stored(cache, question, type(mechanism))) is not None:
         return stored
     start = time.monotonic()
@@ -164,6 +168,17 @@ def _same(path: Path, name: str, found: Any, expected: Any) -> None:
 def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
     """Evaluated once in a process: cells of one calibration are trained one after the other."""
     return mechanism.statement()
+
+
+@cached
+def _made_elsewhere(kind: type[Mechanism]) -> tuple[str, ...]:
+    """Hash of the modules of a mechanism that is none of privacy/, whose files the cache knows: a method's own one."""
+    top, _, module = kind.__module__.partition(".")
+    if module.startswith("privacy."):
+        return ()
+    if top == PACKAGE.name:
+        return (job_digest((module,)),)
+    return (hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest(),)
 
 
 def _stored(cache: Cache, question: Any, kind: type[Mechanism]) -> Calibration | None:
