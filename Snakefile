@@ -27,7 +27,12 @@ from dpgraph.pipeline.bundles import (
     forget_unfinished,
     training_bundles,
 )
-from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest
+from dpgraph.pipeline.fingerprints import (
+    bundle_digest,
+    calibrations_digest,
+    download_digest,
+    preprocess_digest,
+)
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.inputs import (
     aggregate_inputs,

@@ -19,7 +19,7 @@ rule download:
     resources:
         runtime=240,
     params:
-        sources=sources_digest("download"),
+        sources=lambda wildcards: download_digest(wildcards.dataset),
         # tried again where a data set was unavailable and the mirrors have changed since; a good copy stays
         mirrors=lambda wildcards: mirrors_parameter(
             PATHS.raw(wildcards.dataset), MIRRORS

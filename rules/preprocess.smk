@@ -1,4 +1,4 @@
-# Read, verify, split and store one graph: <dataset>/<setting>.<split>[.<features>]
+# Read, verify, split and store one data set: <dataset>/<setting>.<split>[.<features>]
 
 
 rule preprocess:
@@ -17,7 +17,7 @@ rule preprocess:
         * memory_mb(Task.from_folder(f"{wildcards.dataset}/{wildcards.task}")),
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        sources=sources_digest("preprocess"),
+        sources=lambda wildcards: preprocess_digest(wildcards.dataset),
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"
     shell:

@@ -108,7 +108,7 @@ def fetch(options: argparse.Namespace) -> None:
 
 
 def preprocess(options: argparse.Namespace) -> None:
-    from dpgraph.data.preprocess import preprocess as preprocess_data
+    from dpgraph.problems.preprocess import preprocess as preprocess_data
 
     task = Task.from_folder(options.task)
     raw = options.raw or Path("data/raw") / task.dataset

@@ -12,7 +12,7 @@ from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.registry import run_audit
 from dpgraph.audits.result import AuditResult
-from dpgraph.data.graph import TRAIN
+from dpgraph.data.records import TRAIN
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpgraph.data.graph import TEST, TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.data.store import save_graph
 from dpgraph.randomness import numpy_generator
 

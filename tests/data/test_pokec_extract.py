@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpgraph.data.graph import NO_SPLIT
 from dpgraph.data.readers import pokec_extract
+from dpgraph.data.records import NO_SPLIT
 from dpgraph.errors import UserError
 
 HEADER = "index,gender,region_large,region_small,age,weight,height,hobbies,user_id"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.readers import digits, graphsaint, npz, ogb, planetoid, reddit
+from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 
 

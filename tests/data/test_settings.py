@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpgraph.data.adjacency import owners, transpose
-from dpgraph.data.graph import NO_SPLIT, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT
 from dpgraph.data.settings import SETTINGS, apply_setting
 from dpgraph.errors import UserError
 from dpgraph.experiments import cell

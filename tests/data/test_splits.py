@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dpgraph.data import clusters as clusters_module
 from dpgraph.data.clusters import cluster_split, contract, cut, merge_to_ratio, ward_distance, ward_merges
-from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph, split_array
+from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.splits import bounds, make_split, random_split, stratified_split
 from dpgraph.errors import UserError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dpgraph.data.graph import NO_SPLIT
+from dpgraph.data.records import NO_SPLIT
 from dpgraph.data.statistics import statistics
 
 

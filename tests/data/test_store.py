@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from dpgraph.data import checks
 from dpgraph.data.adjacency import symmetric_csr, transpose
-from dpgraph.data.graph import DATA_DEPENDENT, Graph, data_dependent
-from dpgraph.data.store import load_graph, load_status, save_graph, save_unavailable
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import DATA_DEPENDENT, data_dependent
+from dpgraph.data.store import load_graph, load_status, save_graph
+from dpgraph.data.stored import save_unavailable
 from dpgraph.errors import DataUnavailable, UserError
 
 ARRAYS = ("out_ptr", "out_idx", "in_ptr", "in_idx", "features", "labels", "split")
@@ -123,7 +125,7 @@ def test_missing_files(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"name": "x"})])
 def test_damaged_header(tmp_path, text):
     (tmp_path / "graph.json").write_text(text)
-    with pytest.raises(UserError, match=r"graph\.json: expected a graph's header"):
+    with pytest.raises(UserError, match=r"graph\.json: expected a data set's header"):
         load_graph(tmp_path)
 
 

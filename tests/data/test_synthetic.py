@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data.graph import TEST, TRAIN
-from dpgraph.data.preprocess import build, verify
 from dpgraph.data.readers import read, sbm
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
 from dpgraph.data.statistics import statistics
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
+from dpgraph.problems.node_classification.prepare import build, verify
 
 
 @pytest.fixture(scope="module")

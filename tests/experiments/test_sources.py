@@ -18,15 +18,14 @@ from dpgraph.experiments.sources import (
     PACKAGE,
     PLANNING,
     STAGES,
+    Stage,
     digest_of,
+    files_of,
     job_digest,
     source_files,
     sources_digest,
 )
-
-
-def names(stage):
-    return {str(path.relative_to(PACKAGE)) for path in source_files(stage)}
+from dpgraph.pipeline.fingerprints import ENCODER, preprocess_roots
 
 
 @pytest.fixture
@@ -47,28 +46,23 @@ def test_every_root_and_pattern_is_there(stage):
 
 def test_unknown_stages_and_modules_are_refused():
     assert len(sources_digest("audit")) == 16
-    assert sources_digest("audit") != sources_digest("preprocess")
+    assert sources_digest("audit") != sources_digest("aggregate")
     with pytest.raises(UserError, match="stage=nope"):
         sources_digest("nope")
     with pytest.raises(ImportError, match=r"dpgraph\.methods\.nope: no such module in the package"):
         job_digest(("methods.nope",))
 
 
-def test_readers_and_the_encoder_preprocess_anew():
-    assert {"data/clusters.py", "data/readers/pokec.py", "data/text/fasttext.py", "models/text_encoder.py",
-            "data/registry.yaml"} <= names("preprocess")  # fmt: skip
-
-
 def test_an_edit_of_any_file_of_the_closure_changes_the_hash(copy):
-    before = digest_of(STAGES["preprocess"], Package(copy))
-    assert before == sources_digest("preprocess")
-    for path in source_files("preprocess"):
-        edited = copy / path.relative_to(PACKAGE)
-        content = edited.read_bytes()
-        edited.write_bytes(content + b"# edited\n")
-        assert digest_of(STAGES["preprocess"], Package(copy)) != before, edited
-        edited.write_bytes(content)
-    assert digest_of(STAGES["preprocess"], Package(copy)) == before
+    stage = Stage(preprocess_roots("cora"), job=True)
+    files, before = files_of(stage, Package(copy)), digest_of(stage, Package(copy))
+    assert len(files) > 10
+    for path in files:
+        content = path.read_bytes()
+        path.write_bytes(content + b"# edited\n")
+        assert digest_of(stage, Package(copy)) != before, path
+        path.write_bytes(content)
+    assert digest_of(stage, Package(copy)) == before
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -131,27 +125,22 @@ def test_statements_alone_say_the_same_as_whole_files():
         assert imported_names(path.read_bytes(), "dpgraph", ["dpgraph"]) == whole, path
 
 
-@pytest.mark.parametrize(
-    ("stage", "code"),
-    [
-        ("preprocess", "from dpgraph.data.readers import READERS\nfrom importlib import import_module\n"
-         "import dpgraph.data.preprocess, dpgraph.data.clusters\n"
-         "for name in READERS: import_module(f'dpgraph.data.readers.{name}')"),
-    ],
-)  # fmt: skip
-def test_what_python_loads_is_in_the_closure(stage, code):
+@pytest.mark.parametrize("dataset", ["cora", "pokec-bert", "demo-images", "demo-relations"])
+def test_what_python_loads_is_in_the_closure(dataset):
+    roots = preprocess_roots(dataset)
+    code = "from importlib import import_module\n" + "".join(
+        f"import_module('dpgraph.{one}')\n" for one in roots if one != ENCODER
+    )
     shown = f"{code}\nimport sys\nprint(*(name for name in sys.modules if name.split('.')[0] == 'dpgraph'))"
     run = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
     modules = Package(PACKAGE).modules
     left_out = {modules[f"dpgraph.{name}"] for name in NEUTRAL | PLANNING}
-    only_planned = {modules[f"dpgraph.{name}"] for name in MAY_FOLLOW}
+    only_named = {
+        modules[f"dpgraph.{name}"]
+        for name in ("data.registry", "data.graph", "problems", "loading", "experiments.record")
+    }
     loaded = {modules[name] for name in run.stdout.split()}
-    assert loaded <= {*source_files(stage), *left_out, *only_planned}
-
-
-# what nothing but a planner or a benchmark imports, so that jobs leave it out, too
-MAY_FOLLOW = ("data.registry", "data.synthetic", "data.raw_graph", "data.splits", "data.features", "data.settings",
-              "data.preprocess", "data.readers", "data.manifest")  # fmt: skip
+    assert loaded <= {*files_of(Stage(roots, job=True), Package(PACKAGE)), *left_out, *only_named}
 
 
 def test_what_is_left_out_computes_nothing():
@@ -164,8 +153,8 @@ def test_what_is_left_out_computes_nothing():
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
         assert not {one.split(".")[0] for one in imported} & computing, name
-    for stage in ("preprocess", "audit"):  # no job reads the plan
-        for path in source_files(stage):
+    for stage in (Stage(preprocess_roots("pokec"), job=True), STAGES["audit"]):  # no job reads the plan
+        for path in files_of(stage, package):
             if path.suffix == ".py":
                 name = ".".join(("dpgraph", *path.relative_to(PACKAGE).with_suffix("").parts))
                 used = package.loaded_with(name.removesuffix(".__init__"))
@@ -176,7 +165,9 @@ def test_every_module_that_is_loaded_by_name_is_a_root():
     """A new place of this kind needs a root in STAGES."""
     computed = re.compile(rb"import_module\(|iter_modules\(|__import__\(|runpy|spec_from|\"-m\", \"dpgraph\.")
     found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if computed.search(path.read_bytes())}
-    assert found == {"loading.py", "methods/registry.py", "data/readers/__init__.py", "data/text/bert.py"}
+    assert found == {
+        "loading.py", "methods/registry.py", "problems/registry.py", "data/readers/__init__.py", "data/text/bert.py"
+    }  # fmt: skip
 
 
 def test_hashes_of_all_stages_take_no_time_and_load_nothing():

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from dpgraph.data.graph import NO_SPLIT, TRAIN
+from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 from dpgraph.methods.assembly import set_up
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
@@ -190,7 +191,17 @@ def test_images_without_edges(tmp_path):
     labels = np.arange(200) % 2
     features = (random.random((200, 6)) * 0.1 + np.eye(6)[labels]).astype(np.float32)
     split = np.where(np.arange(200) < 160, TRAIN, 2).astype(np.uint8)
-    graph = Graph("images", *nothing, *nothing, features, labels, split, 2)
+    graph = Graph(
+        name="images",
+        out_ptr=nothing[0],
+        out_idx=nothing[1],
+        in_ptr=nothing[0],
+        in_idx=nothing[1],
+        features=features,
+        labels=labels,
+        split=split,
+        num_classes=2,
+    )
     asked = cell("rigorous", dropout=0.2, batch_size=40, steps=60, clip_norm=1.0)
     outcome = method("dp-lots").run(job(asked, graph), lambda step, logits: {})
     assert (outcome.logits.argmax(1) == labels)[split == 2].mean() > 0.9

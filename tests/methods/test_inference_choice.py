@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.data.graph import NO_SPLIT, TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Model
 from dpgraph.methods.jobs import make_jobs
@@ -22,7 +23,7 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.preparation import trees as prepared_trees
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.trees import ResidualTrees
-from dpgraph.problems.node_classification.evaluate import predictions
+from dpgraph.problems.classification import predictions
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.methods.base import StackedMethod

@@ -22,7 +22,17 @@ def graph_without_edges():
     nothing = np.zeros(NODES + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
     features = random.standard_normal((NODES, 5)).astype(np.float32)
     split = np.zeros(NODES, dtype=np.uint8)
-    return Graph("toy", *nothing, *nothing, features, random.integers(0, 3, NODES), split, 3)
+    return Graph(
+        name="toy",
+        out_ptr=nothing[0],
+        out_idx=nothing[1],
+        in_ptr=nothing[0],
+        in_idx=nothing[1],
+        features=features,
+        labels=random.integers(0, 3, NODES),
+        split=split,
+        num_classes=3,
+    )
 
 
 def network_with(masks, layers=1, dtype=torch.float64):

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read, dropout_factors
 from dpgraph.models.sparse import Bags, Csr, DenseMatrix, Features, SparseMatrix
@@ -23,7 +24,17 @@ def graph_of(edges, features, labels, classes=3):
     ptr = np.concatenate([[0], np.cumsum(edges.sum(axis=1))])
     idx = np.nonzero(edges)[1].astype(np.int32)
     split = np.full(len(edges), TRAIN, dtype=np.uint8)
-    return Graph("toy", ptr, idx, ptr, idx, features, labels, split, classes)
+    return Graph(
+        name="toy",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=ptr,
+        in_idx=idx,
+        features=features,
+        labels=labels,
+        split=split,
+        num_classes=classes,
+    )
 
 
 def random_graph(size, seed, density=0.3, zeros=0.8):

@@ -54,15 +54,15 @@ def graph() -> Graph:
     ptr = np.concatenate([[0], np.cumsum(dense.sum(1))])
     empty = np.zeros(0, dtype=np.int32)
     return Graph(
-        "toy",
-        ptr,
-        member.astype(np.int32),
-        np.zeros(n + 1, dtype=np.int64),
-        empty,
-        rng.standard_normal((n, 4)).astype(np.float32),
-        rng.integers(0, 3, n),
-        np.zeros(n, dtype=np.uint8),
-        3,
+        name="toy",
+        out_ptr=ptr,
+        out_idx=member.astype(np.int32),
+        in_ptr=np.zeros(n + 1, dtype=np.int64),
+        in_idx=empty,
+        features=rng.standard_normal((n, 4)).astype(np.float32),
+        labels=rng.integers(0, 3, n),
+        split=np.zeros(n, dtype=np.uint8),
+        num_classes=3,
     )
 
 

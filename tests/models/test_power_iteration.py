@@ -28,7 +28,17 @@ def graph() -> Graph:
     in_ptr = np.concatenate([[0], np.cumsum(dense.sum(0))])
     features = rng.standard_normal((NODES, 4)).astype(np.float32)
     nothing = np.zeros(NODES, dtype=np.int64)
-    return Graph("toy", ptr, idx, in_ptr, transposed, features, nothing, nothing.astype(np.uint8), 3)
+    return Graph(
+        name="toy",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=in_ptr,
+        in_idx=transposed,
+        features=features,
+        labels=nothing,
+        split=nothing.astype(np.uint8),
+        num_classes=3,
+    )
 
 
 def mlp(**changes) -> Network:

@@ -563,8 +563,8 @@ RUNS = (
     _one(
         "a method that says epsilon 0 sees the records",
         "methods/jobs.py",
-        "            hidden = counts_only(graph)",
-        "            hidden = replace(counts_only(graph), features=graph.features)",
+        "            hidden = problem.counts_only(value)",
+        "            pass",
         "tests/contract/test_methods.py::test_a_method_whose_epsilon_is_0_sees_no_record[random-0-none]",
     ),
     _one(
@@ -604,30 +604,59 @@ RUNS = (
     ),
     _one(
         "test labels are shown",
-        "problems/node_classification/blind.py",
-        "labels=np.where(hidden, -1, graph.labels)",
-        "labels=graph.labels",
+        "problems/classification.py",
+        "return np.where(np.isin(records.split, (TRAIN, VALIDATION)), records.labels, -1)",
+        "return np.asarray(records.labels)",
         "tests/contract/test_methods.py::test_blind_hides_test_labels_only",
     ),
     Mutant(
         "test labels are shown and nobody looks",
         (
             Edit(
-                "problems/node_classification/blind.py",
-                "labels=np.where(hidden, -1, graph.labels)",
-                "labels=graph.labels",
+                "problems/classification.py",
+                "return np.where(np.isin(records.split, (TRAIN, VALIDATION)), records.labels, -1)",
+                "return np.asarray(records.labels)",
             ),
-            Edit("methods/base.py", "if (labels[~allowed] >= 0).any():", "if False:"),
+            Edit(
+                "problems/node_classification/work.py",
+                "if (np.asarray(value.labels)[~allowed] >= 0).any():",
+                "if False:",
+            ),
         ),
         "tests/contract/test_methods.py::test_a_private_method_sees_no_label[dp-gnn-1-rigorous]",
     ),
     Mutant(
         "training labels are shown to a private method",
         (
-            Edit("methods/jobs.py", "labels=np.full(hidden.num_nodes, -1, dtype=np.int64)", "labels=hidden.labels"),
-            Edit("methods/base.py", "if (labels[~allowed] >= 0).any():", "if False:"),
+            Edit("methods/jobs.py", "public = problem.unlabelled(hidden)", "public = hidden"),
+            Edit(
+                "problems/node_classification/work.py",
+                "if (np.asarray(value.labels)[~allowed] >= 0).any():",
+                "if False:",
+            ),
         ),
         "tests/contract/test_methods.py::test_a_private_method_sees_no_label[dp-subgraph-3-rigorous]",
+    ),
+    _one(
+        "tested tuples of a relation are shown",
+        "problems/relations/work.py",
+        "kept = np.asarray(value.split) != TEST",
+        "kept = np.asarray(value.split) >= 0",
+        "tests/problems/test_problems.py::test_relations_hide_the_tested_tuples_and_keep_every_edge_once",
+    ),
+    _one(
+        "a split with other counts keeps the noise of the first",
+        "pipeline/execute.py",
+        "    if problem.counts(value) != counts:",
+        "    if False:",
+        "tests/pipeline/test_stages.py::test_a_split_with_other_counts_than_the_calibrated_ones_is_refused",
+    ),
+    _one(
+        "edges of the first split stay in another one",
+        "data/store.py",
+        "replace(changed, out_ptr=ptr, out_idx=idx, in_ptr=ptr, in_idx=idx)",
+        "changed",
+        "tests/problems/test_problems.py::test_a_disjoint_split_has_the_edges_of_its_own_parts",
     ),
 )
 

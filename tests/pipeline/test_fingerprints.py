@@ -1,6 +1,7 @@
 """What makes a cell anew: its own modules, and no others."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,12 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.data.registry import entry
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.imports import Package
 from dpgraph.experiments.sources import ACCOUNTING, NEUTRAL, PACKAGE, PLANNING, Stage, digest_of, files_of
 from dpgraph.methods.registry import specs
-from dpgraph.pipeline.fingerprints import calibration_roots, training_roots
+from dpgraph.pipeline.fingerprints import (
+    calibration_roots,
+    download_digest,
+    preprocess_digest,
+    preprocess_roots,
+    training_roots,
+)
 from dpgraph.planning.resolve import resolve
+from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, raw_cells
 from tests.contract.conftest import toy_graph
 
@@ -47,13 +56,21 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     cell = CELLS[name]
     family = specs()[cell.method].train.split(".")[2]
     found = closure(name)
-    assert {"pipeline/execute.py", "pipeline/collect.py", "problems/node_classification/evaluate.py",
-            "problems/node_classification/blind.py", "methods/base.py", "randomness.py"} <= found  # fmt: skip
+    assert {"pipeline/execute.py", "pipeline/collect.py", "methods/base.py", "randomness.py"} <= found
+    problem = problem_of(cell.task).name.replace("-", "_")
+    assert f"problems/{problem}/work.py" in found
+    if problem == "node_classification":
+        assert {"problems/classification.py", "problems/node_classification/blind.py", "data/store.py"} <= found
+    of_problems = {path.split("/")[1] for path in found if path.startswith("problems/")}
+    assert of_problems <= {problem, "classification.py", "__init__.py"}
+    assert not {path for path in found if path.startswith("problems/") and path.endswith(("prepare.py", "problem.py"))}
     others = {one.split(".")[2] for one in (spec.train for spec in specs().values())} - {family}
-    allowed = {"lots": {"ego_trees"}, "residual": {"ego_trees"}}.get(family, set())  # whose training they are
+    allowed = {"lots": {"ego_trees"}, "residual": {"ego_trees"}, "relations": {"constant"}}.get(
+        family, set()
+    )  # whose training they are
     for other in others - allowed:
         assert not {path for path in found if path.startswith(f"methods/{other}/")}, (name, other)
-    assert not {path for path in found if path.endswith(("/spec.py", "/look.py", "/settings.py"))}
+    assert not {path for path in found if re.fullmatch("methods/.*/(spec|look|settings).py", path)}
     assert not {path for path in found if path.startswith(("reporting/", "audits/", "benchmarks/", "planning/"))}
     accountants = {path for path in closure(name, numbers=True) if path.startswith("privacy/accountants/")}
     assert accountants <= {"privacy/accountants/__init__.py"}
@@ -93,13 +110,14 @@ def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
         looked_up = {
             path
             for path in loaded
-            if path.endswith(("/spec.py", "/look.py", "/settings.py", "/mechanism.py"))
+            if path.endswith(("/spec.py", "/look.py", "/settings.py", "/mechanism.py", "/problem.py"))
             or path.startswith(("privacy/mechanisms/", "planning/", "privacy/accountants/"))
             or path.endswith("/__init__.py")
         }
         rest = loaded - closure(name) - left_out - looked_up
-        assert rest <= {"methods/looks.py", "methods/asked.py", "methods/pagerank/roots.py", "pipeline/stages.py",
-                        "pipeline/fingerprints.py", "pipeline/provenance.py"}, (name, rest)  # fmt: skip
+        assert rest <= {"methods/looks.py", "methods/asked.py", "methods/cost.py", "methods/pagerank/roots.py",
+                        "pipeline/stages.py", "pipeline/fingerprints.py", "pipeline/provenance.py",
+                        "data/registry.py"}, (name, rest)  # fmt: skip
 
 
 EDITED = [
@@ -115,6 +133,9 @@ EDITED = [
     "privacy/accountants/double_mixture.py",
     "privacy/accountants/pate.py",
     "problems/node_classification/blind.py",
+    "problems/images/work.py",
+    "problems/classification.py",
+    "data/splits.py",
     "pipeline/collect.py",
     "pipeline/stages.py",
     "sampling/graph_splits.py",
@@ -144,6 +165,7 @@ NEW_FILES = {
     "privacy/accountants/later.py": "from dpgraph.privacy.accountants.renyi import Orders\n",
     "problems/later/__init__.py": "",
     "problems/later/blind.py": "from dpgraph.data.graph import Graph\n",
+    "problems/later/problem.py": "from dpgraph.problems.base import Problem\n",
     "preparation/later.py": "from dpgraph.preparation.base import PreparedStep\n",
     "data/readers/later.py": "from dpgraph.data.raw_graph import RawGraph\n",
 }
@@ -181,6 +203,8 @@ HARMLESS = {
     "experiments.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
     "experiments.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
     "methods.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
+    "problems.base": ("    nodes: int", "    extra = 0\n    nodes: int"),
+    "problems.registry": ('"""', '"""Edited. '),
     "methods.spec": ("    without_noise: ", "    extra: int = 0\n    without_noise: "),
     "privacy.cache": ("digest([question", "digest([1, question"),
     "privacy.calibration": ("    seconds: float", "    extra: float = 0.0\n    seconds: float"),
@@ -259,3 +283,34 @@ def test_what_is_left_out_cannot_change_a_result(name, trained):
 def test_a_cell_of_the_contract_resolves_to_the_same_modules_again():
     for name, value in raw_cells().items():
         assert training_roots(resolve(value)) == training_roots(CELLS[name])
+
+
+def preprocess_files(dataset):
+    return {str(path.relative_to(PACKAGE)) for path in files_of(Stage(preprocess_roots(dataset), job=True), THIS)}
+
+
+def test_a_data_set_is_prepared_by_its_own_reader_and_problem():
+    pokec = preprocess_files("pokec-bert")
+    assert {"data/readers/pokec_bert.py", "data/text/bert.py", "models/text_encoder.py", "data/clusters.py",
+            "problems/node_classification/prepare.py", "data/store.py"} <= pokec  # fmt: skip
+    cora = preprocess_files("cora")
+    assert {path for path in cora if path.startswith("data/readers/")} == {
+        "data/readers/__init__.py", "data/readers/planetoid.py"
+    }  # fmt: skip
+    assert not {path for path in cora if path.startswith(("data/text/", "models/", "problems/images", "methods/"))}
+    images = preprocess_files("demo-images")
+    assert {"problems/images/prepare.py", "data/readers/digit_images.py"} <= images
+    assert not {path for path in images if path.startswith("problems/node_classification/")}
+
+
+def test_a_new_entry_of_the_registry_fetches_and_prepares_nothing_else(monkeypatch):
+    before = download_digest("cora"), preprocess_digest("cora")
+    other = entry("citeseer").model_copy(update={"title": "Another"})
+    monkeypatch.setattr("dpgraph.pipeline.fingerprints.entry", {"cora": entry("cora"), "new": other}.__getitem__)
+    assert (download_digest("cora"), preprocess_digest("cora")) == before
+    assert preprocess_digest("new") != before[1]
+    files = entry("cora").files[1:]
+    fewer = entry("cora").model_copy(update={"files": files})
+    monkeypatch.setattr("dpgraph.pipeline.fingerprints.entry", {"cora": fewer}.__getitem__)
+    assert download_digest("cora") != before[0]
+    assert preprocess_digest("cora") == before[1]  # new bytes change its input, the manifest

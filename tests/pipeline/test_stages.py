@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from dpgraph.data.settings import apply_setting
+from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
@@ -15,7 +18,9 @@ from dpgraph.methods.registry import method
 from dpgraph.pipeline import execute
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import resolve
+from dpgraph.problems.node_classification.work import NodeClassification
 from dpgraph.training.loop import Diverged
+from tests.contract.cells import CELLS
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 
@@ -187,3 +192,44 @@ def test_training_leaves_denormal_numbers_to_others(tmp_path):
     with execute.denormals_flushed():
         assert float(torch.tensor(1e-40) * 1) == 0
     assert float(torch.tensor(1e-40) * 1) > 0
+
+
+def seeded(folder, setting):
+    """A toy data set whose seeds have splits of their own."""
+    task = {"dataset": "toy", "setting": setting, "split": "random-60-20-20"}
+    whole = toy_graph()
+    named = replace(whole, meta={"task": task})
+    graph = apply_setting(replace(named, split=random_split(whole.labels, (60, 20, 20), "toy", task["split"])), setting)
+    save_graph(graph, folder, (whole.out_ptr, whole.out_idx))
+    return task
+
+
+@pytest.mark.parametrize("setting", ["transductive", "disjoint"])
+def test_every_seed_has_its_own_split(tmp_path, setting):
+    """Alone and in company, side by side or one after the other: a stack holds seeds of one split only."""
+    task = seeded(tmp_path / "graph", setting)
+    for name in ("kipf-gcn-3-none", "gnn-1-none"):
+        cell = resolve({**CELLS[name].model_dump(), "task": task, "seeds": (0, 1, 2)})
+        out = tmp_path / name
+        train_cell(cell, out, tmp_path / "graph", device="cpu")
+        tested = [load_graph(tmp_path / "graph", split=seed).nodes_of("test") for seed in (0, 1, 2)]
+        assert len({tuple(nodes) for nodes in tested}) == 3
+        for seed, nodes in enumerate(tested):
+            one = cell.model_copy(update={"seeds": (seed,)})
+            alone = train_cell(one, tmp_path / f"{name}-{seed}", tmp_path / "graph", device="cpu")
+            predicted = np.load(out / f"seed={seed}.predictions.npy")
+            assert np.array_equal(predicted, np.load(tmp_path / f"{name}-{seed}/seed={seed}.predictions.npy"))
+            (accuracy,) = [one.value for one in alone.seeds[0].metrics if one.metric == "accuracy/test" and one.final]
+            assert accuracy == (predicted == toy_graph().labels)[nodes].mean()
+
+
+def test_a_split_with_other_counts_than_the_calibrated_ones_is_refused(tmp_path, monkeypatch):
+    task = seeded(tmp_path / "graph", "transductive")
+    cell = resolve({**CELL.model_dump(), "task": task, "seeds": (1,)})
+    moved = replace(load_graph(tmp_path / "graph"), split=np.zeros(60, dtype=np.uint8))
+    genuine = NodeClassification.load
+    monkeypatch.setattr(
+        NodeClassification, "load", lambda *args, split, **more: moved if split else genuine(*args, split=split, **more)
+    )
+    with pytest.raises(TypeError, match=r"split 1: Counts\(num_train=60, .*: expected Counts\(num_train=36, "):
+        train_cell(cell, tmp_path / "out", tmp_path / "graph", device="cpu")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.data.graph import NO_SPLIT
+from dpgraph.data.records import NO_SPLIT
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.kipf import GraphBlocks
 from dpgraph.planning.resolve import calibrate

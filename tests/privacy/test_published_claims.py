@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 from dpgraph.privacy.accountants.class_level import theorem5_epsilon
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
@@ -30,15 +31,15 @@ def fan(spokes: int, with_hub: bool) -> Graph:
     split = np.full(2 * spokes + 1, 2, dtype=np.uint8)
     split[:spokes] = split[-1] = TRAIN
     return Graph(
-        "fan",
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([members, members if with_hub else []]).astype(np.int32),
-        np.zeros(2 * spokes + 2, dtype=np.int64),
-        np.zeros(0, dtype=np.int32),
-        np.zeros((2 * spokes + 1, 1), dtype=np.float32),
-        np.zeros(2 * spokes + 1, dtype=np.int64),
-        split,
-        2,
+        name="fan",
+        out_ptr=np.concatenate([[0], np.cumsum(lengths)]),
+        out_idx=np.concatenate([members, members if with_hub else []]).astype(np.int32),
+        in_ptr=np.zeros(2 * spokes + 2, dtype=np.int64),
+        in_idx=np.zeros(0, dtype=np.int32),
+        features=np.zeros((2 * spokes + 1, 1), dtype=np.float32),
+        labels=np.zeros(2 * spokes + 1, dtype=np.int64),
+        split=split,
+        num_classes=2,
     )
 
 

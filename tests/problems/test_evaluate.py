@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from dpgraph.data.graph import TEST, TRAIN, Graph
-from dpgraph.problems.node_classification.evaluate import confusion, evaluate, predictions
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
+from dpgraph.problems.classification import confusion, evaluate, predictions
 from dpgraph.randomness import numpy_generator
 
 
@@ -11,7 +12,17 @@ def graph_of(labels, split, classes):
     ptr = np.zeros(len(labels) + 1, dtype=np.int64)
     idx = np.zeros(0, dtype=np.int32)
     features = np.zeros((len(labels), 1), dtype=np.float32)
-    return Graph("t", ptr, idx, ptr, idx, features, np.asarray(labels), np.asarray(split, dtype=np.uint8), classes)
+    return Graph(
+        name="t",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=ptr,
+        in_idx=idx,
+        features=features,
+        labels=np.asarray(labels),
+        split=np.asarray(split, dtype=np.uint8),
+        num_classes=classes,
+    )
 
 
 def by_name(metrics):

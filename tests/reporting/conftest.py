@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
@@ -235,7 +236,17 @@ def splits_run(tmp_path: Path, splits_plan: Plan) -> Plan:
     labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, -1])
     split = np.array([TEST] * 9 + [TRAIN] * 2 + [TEST], dtype=np.uint8)
     features = np.zeros((12, 1), dtype=np.float32)
-    graph = Graph("toy", pointers, entries, pointers, entries, features, labels, split, 3)
+    graph = Graph(
+        name="toy",
+        out_ptr=pointers,
+        out_idx=entries,
+        in_ptr=pointers,
+        in_idx=entries,
+        features=features,
+        labels=labels,
+        split=split,
+        num_classes=3,
+    )
     for task in ("cora", "pubmed"):
         save_graph(graph, Paths(plan.config).graph(plan.task(task)))
     return plan

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
@@ -29,7 +30,17 @@ def plan_in(folder: Path, seeds: int = 4) -> Plan:
     labels = numpy_generator("labels").integers(CLASSES, size=NODES)
     split = np.where(np.arange(NODES) < TRAINED, TRAIN, TEST).astype(np.uint8)
     features = np.zeros((NODES, 1), dtype=np.float32)
-    graph = Graph("toy", pointers, entries, pointers, entries, features, labels, split, CLASSES)
+    graph = Graph(
+        name="toy",
+        out_ptr=pointers,
+        out_idx=entries,
+        in_ptr=pointers,
+        in_idx=entries,
+        features=features,
+        labels=labels,
+        split=split,
+        num_classes=CLASSES,
+    )
     save_graph(graph, Paths(config).graph(plan.task("cora-ml")))
     return plan
 

@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from dpgraph.data.graph import TEST, TRAIN, Graph
-from dpgraph.data.store import save_graph, save_unavailable
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.store import save_graph
+from dpgraph.data.stored import save_unavailable
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.reporting.class_wise import class_counts, class_values, class_wise_points
@@ -116,7 +118,17 @@ def test_counts_come_from_stored_graphs(views_plan, tmp_path):
     none = np.array([], dtype=np.int32)
     labels = np.array([2, 2, 0, 1, -1, 0])
     split = np.array([TRAIN, TRAIN, TRAIN, TEST, TRAIN, TEST], dtype=np.uint8)
-    graph = Graph("cora", ptr, none, ptr, none, np.zeros((6, 1), dtype=np.float32), labels, split, 3)
+    graph = Graph(
+        name="cora",
+        out_ptr=ptr,
+        out_idx=none,
+        in_ptr=ptr,
+        in_idx=none,
+        features=np.zeros((6, 1), dtype=np.float32),
+        labels=labels,
+        split=split,
+        num_classes=3,
+    )
     tasks = plan.tasks_of(FIG)
     save_graph(graph, Paths(plan.config).graph(tasks["other"][1]))
     save_unavailable("ogbn-arxiv", "404", Paths(plan.config).graph(tasks["arxiv"][1]))

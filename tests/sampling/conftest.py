@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +24,17 @@ def graph_of():
         in_ptr = np.concatenate([[0], np.cumsum(np.bincount(idx, minlength=num_nodes))]).astype(np.int64)
         features = np.zeros((num_nodes, 1), dtype=np.float32)
         labels = np.zeros(num_nodes, dtype=np.int64)
-        return Graph("toy", ptr, idx, in_ptr, owner[order], features, labels, split, 2)
+        return Graph(
+            name="toy",
+            out_ptr=ptr,
+            out_idx=idx,
+            in_ptr=in_ptr,
+            in_idx=owner[order],
+            features=features,
+            labels=labels,
+            split=split,
+            num_classes=2,
+        )
 
     return build
 

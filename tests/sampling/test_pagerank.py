@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.data.fetch import fetch, mirrors_from
-from dpgraph.data.preprocess import preprocess
 from dpgraph.data.store import load_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
+from dpgraph.problems.preprocess import preprocess
 from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency, undirected_adjacency
 
 

@@ -26,15 +26,15 @@ def graph() -> Graph:
     split[[*range(40), *range(55, 60)]] = 0
     empty = np.zeros(0, dtype=np.int32)
     return Graph(
-        "toy",
-        ptr,
-        np.concatenate(lists).astype(np.int32),
-        np.zeros(NUM_NODES + 1, dtype=np.int64),
-        empty,
-        rng.standard_normal((NUM_NODES, NUM_FEATURES)).astype(np.float32),
-        rng.integers(0, NUM_CLASSES, NUM_NODES),
-        split,
-        NUM_CLASSES,
+        name="toy",
+        out_ptr=ptr,
+        out_idx=np.concatenate(lists).astype(np.int32),
+        in_ptr=np.zeros(NUM_NODES + 1, dtype=np.int64),
+        in_idx=empty,
+        features=rng.standard_normal((NUM_NODES, NUM_FEATURES)).astype(np.float32),
+        labels=rng.integers(0, NUM_CLASSES, NUM_NODES),
+        split=split,
+        num_classes=NUM_CLASSES,
     )
 
 

@@ -12,7 +12,8 @@ from scipy.special import log_softmax
 
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.data.graph import NO_SPLIT, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import set_up

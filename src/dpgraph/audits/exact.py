@@ -10,7 +10,8 @@ import torch
 
 from dpgraph.audits.result import AuditResult
 from dpgraph.audits.worst_case import charged_losses
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms.trees import PoissonTrees

@@ -30,7 +30,7 @@ from dpgraph.audits.cases import (
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import AuditResult
-from dpgraph.data.graph import TRAIN, VALIDATION
+from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.streams import PAIRED
 from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import expected

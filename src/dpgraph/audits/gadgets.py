@@ -22,7 +22,8 @@ from dpgraph.audits.cases import Change, Kind, Settings, prepared_steps
 from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.exact import changed_mask
 from dpgraph.audits.graphs import directed_graph, null_records
-from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import expected

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpgraph.data.adjacency import transpose
-from dpgraph.data.graph import TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
 
 
 def directed_graph(

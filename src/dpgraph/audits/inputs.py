@@ -20,7 +20,8 @@ from dpgraph.audits.bugs import Bug
 from dpgraph.audits.cases import CPU, KINDS, Kind, Settings, cell_of, mechanism_of
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.result import AuditResult
-from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.preparation.base import Order, PrivateData

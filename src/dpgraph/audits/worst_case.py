@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator

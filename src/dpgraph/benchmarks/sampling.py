@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.data.adjacency import Csr, symmetric_csr
-from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import load_graph
 from dpgraph.errors import invalid
 from dpgraph.files import write_json
@@ -93,7 +94,17 @@ def _graph(ptr: np.ndarray, idx: np.ndarray) -> Graph:
     train = numpy_generator("bench", "split", nodes).random(nodes) < TRAIN_SHARE
     split = np.where(train, TRAIN, TEST).astype(np.uint8)
     nothing = np.zeros((nodes, 0), dtype=np.float32)
-    return Graph("bench", ptr, idx, ptr, idx, nothing, np.zeros(nodes, dtype=np.int64), split, 1)
+    return Graph(
+        name="bench",
+        out_ptr=ptr,
+        out_idx=idx,
+        in_ptr=ptr,
+        in_idx=idx,
+        features=nothing,
+        labels=np.zeros(nodes, dtype=np.int64),
+        split=split,
+        num_classes=1,
+    )
 
 
 def _timed(

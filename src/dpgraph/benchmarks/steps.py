@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from dpgraph.data.graph import Graph
-from dpgraph.data.preprocess import build
 from dpgraph.data.registry import DatasetEntry, Expected, Licence
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.experiments.cell import Model, Task, Training
 from dpgraph.files import atomic_path
 from dpgraph.models.network import Network
+from dpgraph.problems.node_classification.prepare import build
 from dpgraph.progress import progress
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler

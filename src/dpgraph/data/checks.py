@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpgraph.data.graph import NO_SPLIT, SPLIT_NAMES
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES
 
 PIECE = 1 << 20  # entries at a time
 SPLITS = [*SPLIT_NAMES.values(), NO_SPLIT]

@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import connected_components
 
 from dpgraph.data.adjacency import Csr, owners, symmetric_csr
 from dpgraph.data.features import dense, project
-from dpgraph.data.graph import DATA_DEPENDENT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.records import DATA_DEPENDENT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 
 MAX_DIMENSION = 64

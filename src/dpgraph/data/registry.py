@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.documents import yaml_value
 from dpgraph.experiments.frozen import Frozen
@@ -67,9 +68,11 @@ class Expected(Frozen):
 
 
 class DatasetEntry(Frozen):
-    """One data set. `kind` keeps room for data sets that are no graphs."""
+    """One data set."""
 
-    kind: Literal["graph"] = "graph"
+    problem: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)*$")] = Field(
+        default=FIRST_PROBLEM, description="What is learnt from it, a folder of dpgraph.problems"
+    )
     title: str
     home: str
     licence: Licence

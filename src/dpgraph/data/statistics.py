@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpgraph.data.adjacency import owners
-from dpgraph.data.graph import NO_SPLIT, SPLIT_NAMES, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES
 
 
 def statistics(graph: Graph) -> dict[str, object]:

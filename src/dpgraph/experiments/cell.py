@@ -220,22 +220,12 @@ class Cell(Finite):
     # parts of a cell, and fields in them, that its noise does not depend on: cells that differ in nothing else share a
     # calibration
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        "model": (
-            "encoder_layers",
-            "decoder_layers",
-            "width",
-            "activation",
-            "heads",
-            "dropout",
-            "inference_own_weight",
-        ),
         "training": ("optimizer", "learning_rate", "momentum", "evaluations", "precision"),
         "privacy": ("clip_norm",),
     }
 
     task: Task
     method: TaskName
-    model: Model
     training: Training
     privacy: Privacy | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
@@ -276,7 +266,17 @@ class Cell(Finite):
         if self.privacy is not None:
             target = self.privacy.epsilon
             budget = f".{self.privacy.variant}" + (f".eps{target:g}" if target is not None else "")
-        return f"{self.task.dataset}-{self.task.setting}.{self.method}-{self.model.hops}hop{budget}-{self.identity}"
+        return f"{self.task.dataset}-{self.task.setting}.{self.method}{self.shape}{budget}-{self.identity}"
+
+    @property
+    def shape(self) -> str:
+        """What a readable name says of the model, if anything."""
+        return ""
+
+    @property
+    def network(self) -> tuple[str, int]:
+        """Architecture and hops, as tables of results name them; methods with equal ones are counterparts."""
+        return "", 0
 
     @cached_property
     def for_calibration(self) -> Self | None:
@@ -304,6 +304,33 @@ class Cell(Finite):
 
 def _default(field: FieldInfo, name: str) -> Any:
     return 1.0 if field.is_required() else field.default
+
+
+class NetworkCell(Cell):
+    """Of methods that train a network of `models/` on nodes or other records."""
+
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": (
+            "encoder_layers",
+            "decoder_layers",
+            "width",
+            "activation",
+            "heads",
+            "dropout",
+            "inference_own_weight",
+        ),
+        **Cell.NOISE_IGNORES,
+    }
+
+    model: Model
+
+    @property
+    def shape(self) -> str:
+        return f"-{self.model.hops}hop"
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.architecture, self.model.hops
 
 
 class TreePrivacy(Privacy):

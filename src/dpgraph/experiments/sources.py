@@ -35,12 +35,8 @@ class Stage:
 
 _REPORT = ("reporting.*",)  # drawing is cheap: any change of the room redraws
 STAGES: dict[str, Stage] = {
-    # a better way to fetch does not fetch again
-    "download": Stage(files=("data/fetch.py", "data/registry.yaml"), job=True),
-    # readers are loaded by their name, the encoder is a process of its own
-    "preprocess": Stage(
-        ("data.preprocess", "data.readers.*", "models.text_encoder"), files=("data/registry.yaml",), job=True
-    ),
+    # with the data set's entry of the registry; a better way to fetch does not fetch again
+    "download": Stage(files=("data/fetch.py",), job=True),
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
     "bench": Stage(("benchmarks.*",), job=True),
@@ -55,6 +51,8 @@ STAGES: dict[str, Stage] = {
 NEUTRAL: dict[str, str] = {
     "errors": "texts of errors",
     "methods.registry": "finds methods by their names",
+    "problems.registry": "finds problems by their names",
+    "problems.base": "what a problem says of itself: what it names is a root",
     "methods.spec": "what a method says of itself: what it names is a root",
     "files": "whole files and locks; what is in a file is its writer's",
     "progress": "bars on the terminal",
@@ -98,6 +96,11 @@ def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")
     return digest_of(Stage(roots, job=True, numbers=numbers), _this())
+
+
+def reaches(roots: tuple[str, ...], module: str) -> bool:
+    """Whether a job that these modules make imports `module`."""
+    return _this().modules[f"{PACKAGE.name}.{module}"] in files_of(Stage(roots, job=True), _this())
 
 
 def source_files(stage: str) -> list[Path]:

@@ -1,4 +1,6 @@
-"""Names of the random streams of a run.
+"""Names of the random streams of a run, and the split that a seed stands for.
+
+A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s.
 
 Cells that are compared share what is public or has nothing to do with privacy (data, split, initial parameters, keys of
 samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
@@ -9,8 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.frozen import digest
+
+SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (experiments/config.py)
 
 # the same in every cell of a task: initial parameters, dropout, public keys, public choices of nodes
 PAIRED = frozenset(
@@ -105,3 +109,17 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
     """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`."""
     names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, seed)
     return names if role in PAIRED else (*names, stream_name(cell))
+
+
+def split_number(task: Task, seed: int) -> int:
+    """Number of the seed's random split; 0 where all seeds share an official split, or one by clusters.
+
+    Runs of a selection with a theorem of its own are independent, on the same data: trial t has the seeds t 10,000 + s,
+    and all of them split s (`trial_seeds`).
+    """
+    return seed % SEEDS_OF_A_TRIAL if task.split.startswith("random-") else 0
+
+
+def trial_seeds(trial: int, count: int) -> tuple[int, ...]:
+    """Seeds of an independent trial: other random numbers than those of any other, on the same splits."""
+    return tuple(trial * SEEDS_OF_A_TRIAL + seed for seed in range(count))

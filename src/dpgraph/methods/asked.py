@@ -1,4 +1,4 @@
-"""What mechanisms are built from: a cell with a budget, and public counts of its graph."""
+"""What mechanisms are built from."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpgraph.privacy.relation import Inference
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Public numbers of a graph: training nodes, and everybody whose record is protected (None: the roots)."""
-
-    num_train: int
-    num_protected: int | None = None
+from dpgraph.problems.base import Counts
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a mechanism is built from: a cell with a budget, and public counts of its graph."""
+    """What a mechanism is built from: a cell with a budget, and public counts of its data."""
 
     cell: Any  # of the method's own class
     privacy: Any

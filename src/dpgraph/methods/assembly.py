@@ -25,7 +25,7 @@ from dpgraph.training.steps import Step
 class Bench:
     """Network, optimiser and features of one seed."""
 
-    network: Network
+    network: Any  # of a method on nodes a `Network`
     optimizer: torch.optim.Optimizer
     features: torch.Tensor  # (N, F)
     masks: torch.Generator | None  # of dropout; None: the model has none

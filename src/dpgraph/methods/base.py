@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpgraph.data.graph import TRAIN, VALIDATION, Graph
+from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.streams import stream
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.problems.node_classification.exposure import Exposure
+from dpgraph.problems.registry import problem_of
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +32,12 @@ Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, cl
 class Job:
     """What a method gets for one seed; `methods.jobs.make_jobs` makes it.
 
-    Labels outside training and validation are hidden (-1). A private method sees no label at all: those that it trains
-    on are in `prepared`, with all that its guarantee rests on. A method whose epsilon is 0 sees no record at all.
-    Raises ValueError for a graph that shows more.
+    What it is tested on is hidden; on a graph, labels outside training and validation are -1. A private method sees no
+    label at all: those that it trains on are in `prepared`, with all that its guarantee rests on. A method whose
+    epsilon is 0 sees no record at all. Raises ValueError for a value that shows more.
     """
 
-    graph: Graph
+    shown: Any  # the problem's value
     cell: Any  # of the method's own class, see its specification
     seed: int
     calibration: Calibration  # noise and steps are known
@@ -45,13 +46,14 @@ class Job:
     checkpoint: Path | None = None  # where a long run may leave its state; None: not kept
 
     def __post_init__(self) -> None:
-        labels, split = np.asarray(self.graph.labels), np.asarray(self.graph.split)
-        if isinstance(self.mechanism, NoRecord) and (self.graph.num_edges or self.graph.num_features):
-            raise ValueError("graph: expected no edges and no features for a method whose epsilon is 0")
-        reads_labels = self.prepared is None and not isinstance(self.mechanism, NoRecord)
-        allowed = np.isin(split, (TRAIN, VALIDATION)) & reads_labels
-        if (labels[~allowed] >= 0).any():
-            raise ValueError("graph: expected no labels but those that the method may read")
+        no_record = isinstance(self.mechanism, NoRecord)
+        labels = self.prepared is None and not no_record
+        problem_of(self.cell.task).working().check_shown(self.shown, labels, not no_record)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What is shown as a graph; records of other kinds are its nodes, which no edge joins."""
+        return problem_of(self.cell.task).working().graph(self.shown)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -66,13 +68,13 @@ class Job:
 class Outcome:
     """What a method returns of one seed; metrics are not its business."""
 
-    logits: np.ndarray  # (N, classes) float32, of the last step
+    logits: np.ndarray  # float32, of the last step: (N, classes), or what else the problem evaluates
     observations: list[Observation]  # what `observe` returned, unread
     steps_per_second: float
     roots_per_second: float
     peak_memory_bytes: int
     resumed_at: int = 0  # steps of an earlier process
-    exposure: Exposure | None = None  # what attacks on the parameters may use; None: the method offers nothing
+    exposure: Any = None  # what attacks on the parameters may use, of the problem; None: the method offers nothing
     notes: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,15 +1,13 @@
-"""From a graph to what methods get: labels hidden, private data in prepared steps."""
+"""From a problem's value to what methods get: what is tested hidden, private data in prepared steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
-from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job
 from dpgraph.methods.registry import check_runs, spec
@@ -17,32 +15,33 @@ from dpgraph.preparation.base import Order, PrivateData, prepare
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.problems.node_classification.blind import blind, counts_only
+from dpgraph.problems.registry import problem_of
 
 
 def make_jobs(
-    graph: Graph,
+    value: Any,
     cell: Cell,
     seeds: Sequence[int],
     calibration: Calibration,
     device: torch.device,
     checkpoint: Path | None = None,
 ) -> list[Job]:
-    """Jobs of one cell, whose private data lie on the device once.
+    """Jobs of one cell, whose private data lie on the device once. `value` is what is known, tested nodes included.
 
     Raises UserError for a mechanism that the method does not name.
     """
     mechanism = calibration.mechanism
     check_runs(cell.method, mechanism)
-    hidden = blind(graph)
+    problem = problem_of(cell.task).working()
+    hidden = problem.blind(value)
     if not isinstance(mechanism, NoisySteps):
         if spec(cell.method).private:
             raise TypeError(f"{cell.method}: a private method without a private mechanism")
         if isinstance(mechanism, NoRecord):
-            hidden = counts_only(graph)
+            hidden = problem.counts_only(value)
         return [Job(hidden, cell, seed, calibration, device, None, checkpoint) for seed in seeds]
-    data = PrivateData.of(hidden, device)
-    public = replace(hidden, labels=np.full(hidden.num_nodes, -1, dtype=np.int64))
+    data = PrivateData.of(problem.graph(hidden), device)
+    public = problem.unlabelled(hidden)
     return [
         Job(
             public,

@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.asked import Asked
+from dpgraph.methods.cost import network_seconds
 from dpgraph.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.privacy.relation import Inference
+from dpgraph.problems.base import Size
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class MethodSpec:
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges
     inference: Callable[[Any], Inference] = reads_edges_with_hops
+    problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
+    seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
 
     @property
     def private(self) -> bool:

@@ -110,7 +110,7 @@ def train_stack(
     ]
 
 
-def stacking_pays(cell: Cell, device: torch.device) -> bool:
+def stacking_pays(cell: Any, device: torch.device) -> bool:
     """Whether seeds on ego trees are trained side by side: on a GPU, whose time goes into starting operations.
 
     On a CPU one process per core is faster. Dropout would draw the masks of all seeds from one generator.

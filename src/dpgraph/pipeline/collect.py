@@ -6,16 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
-from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.record import Metric, SeedRecord
 from dpgraph.files import read_json, write_array, write_json
 from dpgraph.methods.base import Outcome
-from dpgraph.problems.node_classification.evaluate import predictions
-from dpgraph.problems.node_classification.exposure import exposure_metrics
+from dpgraph.problems.base import Work
 
 
 def seed_path(out: Path, seed: int) -> Path:
@@ -47,7 +44,8 @@ def write_seed(
     out: Path,
     cell: Cell,
     seed: int,
-    graph: Graph,
+    problem: Work,
+    value: Any,
     outcome: Outcome | BaseException,
     ran: dict[str, Any] | None,
     seconds: float,
@@ -55,7 +53,7 @@ def write_seed(
     fingerprint: str,
     steps: int,
 ) -> None:
-    """`graph` is the whole one: attacks know the truth, methods do not."""
+    """`value` is the whole one: attacks know the truth, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
     files: list[Path] = []
     for path in (predictions_path(out, seed), exposure_path(out, seed)):
@@ -68,7 +66,7 @@ def write_seed(
         notes = outcome.notes
         if outcome.exposure is not None:
             names = ("dpgraph", cell.task.folder, seed)
-            attacked, remarks = exposure_metrics(graph, outcome.exposure, steps, *names)
+            attacked, remarks = problem.exposure_metrics(value, outcome.exposure, steps, *names)
             notes = notes | remarks
             outcome.exposure.save(exposure_path(out, seed))
             files.append(exposure_path(out, seed))
@@ -82,7 +80,7 @@ def write_seed(
             procedure=ran,
             **common,
         )
-        write_array(predictions_path(out, seed), predictions(outcome.logits).astype(np.int16))
+        write_array(predictions_path(out, seed), problem.predictions(value, outcome.logits))
         files.append(predictions_path(out, seed))
     sizes = {path.name: path.stat().st_size for path in files}
     value = {"fingerprint": fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpgraph.data.store import load_graph
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
+from dpgraph.experiments.streams import split_number
 from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.pipeline.collect import write_seed
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.problems.node_classification.evaluate import evaluate
+from dpgraph.problems.base import Counts
+from dpgraph.problems.registry import problem_of
 from dpgraph.training.loop import Diverged
 from dpgraph.training.precision import products_in
 
@@ -51,10 +52,24 @@ def denormals_flushed() -> Iterator[None]:
 
 @denormals_flushed()
 def train_seeds(
-    cell: Cell, seeds: list[int], graph_folder: Path, calibration: Calibration, device: str, out: Path, fingerprint: str
+    cell: Cell,
+    seeds: list[int],
+    graph_folder: Path,
+    calibration: Calibration,
+    counts: Counts,
+    device: str,
+    out: Path,
+    fingerprint: str,
 ) -> None:
-    """One seed, or all that a stacked method takes at once; a record for each."""
-    graph = load_graph(graph_folder)
+    """One seed, or several of one split that a stacked method takes at once; a record for each.
+
+    Raises TypeError for a split whose public `counts` are not those that the calibration is for.
+    """
+    problem = problem_of(cell.task).working()
+    (split,) = {split_number(cell.task, seed) for seed in seeds}
+    value = problem.load(graph_folder, verify=False, split=split)
+    if problem.counts(value) != counts:
+        raise TypeError(f"split {split}: {problem.counts(value)}: expected {counts}, as the noise was calibrated for")
     chosen = device_of(device)
     named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
     checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
@@ -63,13 +78,15 @@ def train_seeds(
     start = time.monotonic()
 
     def observe(step: int, logits: np.ndarray) -> Observation:
-        return {"metrics": [metric.model_dump() for metric in evaluate(graph, logits, step, final=step == steps)]}
+        return {
+            "metrics": [metric.model_dump() for metric in problem.evaluate(value, logits, step, final=step == steps)]
+        }
 
     found = method(cell.method)
     outcomes: list[Any]
     try:
         with products_in(cell.training.precision):
-            jobs = make_jobs(graph, cell, seeds, calibration, chosen, checkpoint)
+            jobs = make_jobs(value, cell, seeds, calibration, chosen, checkpoint)
             if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
                 outcomes = found.run_all(jobs, [observe] * len(jobs))
             else:
@@ -79,7 +96,7 @@ def train_seeds(
     share = (time.monotonic() - start) / len(seeds)
     ran = [_checked(job, outcome) for job, outcome in zip(jobs, outcomes)] or [None] * len(seeds)
     for seed, outcome, done in zip(seeds, outcomes, ran, strict=True):
-        write_seed(out, cell, seed, graph, outcome, done, share, str(chosen), fingerprint, steps)
+        write_seed(out, cell, seed, problem, value, outcome, done, share, str(chosen), fingerprint, steps)
     for path in out.glob(f"*{checkpoint.name}*"):  # seeds that were trained one by one have their own
         path.unlink(missing_ok=True)
 

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dpgraph.data.registry import entry
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.frozen import digest
-from dpgraph.experiments.sources import job_digest
+from dpgraph.experiments.frozen import chosen, digest
+from dpgraph.experiments.sources import job_digest, reaches, sources_digest
 from dpgraph.loading import module_of
 from dpgraph.methods.registry import spec
 from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.problems.registry import problem, problem_of
+
+FETCHED = {"archive", "files", "licence", "citation"}  # of an entry of the registry, what a download writes
+ENCODER, STARTS_ENCODER = "models.text_encoder", "data.text.bert"
 
 
 def training_roots(cell: Cell) -> tuple[str, ...]:
-    """The method's own code, its mechanism, that mechanism's prepared step, and what runs and keeps every seed."""
+    """The method's code, its mechanism, that mechanism's prepared step, its problem, and what runs and keeps a seed."""
     known = spec(cell.method)
     mechanism = known.mechanism_class(cell)
-    named = [module_of(known.train), mechanism.__module__]
+    named = [module_of(known.train), mechanism.__module__, module_of(problem_of(cell.task).work)]
     if issubclass(mechanism, NoisySteps):
         named.append(module_of(mechanism.prepared))
     return (*(_within(name) for name in named), "pipeline.execute", "pipeline.collect")
@@ -32,6 +37,25 @@ def calibration_roots(cell: Cell) -> tuple[str, ...]:
     mechanism = known.mechanism_class(cell)
     builder = known.variant(cell).build.__module__ if known.private else mechanism.__module__
     return (_within(builder), _within(mechanism.__module__), "planning.resolve", "privacy.calibration")
+
+
+def download_digest(dataset: str) -> str:
+    """Of what fetches a data set: its own entry of the registry; a better way to fetch does not fetch again."""
+    return digest([sources_digest("download"), chosen(entry(dataset), include=FETCHED)], 16)
+
+
+def preprocess_digest(dataset: str) -> str:
+    """Of what prepares a data set: its entry, its reader, and how its problem stores it."""
+    known = entry(dataset)
+    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"})], 16)
+
+
+def preprocess_roots(dataset: str) -> tuple[str, ...]:
+    """Modules that are imported by their names, and the encoder of texts, a process of its own."""
+    known = entry(dataset)
+    store = _within(module_of(problem(known.problem).store))
+    roots = ("problems.preprocess", store, f"data.readers.{known.reader}")
+    return (*roots, ENCODER) if reaches(roots, STARTS_ENCODER) else roots
 
 
 def training_digest(cell: Cell) -> str:

@@ -11,13 +11,12 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from dpgraph.data.graph import Graph, data_dependent
-from dpgraph.data.store import load_graph
+from dpgraph.data.records import Described, data_dependent
 from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, SeedRecord
-from dpgraph.experiments.streams import stream_name
+from dpgraph.experiments.streams import split_number, stream_name
 from dpgraph.files import locked, read_json, sweep, write_json, write_text
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.methods.registry import check_runs, spec
@@ -28,6 +27,8 @@ from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, check_calibration
 from dpgraph.privacy.procedure import NotAsAccounted
+from dpgraph.problems.base import Counts
+from dpgraph.problems.registry import problem_of
 
 log = logging.getLogger("dpgraph")
 
@@ -39,11 +40,12 @@ class NoCalibration(UserError):
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
     """Write the cell's calibration; where its data is not available, a record that says so."""
     try:
-        graph = load_graph(graph_folder)
+        problem = problem_of(cell.task).working()
+        counts = problem.counts(problem.load(graph_folder, verify=False, split=0))
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    calibration = calibrate(cell, len(graph.train_nodes), default_cache(), show=True, num_protected=graph.num_nodes)
+    calibration = calibrate(cell, counts.num_train, default_cache(), show=True, num_protected=counts.num_protected)
     calibration.write(out)
     log.info("%s: %s", cell.calibration_key, describe(calibration))
 
@@ -84,7 +86,8 @@ def _train_cell(
     cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None, device: str, workers: int, again: bool
 ) -> CellRecord:
     try:
-        graph = load_graph(graph_folder, verify=True)
+        problem = problem_of(cell.task).working()
+        value = problem.load(graph_folder, verify=True, split=0)
     except DataUnavailable as error:
         return _write(
             out,
@@ -92,7 +95,8 @@ def _train_cell(
             CellRecord(cell=_plain(cell), status="not run", reason=str(error), provenance=provenance()),
         )
     try:
-        calibration = _calibration(cell, graph, calibration_path)
+        counts = problem.counts(value)
+        calibration = _calibration(cell, counts, calibration_path)
     except NoCalibration as error:
         return _write(out, cell.slug, _failed(cell, error))
     check_runs(cell.method, calibration.mechanism)
@@ -105,8 +109,8 @@ def _train_cell(
 
     todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration), todo or "all there")
-    groups = [todo] if todo and stacked(cell, device) else [[seed] for seed in todo]
-    arguments = [(cell, seeds, graph_folder, calibration, device, out, fingerprint) for seeds in groups]
+    groups = by_split(cell, todo) if todo and stacked(cell, device) else [[seed] for seed in todo]
+    arguments = [(cell, seeds, graph_folder, calibration, counts, device, out, fingerprint) for seeds in groups]
     try:
         _run_groups(arguments, workers)
     except NotAsAccounted as error:
@@ -121,12 +125,20 @@ def _train_cell(
         cell=_plain(cell),
         status="failed" if len(failed) == len(records) else "ok",
         reason=failed[0].reason if len(failed) == len(records) else "",
-        statement=_statement(calibration, graph, records),
+        statement=_statement(calibration, value, records),
         budgets=budgets(cell, calibration),
         seeds=records,
         provenance=provenance(),
     )
     return _write(out, cell.slug, record)
+
+
+def by_split(cell: Cell, seeds: Sequence[int]) -> list[list[int]]:
+    """Seeds that may be trained side by side: they share the data, and with it its split."""
+    groups: dict[int, list[int]] = {}
+    for seed in seeds:
+        groups.setdefault(split_number(cell.task, seed), []).append(seed)
+    return list(groups.values())
 
 
 def _plain(cell: Cell) -> dict[str, Any]:
@@ -138,10 +150,10 @@ def _failed(cell: Cell, error: UserError) -> CellRecord:
     return CellRecord(cell=_plain(cell), status="failed", reason=str(error), provenance=provenance())
 
 
-def _statement(calibration: Calibration, graph: Graph, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
+def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
     """The calibration's, with what ran and with what no epsilon covers."""
     ran = next((seed.procedure for seed in seeds if seed.procedure is not None), None)
-    uncovered = list(data_dependent(graph)) if calibration.target_epsilon is not None or ran is not None else []
+    uncovered = list(data_dependent(value)) if calibration.target_epsilon is not None or ran is not None else []
     return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
 
 
@@ -201,8 +213,8 @@ def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
     return record
 
 
-def _calibration(cell: Cell, graph: Graph, path: Path | None) -> Calibration:
-    num_train, everybody = len(graph.train_nodes), graph.num_nodes
+def _calibration(cell: Cell, counts: Counts, path: Path | None) -> Calibration:
+    num_train, everybody = counts.num_train, counts.num_protected
     if path is None:
         return calibrate(cell, num_train, num_protected=everybody)
     if (reason := _failure(path)) is not None:

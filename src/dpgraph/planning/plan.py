@@ -15,6 +15,7 @@ from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
+from dpgraph.experiments.streams import trial_seeds
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
 
@@ -275,7 +276,7 @@ def _crossed(
     if not private:
         base.pop("privacy", None)
     count = plan.config.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
-    seeds = tuple(range(stream * count, (stream + 1) * count))
+    seeds = trial_seeds(stream, count)
     base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
     entries = []
     for epsilon in epsilons if private and epsilons else (None,):

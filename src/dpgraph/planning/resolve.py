@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import first_line
-from dpgraph.methods.asked import Asked, Counts
+from dpgraph.methods.asked import Asked
 from dpgraph.methods.registry import spec, specs
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache
@@ -20,6 +20,8 @@ from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import Inference
 from dpgraph.privacy.solving import MAX_STEPS
+from dpgraph.problems.base import Counts
+from dpgraph.problems.registry import problem_of
 
 
 def resolve(value: Any, where: str = "cell") -> Cell:
@@ -37,9 +39,25 @@ def resolve(value: Any, where: str = "cell") -> Cell:
         raise UserError(f"{where}: privacy={shown(value['privacy'])}: expected null for the method {name}")
     kind = spec(name).cell
     try:
-        return kind.model_validate(_without_nulls(kind, value))
+        cell = kind.model_validate(_without_nulls(kind, value))
     except ValidationError as error:
         raise UserError(f"{where}: {first_line(error)}{_known_keys(name, kind, error)}") from None
+    _check_problem(cell, where)
+    return cell
+
+
+def _check_problem(cell: Cell, where: str) -> None:
+    """Raises UserError for data of a problem that the method does not serve, or a task that the problem has not."""
+    problem, served = problem_of(cell.task), spec(cell.method).problems
+    if problem.name not in served:
+        raise UserError(
+            f"{where}: dataset={cell.task.dataset}: a data set of {problem.name}: expected one of "
+            f"{' or '.join(served)} for the method {cell.method}"
+        )
+    try:
+        problem.check(cell.task)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:

@@ -39,4 +39,4 @@ def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def _network(entry: Entry) -> tuple[str, int]:
-    return entry.cell.model.architecture, entry.cell.model.hops
+    return entry.cell.network

@@ -7,7 +7,8 @@ from math import ceil, log2
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.data.graph import TEST, TRAIN, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting import computed_splits
 from dpgraph.reporting.finding import Finding
@@ -98,15 +99,15 @@ def _graph(name: str, matrix: sp.csr_matrix) -> Graph:
     nodes = matrix.shape[0]
     split = np.where(np.arange(nodes) % 5 == 4, TEST, TRAIN).astype(np.uint8)
     return Graph(
-        name,
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
-        turned.indptr.astype(np.int64),
-        turned.indices.astype(np.int32),
-        np.zeros((nodes, 1), dtype=np.float32),
-        np.zeros(nodes, dtype=np.int64),
-        split,
-        1,
+        name=name,
+        out_ptr=matrix.indptr.astype(np.int64),
+        out_idx=matrix.indices.astype(np.int32),
+        in_ptr=turned.indptr.astype(np.int64),
+        in_idx=turned.indices.astype(np.int32),
+        features=np.zeros((nodes, 1), dtype=np.float32),
+        labels=np.zeros(nodes, dtype=np.int64),
+        split=split,
+        num_classes=1,
     )
 
 

@@ -96,6 +96,24 @@ class WholeGraphStep:
         return Segments.of_graph(self.hop)
 
 
+@dataclass(frozen=True)
+class BatchStep:
+    """Moves against a loss of a batch, without privacy; `loss` takes (b,) positions on the device."""
+
+    optimizer: torch.optim.Optimizer
+    sampler: Sampler
+    batches: np.random.Generator
+    loss: Callable[[Tensor], Tensor]
+    device: torch.device
+
+    def __call__(self) -> int:
+        positions = self.sampler.draw(self.batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss(torch.from_numpy(positions).to(self.device)).backward()
+        self.optimizer.step()
+        return len(positions)
+
+
 def _descend(
     optimizer: torch.optim.Optimizer, positions: np.ndarray, losses: Callable[[np.ndarray], Iterator[Tensor]]
 ) -> int:

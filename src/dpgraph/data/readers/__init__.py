@@ -1,4 +1,4 @@
-"""Readers, one module per file format; each has `read(raw_dir, **options) -> RawGraph`, chosen by the registry."""
+"""Readers, one module per file format, chosen by the registry: `read(raw_dir, **options) -> RawGraph | RawImages`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.raw_images import RawImages
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.errors import UserError, invalid
 
 READERS = (
     "arxiv_text",
+    "digit_images",
     "digits",
     "graphsaint",
     "idx",
+    "idx_images",
     "npz",
     "ogb",
     "planetoid",
@@ -34,7 +37,7 @@ READERS = (
 )
 
 
-def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph:
+def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph | RawImages:
     """The content of the files under `raw_dir`.
 
     Raises UserError in one line that names the file for a missing, truncated or malformed one.

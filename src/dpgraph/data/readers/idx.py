@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.graph import TEST, TRAIN
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import existing, malformed
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import invalid
 
 PARTS = {"train": TRAIN, "t10k": TEST}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.data.arrays import Arrays
-from dpgraph.data.graph import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
+from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import invalid
 from dpgraph.randomness import numpy_generator
 

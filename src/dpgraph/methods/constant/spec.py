@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import LARGE, Cell, Training, UndroppedMlp
+from dpgraph.experiments.cell import LARGE, NetworkCell, Training, UndroppedMlp
 from dpgraph.methods.constant import look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.none import NoRecord
@@ -25,19 +25,19 @@ class ShareOfNodes(AnyBatches):
     train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that are counted")] = 1.0
 
 
-class Random(Cell):
+class Random(NetworkCell):
     model: UndroppedMlp
     training: AnyBatches
     privacy: None = None
 
 
-class Majority(Cell):
+class Majority(NetworkCell):
     model: UndroppedMlp
     training: ShareOfNodes
     privacy: None = None
 
 
-def reads_nothing(cell: Cell) -> Inference:
+def reads_nothing(cell: Any) -> Inference:
     return Inference.NOTHING
 
 
@@ -55,6 +55,7 @@ SPECS = (
         without_noise=NoRecord,
         inference=reads_nothing,
         look=look.random,
+        problems=("node-classification", "images"),
     ),
     MethodSpec(
         "majority",
@@ -63,5 +64,6 @@ SPECS = (
         Majority,
         CONTRACT,
         look=look.majority,
+        problems=("node-classification", "images"),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import LARGE, Cell, MlpModel, Model, RootBatches, TreePrivacy
+from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.ego_trees import look
 from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
 from dpgraph.methods.spec import MethodSpec, Variant
@@ -24,13 +24,13 @@ class PlainTraining(RootBatches):
     )
 
 
-class PlainGnn(Cell):
+class PlainGnn(NetworkCell):
     model: TreeModel
     training: PlainTraining
     privacy: None = None
 
 
-class PlainMlp(Cell):
+class PlainMlp(NetworkCell):
     model: MlpModel
     training: PlainTraining
     privacy: None = None
@@ -46,9 +46,9 @@ class DpTreePrivacy(TreePrivacy):
     )
 
 
-class DpGnn(Cell):
+class DpGnn(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **Cell.NOISE_IGNORES,
+        **NetworkCell.NOISE_IGNORES,
         "privacy": ("clip_norm", "clip_percentile"),
     }
     model: TreeModel
@@ -66,6 +66,7 @@ VARIANTS = {
     "published": Variant(FixedBatchTrees, published_trees, target="published"),
 }
 PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
+RECORDS = ("node-classification", "images")
 PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
 PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism."
 
@@ -90,7 +91,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 
 SPECS = (
     MethodSpec("gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain),
-    MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain),
+    MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain, problems=RECORDS),
     MethodSpec("dp-gnn", PRIVATE_SUMMARY, PRIVATE, DpGnn, contract(True, (1, 2)), VARIANTS, look=look.private),
     MethodSpec("dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, look=look.private),
 )

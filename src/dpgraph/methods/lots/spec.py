@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import Cell, MlpModel, Privacy, RootBatches
+from dpgraph.experiments.cell import MlpModel, NetworkCell, Privacy, RootBatches
 from dpgraph.methods.lots.look import look
 from dpgraph.methods.lots.mechanism import poisson_lots, shuffled_lots, unclipped_lots
 from dpgraph.methods.spec import MethodSpec, Variant
@@ -21,7 +21,7 @@ class LotsPrivacy(Privacy):
     )
 
 
-class DpLots(Cell):
+class DpLots(NetworkCell):
     model: MlpModel
     training: RootBatches
     privacy: LotsPrivacy
@@ -50,5 +50,6 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         look=look,
+        problems=("node-classification", "images"),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.cell import LARGE, Cell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.experiments.frozen import Finite
 
 
@@ -68,7 +68,7 @@ class PlainPagerank(Pagerank):
     training_epsilon: None = None
 
 
-class Appr(Cell):
+class Appr(NetworkCell):
     model: UndroppedMlp
     training: RootBatches
     privacy: None = None
@@ -83,9 +83,9 @@ class PagerankPrivacy(Privacy):
     )
 
 
-class DpAppr(Cell):
+class DpAppr(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **Cell.NOISE_IGNORES,
+        **NetworkCell.NOISE_IGNORES,
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),
     }
     model: UndroppedMlp

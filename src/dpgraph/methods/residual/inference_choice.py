@@ -13,7 +13,7 @@ from dpgraph.methods.assembly import Bench
 from dpgraph.methods.base import Job
 from dpgraph.models.inference import FullGraph
 from dpgraph.preparation.trees import PreparedChoice
-from dpgraph.problems.node_classification.evaluate import predictions
+from dpgraph.problems.classification import predictions
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import LARGE, Cell, Model, NodeParts, Privacy
+from dpgraph.experiments.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.methods.subgraphs import look
 from dpgraph.methods.subgraphs.mechanism import parts
@@ -35,7 +35,7 @@ class PlainTraining(NodeParts):
     )
 
 
-class KipfGcn(Cell):
+class KipfGcn(NetworkCell):
     model: KipfModel
     training: PlainTraining
     privacy: None = None
@@ -50,7 +50,7 @@ class SubgraphPrivacy(Privacy):
     )
 
 
-class DpSubgraph(Cell):
+class DpSubgraph(NetworkCell):
     model: KipfModel
     training: NodeParts
     privacy: SubgraphPrivacy
@@ -60,7 +60,7 @@ class NoisePrivacy(Privacy):
     variant: Literal["published"]
 
 
-class DpPureNoise(Cell):
+class DpPureNoise(NetworkCell):
     model: UndroppedModel
     training: NodeParts
     privacy: NoisePrivacy

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpgraph.data.graph import VALIDATION
+from dpgraph.data.records import VALIDATION
 from dpgraph.errors import invalid
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.together import train_stack

@@ -1,38 +1,43 @@
-"""The one evaluator: metrics from logits, in float64, for every method alike."""
+"""Classes of records, nodes or images: metrics from logits, in float64, for every method alike."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.data.graph import SPLIT_NAMES, Graph
+from dpgraph.data.records import SPLIT_NAMES, TRAIN, VALIDATION, Records
 from dpgraph.experiments.record import Metric
 
 
 def predictions(logits: np.ndarray) -> np.ndarray:
     """(N,) class with the largest logit; the smallest id where logits tie, -1 where any is not a number."""
-    found = np.argmax(logits, axis=1)
-    return np.where(np.isnan(logits).any(axis=1), -1, found)
+    largest = np.argmax(logits, axis=1)
+    return np.where(np.isnan(logits).any(axis=1), -1, largest)
 
 
-def evaluate(graph: Graph, logits: np.ndarray, step: int, final: bool) -> list[Metric]:
+def hidden_labels(records: Records) -> np.ndarray:
+    """(N,) labels as methods see them: -1 outside training and validation."""
+    return np.where(np.isin(records.split, (TRAIN, VALIDATION)), records.labels, -1)
+
+
+def evaluate(records: Records, logits: np.ndarray, step: int, final: bool) -> list[Metric]:
     """Accuracy and macro-F1 on each split that has labelled nodes, and test accuracy by class.
 
     Micro-F1 of a single-label task equals accuracy, so it has no row of its own. Macro-F1 averages over the classes
     that occur in the split's labels.
     """
     predicted = predictions(logits)
-    labels = np.asarray(graph.labels)
+    labels = np.asarray(records.labels)
     metrics = []
 
     def add(name: str, value: float, class_id: int = -1) -> None:
         metrics.append(Metric(step=step, final=final, metric=name, class_id=class_id, value=float(value)))
 
     for split in SPLIT_NAMES:
-        nodes = graph.nodes_of(split)
+        nodes = records.nodes_of(split)
         nodes = nodes[labels[nodes] >= 0]
         if not len(nodes):
             continue
-        counts = confusion(labels[nodes], predicted[nodes], graph.num_classes)
+        counts = confusion(labels[nodes], predicted[nodes], records.num_classes)
         support, hits = counts.sum(1), np.diagonal(counts)
         present = support > 0
         add(f"accuracy/{split}", hits.sum() / support.sum())

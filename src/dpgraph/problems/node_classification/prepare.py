@@ -1,4 +1,4 @@
-"""From raw files to the stored graph of a task: read, verify, split, cut edges, transform features, save."""
+"""From a raw graph to the stored one of a task: verify, split, remove edges, transform features, save."""
 
 from __future__ import annotations
 
@@ -8,58 +8,47 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.data.features import dense, transform
-from dpgraph.data.graph import DATA_DEPENDENT, SPLIT_NAMES, Graph
-from dpgraph.data.manifest import read_manifest, verify_files
+from dpgraph.data.graph import Graph
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.readers import read
-from dpgraph.data.registry import DatasetEntry, entry
+from dpgraph.data.records import DATA_DEPENDENT, SPLIT_NAMES
+from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.settings import apply_setting
-from dpgraph.data.splits import make_split
-from dpgraph.data.store import save_graph, save_unavailable
-from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.data.splits import make_split, random_percentages
+from dpgraph.data.store import save_graph
+from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
-from dpgraph.files import atomic_path, locked, sweep
+from dpgraph.files import atomic_path
 
 TEXTS = "texts.parquet"
 
 
-def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
-    """Stores the graph of `task` in `out_dir` (data/graphs/<task.folder>).
+def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
+    """Stores the graph of `task`; texts, where a data set has them, go to texts.parquet beside it, a row per node.
 
-    `raw_dir` is the data set's folder, as `fetch` filled it. Where its manifest says unavailable, or a reader finds
-    that a model cannot be used, only a header with that reason is stored. Texts, where a data set has them, go to
-    texts.parquet beside the graph, a row per node.
-    Raises UserError for files that are no longer what was downloaded, for damaged ones, and for statistics that differ
-    from the registry's.
+    Raises UserError for statistics that differ from the registry's.
     """
-    raw_dir, out_dir = Path(raw_dir), Path(out_dir)
-    manifest = read_manifest(raw_dir)
-    if manifest.dataset != task.dataset:
-        raise UserError(f"{raw_dir}: files of data set {manifest.dataset}: expected {task.dataset}")
-    if manifest.status != "ok":
-        save_unavailable(task.dataset, manifest.reason, out_dir)
-        return
-    verify_files(manifest, raw_dir)
-    known = entry(task.dataset)
-    try:
-        raw = read(known, raw_dir)
-    except DataUnavailable as error:
-        save_unavailable(task.dataset, str(error), out_dir)
-        return
+    if not isinstance(raw, RawGraph):
+        raise UserError(f"{task.dataset}: reader {known.reader}: expected one that reads a graph")
     verify(task.dataset, known, raw)
-    graph = build(task, known, raw)
-    with locked(out_dir):
-        sweep(out_dir)
-        if raw.texts is not None:
-            import pandas as pd
+    whole = whole_graph(task, known, raw)
+    graph = apply_setting(whole, task.setting)
+    if raw.texts is not None:
+        import pandas as pd
 
-            with atomic_path(out_dir / TEXTS) as path:
-                pd.DataFrame(raw.texts).to_parquet(path)
-        save_graph(graph, out_dir)
+        with atomic_path(folder / TEXTS) as path:
+            pd.DataFrame(raw.texts).to_parquet(path)
+    # every seed has its own split, and with it its own edges
+    seeded = graph is not whole and random_percentages(task.split) is not None
+    save_graph(graph, folder, (whole.out_ptr, whole.out_idx) if seeded else None)
 
 
 def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
     """The graph of `task` in memory."""
+    return apply_setting(whole_graph(task, known, raw), task.setting)
+
+
+def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
+    """The graph of `task` with all its edges, whatever the setting."""
     if raw.features is None:
         raise UserError(f"{task.dataset}: no features were read: expected a matrix with a row per node")
     split, declared = make_split(raw, task.dataset, task.split)
@@ -76,7 +65,7 @@ def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
         **declared,
         DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
     }
-    graph = Graph(
+    return Graph(
         name=task.dataset,
         out_ptr=ptr,
         out_idx=idx,
@@ -88,7 +77,6 @@ def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
         num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
         meta=meta,
     )
-    return apply_setting(graph, task.setting)
 
 
 def verify(name: str, known: DatasetEntry, raw: RawGraph) -> None:

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data import preprocess as preprocess_module
+from dpgraph import data
 from dpgraph.data.adjacency import owners
 from dpgraph.data.fetch import fetch
-from dpgraph.data.graph import DATA_DEPENDENT, data_dependent
 from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
-from dpgraph.data.preprocess import preprocess, verify
 from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.records import DATA_DEPENDENT, data_dependent
 from dpgraph.data.registry import Expected, Licence, entry, registry
 from dpgraph.data.store import load_graph, load_status
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.cell import Task
+from dpgraph.problems import preprocess as preprocess_module
+from dpgraph.problems.node_classification.prepare import build, verify
+from dpgraph.problems.preprocess import preprocess
 
 
 @pytest.fixture(scope="module")
@@ -157,17 +159,17 @@ def test_what_reader_and_split_made_of_all_records_is_listed():
         np.array([0, 0, 1, 2], dtype=np.uint8), False, meta={"words": 2}, data_dependent=("the vocabulary: counts",),
     )  # fmt: skip
     known = entry("pubmed")
-    graph = preprocess_module.build(Task(dataset="pubmed"), known, raw)
+    graph = build(Task(dataset="pubmed"), known, raw)
     assert data_dependent(graph) == ("the vocabulary: counts",)
     assert graph.meta["upstream"] == ["the features: TF-IDF weights over all papers, of words kept by their counts"]
     clustered = Task(dataset="pubmed", setting="clustered", split="ratio-50-25-25")
-    both = data_dependent(preprocess_module.build(clustered, known, raw))
+    both = data_dependent(build(clustered, known, raw))
     assert both == ("the vocabulary: counts", "the split: clusters of the features and edges of all nodes")
 
 
 def test_what_no_epsilon_covers_is_short_and_says_of_what():
     """`name of the part: how it was made`, as reports print it."""
-    folder = Path(preprocess_module.__file__).parent
+    folder = Path(data.__file__).parent
     found = [
         text
         for path in folder.rglob("*.py")
@@ -180,10 +182,11 @@ def test_what_no_epsilon_covers_is_short_and_says_of_what():
 
 
 def test_whoever_learns_from_all_records_has_been_looked_at():
-    """Of these only clusters, digits and pokec learn anything; a hasher, and counts of one row, do not."""
-    folder = Path(preprocess_module.__file__).parent
+    """Of these only clusters, digits and pokec learn anything; a hasher, counts of one row, and images do not."""
+    folder = Path(data.__file__).parent
     learns = re.compile(r"sklearn|StandardScaler|percentile|quantile|\.mean\(axis=0|\.std\(|svd|pca", re.IGNORECASE)
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if learns.search(path.read_text())}
     assert found == {
-        "clusters.py", "readers/digits.py", "readers/pokec.py", "readers/pokec_extract.py", "text/fasttext.py"
+        "clusters.py", "readers/digits.py", "readers/digit_images.py", "readers/pokec.py",
+        "readers/pokec_extract.py", "text/fasttext.py",
     }  # fmt: skip

@@ -1,0 +1,135 @@
+"""A prepared data set on disk: one .npy per array, which can be memory-mapped, and a header, which is written last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from dpgraph.data.arrays import load_npy
+from dpgraph.data.download import sha256_of
+from dpgraph.data.records import FIRST_PROBLEM
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.config import first_line
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.files import read_json, write_array, write_json
+
+HEADER = "graph.json"  # of all kinds of data sets: rules and folders know one name
+REMEDY = "delete graph.json beside it and run again"
+
+
+class Stored(Frozen):
+    """Whether a stored data set can be loaded; `reason` says why not."""
+
+    name: str
+    status: Literal["ok", "unavailable"]
+    reason: str = ""
+    problem: str = FIRST_PROBLEM
+    statistics: dict[str, Any] = Field(default_factory=dict)
+
+
+class ArraysHeader(Stored):
+    """A status, and of data that can be loaded the arrays with their shapes."""
+
+    shapes: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    sha256: dict[str, str] = Field(default_factory=dict)
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+    def check_names(self, expected: list[str]) -> None:
+        """Raises ValueError for other arrays than the expected ones."""
+        if sorted(self.shapes) != sorted(expected):
+            raise ValueError(f"shapes of {', '.join(self.shapes)}: expected those of {', '.join(expected)}")
+        if not set(self.sha256) <= set(expected):
+            raise ValueError(f"sha256 of {', '.join(self.sha256)}: expected those of {', '.join(expected)}")
+
+
+H = TypeVar("H", bound=ArraysHeader)
+
+
+def write_stored(
+    folder: Path,
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    dtypes: Mapping[str, str],
+    statistics: Mapping[str, Any],
+    meta: Mapping[str, Any],
+    **others: Any,
+) -> None:
+    """Arrays, each as its dtype, and last the header.
+
+    The header holds the hash of every array, so that two headers are equal only if the data sets are.
+    """
+    folder = Path(folder)
+    (folder / HEADER).unlink(missing_ok=True)
+    shapes, hashes = {}, {}
+    for key, value in arrays.items():
+        array = np.ascontiguousarray(value, dtype=dtypes[key])
+        shapes[key] = list(array.shape)
+        hashes[key] = write_array(folder / f"{key}.npy", array)
+    write_json(
+        folder / HEADER,
+        {
+            "name": name,
+            "status": "ok",
+            "reason": "",
+            **others,
+            "shapes": shapes,
+            "sha256": hashes,
+            "statistics": dict(statistics),
+            "meta": dict(meta),
+        },
+    )
+
+
+def save_unavailable(name: str, reason: str, folder: Path) -> None:
+    write_json(Path(folder) / HEADER, {"name": name, "status": "unavailable", "reason": reason})
+
+
+def read_header(folder: Path, kind: type[H]) -> H:
+    """Raises UserError for a header that is missing or damaged."""
+    path = Path(folder) / HEADER
+    try:
+        return kind.model_validate(read_json(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; expected a preprocessed data set (run the preprocessing)") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = f": {first_line(error)}" if isinstance(error, ValidationError) else ""
+        raise UserError(f"{path}: expected a data set's header in JSON (delete it and run again){reason}") from None
+
+
+def check_available(header: Stored) -> None:
+    """Raises DataUnavailable with the recorded reason if the data could not be had."""
+    if header.status != "ok":
+        raise DataUnavailable(f"{header.name}: {header.reason}")
+
+
+def read_arrays(
+    folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], mmap: bool, verify: bool
+) -> dict[str, np.ndarray]:
+    """All arrays of the header, read-only; `verify` compares hashes. Raises UserError for a damaged one."""
+    folder = Path(folder)
+    arrays = {
+        name: _array(folder / f"{name}.npy", list(shape), dtypes[name], mmap) for name, shape in header.shapes.items()
+    }
+    for name, expected in header.sha256.items() if verify else ():
+        if (actual := sha256_of(path := folder / f"{name}.npy")) != expected:
+            raise UserError(f"{path}: damaged, sha256={actual}: expected {expected} ({REMEDY})")
+    return arrays
+
+
+def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
+    try:
+        array = load_npy(path, mmap)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; expected an array {shape} {dtype} ({REMEDY})") from None
+    except (ValueError, OSError, EOFError):
+        raise UserError(f"{path}: damaged; expected an array {shape} {dtype} ({REMEDY})") from None
+    if list(array.shape) != shape or array.dtype != np.dtype(dtype):
+        raise UserError(
+            f"{path}: found an array {list(array.shape)} {array.dtype}; expected {shape} {dtype} ({REMEDY})"
+        )
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,44 @@
+"""What training costs, before there is data: jobs and their time limits are planned from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.problems.base import Size
+
+STEPS_IF_OPEN = 2000  # of a cell that trains as long as its budget lasts
+FLOPS_PER_SECOND = 20e9  # float32 on one CPU core
+SECONDS_PER_STEP = 1.5e-3  # what a step costs whatever its size
+SECONDS_TO_START = 0.5
+
+
+def loop_seconds(training: Any, flops_per_step: float, flops_per_look: float) -> float:
+    """One seed on one CPU core: its steps, and its evaluations of everything."""
+    steps = STEPS_IF_OPEN if training.steps == "max" else training.steps
+    step = SECONDS_PER_STEP + flops_per_step / FLOPS_PER_SECOND
+    return float(SECONDS_TO_START + steps * step + training.evaluations * flops_per_look / FLOPS_PER_SECOND)
+
+
+def network_seconds(cell: Any, size: Size) -> float:
+    """Of a network of `models/`: the products with weight matrices that its steps need."""
+    model, training = cell.model, cell.training
+    first = size.features * model.width
+    others = model.encoder_layers + model.decoder_layers + model.hops - 1
+    rest = others * model.width**2 + model.width * size.classes
+    roots = training.roots_per_step(size.train_nodes)
+    nodes = roots if model.architecture == "kipf" else roots * _tree(cell, size)
+    return loop_seconds(training, nodes * (4 * first + 6 * rest), size.nodes * 2 * (first + rest))
+
+
+def _tree(cell: Any, size: Size) -> float:
+    """Nodes that a root's prediction reads: 1 + K + ... + K^r, K no longer than a mean list."""
+    degree = size.entries / size.nodes
+    caps = (
+        getattr(cell.privacy, "list_cap", None),
+        getattr(cell.privacy, "max_degree", None),
+        getattr(cell.training, "max_degree", None),
+    )
+    cap = next((value for value in caps if value is not None), None)
+    if cap is not None:
+        degree = min(degree, cap)
+    return float(sum(degree**hop for hop in range(cell.model.hops + 1)))

@@ -1,0 +1,38 @@
+"""A small convolutional network for images."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+
+class SmallCnn(nn.Module):
+    """(n, H W C) pixels, channels last -> (n, classes) logits; height and width are at least 4."""
+
+    def __init__(
+        self, shape: tuple[int, int, int], classes: int, channels: int, width: int, generator: torch.Generator
+    ) -> None:
+        """Initial parameters are drawn from `generator` on the CPU: uniform within 1 / sqrt(inputs of a unit)."""
+        super().__init__()
+        height, breadth, depth = shape
+        self.shape = shape
+        # PyTorch's own initial values come from the global generator
+        self.first = skip_init(nn.Conv2d, depth, channels, 3, padding=1)
+        self.second = skip_init(nn.Conv2d, channels, 2 * channels, 3, padding=1)
+        self.hidden = skip_init(nn.Linear, 2 * channels * (height // 4) * (breadth // 4), width)
+        self.last = skip_init(nn.Linear, width, classes)
+        with torch.no_grad():
+            for layer in (self.first, self.second, self.hidden, self.last):
+                bound = 1 / math.sqrt(layer.weight[0].numel())
+                for parameter in layer.parameters():
+                    parameter.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        height, breadth, depth = self.shape
+        images = pixels.reshape(-1, height, breadth, depth).permute(0, 3, 1, 2)
+        for layer in (self.first, self.second):
+            images = nn.functional.max_pool2d(torch.relu(layer(images)), 2)
+        return self.last(torch.relu(self.hidden(images.flatten(1))))  # type: ignore[no-any-return]

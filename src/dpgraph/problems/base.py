@@ -1,0 +1,116 @@
+"""What the pipeline asks of a problem: a kind of data set with what is learnt from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpgraph.data.graph import Graph
+from dpgraph.data.registry import DatasetEntry
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Task
+from dpgraph.experiments.record import Metric
+from dpgraph.loading import load
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Public numbers of a data set that mechanisms read."""
+
+    num_train: int  # N: training nodes, images or tuples
+    num_protected: int | None = None  # everybody whose record the guarantee is for; None: the N
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the registry expects of a task's data; guesses where it says nothing."""
+
+    nodes: int  # nodes, images or entities
+    entries: int  # directed edges; tuples of a relation
+    features: int
+    classes: int
+    train_nodes: int
+
+    @property
+    def megabytes(self) -> float:
+        """Features in float32; both directions of the edges as indices and weights."""
+        return (4 * self.nodes * self.features + 24 * self.entries) / 2**20
+
+
+class Work(Protocol):
+    """What is done with the data of a problem. `value` is the problem's own class; it has a name and `meta`."""
+
+    def load(self, folder: Path, verify: bool, split: int) -> Any:
+        """The value with its random split number `split`; raises DataUnavailable with the recorded reason."""
+
+    def counts(self, value: Any) -> Counts:
+        """The same for all splits."""
+
+    def blind(self, value: Any) -> Any:
+        """What a method without privacy may read: nothing of what it is tested on."""
+
+    def unlabelled(self, value: Any) -> Any:
+        """What a private method may read beside its prepared step."""
+
+    def counts_only(self, value: Any) -> Any:
+        """What a method may read whose epsilon is 0: no record."""
+
+    def check_shown(self, value: Any, labels: bool, records: bool) -> None:
+        """Raises ValueError for a value that shows more than what a method may read: labels, or no record at all."""
+
+    def graph(self, value: Any) -> Graph:
+        """The records as prepared steps read them; raises UserError where they read none of this problem."""
+
+    def evaluate(self, value: Any, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
+        """Metrics of what a method returns, `Outcome.logits`; `value` is the whole one."""
+
+    def predictions(self, value: Any, scores: np.ndarray) -> np.ndarray:
+        """What is kept of a seed's scores: small, and enough for all tables."""
+
+    def exposure_metrics(
+        self, value: Any, exposure: Any, step: int, *names: str | int
+    ) -> tuple[tuple[Metric, ...], dict[str, str]]:
+        """Metrics of attacks on what a method exposes, and what a record notes of them."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem's own description, without torch. Nothing else in the package knows a problem by its name."""
+
+    name: str
+    summary: str
+    store: str  # "module:function" (task, entry of the registry, what its reader returned, folder to fill)
+    work: str  # "module:class" of a `Work`
+    settings: tuple[str, ...] = ("transductive",)  # of its tasks
+    features: str = "raw"  # regular expression of the feature transforms of its tasks
+    size: Callable[[Task, DatasetEntry], Size] = field(default=lambda task, known: size_by_registry(task, known))
+
+    def check(self, task: Task) -> None:
+        """Raises UserError for a setting or a feature transform that the problem does not have."""
+        if task.setting not in self.settings:
+            raise invalid("task.setting", task.setting, f"{' or '.join(self.settings)} for the problem {self.name}")
+        if not re.fullmatch(self.features, task.features):
+            raise invalid("task.features", task.features, f"{self.features} for the problem {self.name}")
+
+    def working(self) -> Work:
+        return load(self.work)()  # type: ignore[no-any-return]
+
+
+def size_by_registry(task: Task, known: DatasetEntry) -> Size:
+    expected = known.expected
+    nodes = expected.nodes or 20_000
+    entries = expected.entries if expected.entries is not None else round((expected.mean_degree or 10) * nodes)
+    features = expected.features or 2_000
+    if task.features.startswith("project-"):
+        features = min(features, int(task.features.removeprefix("project-")))
+    train = round(0.7 * nodes)
+    if expected.split is not None:
+        train = expected.split[0] if task.split == "public" else nodes - sum(expected.split[1:])
+    if task.split.startswith(("random-", "ratio-")):
+        train = nodes * int(task.split.split("-")[1]) // 100
+    return Size(nodes, entries, features, expected.classes or 10, max(train, 1))

@@ -1,0 +1,48 @@
+"""From raw images to the stored ones of a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dpgraph.data.raw_images import RawImages
+from dpgraph.data.records import DATA_DEPENDENT
+from dpgraph.data.registry import DatasetEntry
+from dpgraph.data.splits import make_split
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
+from dpgraph.problems.images.value import Images, save_images
+
+
+def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None:
+    """Stores the images of `task`. Raises UserError for statistics that differ from the registry's."""
+    if not isinstance(raw, RawImages):
+        raise UserError(f"{task.dataset}: reader {known.reader}: expected one that reads images")
+    expected = known.expected
+    seen = {"nodes": len(raw.images), "classes": len(np.unique(raw.labels[raw.labels >= 0]))}
+    for statistic, value in seen.items():
+        wanted = getattr(expected, statistic)
+        if wanted is not None and wanted != value:
+            raise UserError(f"{task.dataset}: {statistic}={value}: expected {wanted} as in the registry")
+    split, declared = make_split(raw, task.dataset, task.split)
+    height, width, channels = raw.images.shape[1:]
+    save_images(
+        Images(
+            name=task.dataset,
+            features=raw.images.reshape(len(raw.images), -1),
+            labels=raw.labels,
+            split=split,
+            num_classes=expected.classes or int(raw.labels.max(initial=-1)) + 1,
+            shape=(height, width, channels),
+            meta={
+                "task": task.model_dump(mode="json"),
+                "title": known.title,
+                "licence": known.licence.name,
+                "upstream": list(known.upstream),
+                **declared,
+                DATA_DEPENDENT: list(declared.get(DATA_DEPENDENT, ())),
+            },
+        ),
+        folder,
+    )

@@ -1,0 +1,90 @@
+"""The value that methods on images take, and how it is stored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, Records
+from dpgraph.data.splits import random_percentages, random_split
+from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
+from dpgraph.errors import UserError
+
+DTYPES = {"features": "float32", "labels": "int64", "split": "uint8"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(Records):
+    """Images with classes; `features` are their pixels in [0, 1], row by row, channels last."""
+
+    shape: tuple[int, int, int]  # height, width, channels
+
+    def __post_init__(self) -> None:
+        if self.num_features not in (0, math.prod(self.shape)):
+            raise ValueError(f"{self.num_features} pixels: expected {' x '.join(map(str, self.shape))}")
+
+
+class Header(ArraysHeader):
+    """graph.json of a set of images."""
+
+    num_classes: int = Field(default=0, ge=0)
+    shape: tuple[int, int, int] = (0, 0, 0)
+
+    @model_validator(mode="after")
+    def _arrays(self) -> Header:
+        if self.status == "ok":
+            self.check_names(list(DTYPES))
+        return self
+
+
+def save_images(images: Images, folder: Path) -> None:
+    sizes = {name: len(images.nodes_of(name)) for name in SPLIT_NAMES}
+    write_stored(
+        folder,
+        images.name,
+        {name: getattr(images, name) for name in DTYPES},
+        DTYPES,
+        {
+            "nodes": images.num_nodes,
+            "features": images.num_features,
+            "classes": images.num_classes,
+            "split_sizes": sizes,
+        },
+        images.meta,
+        problem="images",
+        num_classes=images.num_classes,
+        shape=images.shape,
+    )
+
+
+def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
+    """The images with random split number `split`; pixels stay on disk until they are read.
+
+    Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
+    """
+    folder = Path(folder)
+    header = read_header(folder, Header)
+    check_available(header)
+    arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
+    count = len(arrays["labels"])
+    rows, pixels = header.shapes["features"] if len(header.shapes["features"]) == 2 else (-1, -1)
+    if (rows, pixels) != (count, math.prod(header.shape)) or arrays["split"].shape != (count,):
+        raise UserError(f"{folder / 'features.npy'}: does not fit the other arrays of these images ({REMEDY})")
+    labels = arrays["labels"]
+    if count and not -1 <= labels.min() <= labels.max() < header.num_classes:
+        raise UserError(f"{folder / 'labels.npy'}: expected -1 (none)..{header.num_classes - 1} ({REMEDY})")
+    if not np.isin(arrays["split"], [*SPLIT_NAMES.values(), NO_SPLIT]).all():
+        raise UserError(f"{folder / 'split.npy'}: expected {[*SPLIT_NAMES.values(), NO_SPLIT]} ({REMEDY})")
+    if verify and not np.isfinite(arrays["features"]).all():
+        raise UserError(f"{folder / 'features.npy'}: nan or inf: expected finite numbers ({REMEDY})")
+    images = Images(name=header.name, num_classes=header.num_classes, meta=header.meta, shape=header.shape, **arrays)
+    task = images.meta.get("task")
+    named = str(task.get("split")) if isinstance(task, dict) else ""
+    percent = random_percentages(named)
+    if split == 0 or percent is None:
+        return images
+    return replace(images, split=random_split(images.labels, percent, images.name, named, number=split))

@@ -1,0 +1,59 @@
+"""What the pipeline does with images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN, VALIDATION
+from dpgraph.experiments.record import Metric
+from dpgraph.problems.base import Counts
+from dpgraph.problems.classification import evaluate, hidden_labels, predictions
+from dpgraph.problems.images.value import Images, load_images
+
+
+class ImageClassification:
+    """Values are `Images`; scores are (N, classes) logits; kept are (N,) int16 classes, -1 for none."""
+
+    def load(self, folder: Path, verify: bool, split: int) -> Images:
+        return load_images(folder, verify=verify, split=split)
+
+    def counts(self, value: Images) -> Counts:
+        return Counts(len(value.train_nodes), value.num_nodes)
+
+    def blind(self, value: Images) -> Images:
+        return replace(value, labels=hidden_labels(value))
+
+    def unlabelled(self, value: Images) -> Images:
+        return replace(value, labels=np.full(value.num_nodes, -1, dtype=np.int64))
+
+    def counts_only(self, value: Images) -> Images:
+        none = np.zeros((value.num_nodes, 0), dtype=np.float32)
+        return replace(self.unlabelled(value), features=none, meta={})
+
+    def check_shown(self, value: Images, labels: bool, records: bool) -> None:
+        if not records and value.num_features:
+            raise ValueError("images: expected no pixels for a method whose epsilon is 0")
+        allowed = np.isin(value.split, (TRAIN, VALIDATION)) & labels
+        if (np.asarray(value.labels)[~allowed] >= 0).any():
+            raise ValueError("images: expected no labels but those that the method may read")
+
+    def graph(self, value: Images) -> Graph:
+        """Images are nodes that no edge joins: what reads own records only takes them as they are."""
+        return Graph.without_edges(value)
+
+    def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
+        return evaluate(value, scores, step, final)
+
+    def predictions(self, value: Images, scores: np.ndarray) -> np.ndarray:
+        return predictions(scores).astype(np.int16)
+
+    def exposure_metrics(
+        self, value: Images, exposure: Any, step: int, *names: str | int
+    ) -> tuple[tuple[Metric, ...], dict[str, str]]:
+        """No attack reads more than the predictions yet."""
+        raise TypeError("images: expected no exposure")

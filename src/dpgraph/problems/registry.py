@@ -1,0 +1,40 @@
+"""All problems by name: `problems/<problem>/problem.py`. What a problem does is imported when it is done."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from functools import cache
+
+import dpgraph.problems
+from dpgraph.data.records import FIRST_PROBLEM
+from dpgraph.data.registry import registry
+from dpgraph.errors import invalid
+from dpgraph.experiments.cell import Task
+from dpgraph.problems.base import Problem
+
+
+@cache
+def problems() -> dict[str, Problem]:
+    """A folder without a description is none."""
+    described = {}
+    for module in pkgutil.iter_modules(dpgraph.problems.__path__, "dpgraph.problems."):
+        if not module.ispkg or importlib.util.find_spec(f"{module.name}.problem") is None:
+            continue
+        one: Problem = importlib.import_module(f"{module.name}.problem").PROBLEM
+        described[one.name] = one
+    return dict(sorted(described.items()))
+
+
+def problem(name: str) -> Problem:
+    known = problems()
+    if name not in known:
+        raise invalid("problem", name, f"one of {', '.join(known)}")
+    return known[name]
+
+
+def problem_of(task: Task) -> Problem:
+    """That of the task's data set; node classification for a data set that the registry does not have."""
+    known = registry().get(task.dataset)
+    return problem(FIRST_PROBLEM if known is None else known.problem)

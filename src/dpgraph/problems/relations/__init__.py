@@ -1,0 +1,1 @@
+"""Which entities a relation joins."""

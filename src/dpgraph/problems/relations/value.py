@@ -1,0 +1,97 @@
+"""The value that methods on relations take, and how it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from pydantic import model_validator
+
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES
+from dpgraph.data.splits import random_percentages, random_split
+from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
+from dpgraph.errors import UserError
+
+DTYPES = {"features": "float32", "tuples": "int32", "split": "uint8"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relations:
+    """N entities with F features each, and M tuples (head, tail) of entities that the relation joins.
+
+    A tuple of an undirected relation occurs once, its smaller entity first. Arrays may be memory-mapped.
+    """
+
+    name: str
+    features: np.ndarray  # (N, F) float32
+    tuples: np.ndarray  # (M, 2) int32
+    split: np.ndarray  # (M,) uint8: the tuple's part
+    meta: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def num_entities(self) -> int:
+        return len(self.features)
+
+    def tuples_of(self, split: str) -> np.ndarray:
+        """(m, 2) tuples of one part."""
+        return np.asarray(self.tuples)[np.asarray(self.split) == SPLIT_NAMES[split]]
+
+
+class Header(ArraysHeader):
+    """graph.json of a relation."""
+
+    @model_validator(mode="after")
+    def _arrays(self) -> Header:
+        if self.status == "ok":
+            self.check_names(list(DTYPES))
+        return self
+
+
+def save_relations(relations: Relations, folder: Path) -> None:
+    sizes = {name: len(relations.tuples_of(name)) for name in SPLIT_NAMES}
+    write_stored(
+        folder,
+        relations.name,
+        {name: getattr(relations, name) for name in DTYPES},
+        DTYPES,
+        {
+            "nodes": relations.num_entities,
+            "tuples": len(relations.tuples),
+            "features": relations.features.shape[1],
+            "split_sizes": sizes,
+        },
+        relations.meta,
+        problem="relations",
+    )
+
+
+def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relations:
+    """The relation with random split number `split`; features stay on disk until they are read.
+
+    Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
+    """
+    folder = Path(folder)
+    header = read_header(folder, Header)
+    check_available(header)
+    arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
+    tuples, parts = arrays["tuples"], arrays["split"]
+    if arrays["features"].ndim != 2 or tuples.ndim != 2 or tuples.shape[1] != 2 or parts.shape != (len(tuples),):
+        raise UserError(f"{folder / 'tuples.npy'}: does not fit the other arrays of this relation ({REMEDY})")
+    if len(tuples) and not 0 <= tuples.min() <= tuples.max() < len(arrays["features"]):
+        raise UserError(f"{folder / 'tuples.npy'}: expected entities in 0..{len(arrays['features']) - 1} ({REMEDY})")
+    if not np.isin(parts, [*SPLIT_NAMES.values(), NO_SPLIT]).all():
+        raise UserError(f"{folder / 'split.npy'}: expected {[*SPLIT_NAMES.values(), NO_SPLIT]} ({REMEDY})")
+    if verify and not np.isfinite(arrays["features"]).all():
+        raise UserError(f"{folder / 'features.npy'}: nan or inf: expected finite numbers ({REMEDY})")
+    relations = Relations(name=header.name, meta=header.meta, **arrays)
+    task = relations.meta.get("task")
+    named = str(task.get("split")) if isinstance(task, dict) else ""
+    percent = random_percentages(named)
+    return relations if split == 0 or percent is None else with_split(relations, percent, named, split)
+
+
+def with_split(relations: Relations, percent: tuple[int, ...], name: str, number: int) -> Relations:
+    """Another random split of the tuples; the entities stay."""
+    parts = random_split(np.zeros(len(relations.tuples)), percent, relations.name, name, number=number)
+    return replace(relations, split=parts)

@@ -1,0 +1,160 @@
+"""What every problem must keep, on prepared demo data."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.data.registry import entry, registry
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
+from dpgraph.experiments.config import MOST_SEEDS
+from dpgraph.experiments.streams import SEEDS_OF_A_TRIAL, split_number, trial_seeds
+from dpgraph.planning.cost import size_of
+from dpgraph.planning.resolve import resolve
+from dpgraph.problems.registry import problem, problem_of, problems
+from dpgraph.problems.relations.evaluate import evaluate, ranks
+from tests.contract.values import prepared
+
+SPLIT = "random-60-15-25"
+TASKS = [
+    Task(dataset="demo-digits", split=SPLIT),
+    Task(dataset="demo-digits", setting="disjoint", split=SPLIT),
+    Task(dataset="demo-images", split=SPLIT),
+    Task(dataset="demo-relations", split=SPLIT),
+]
+every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.folder)
+
+
+def test_every_data_set_has_a_problem_that_is_there():
+    assert {known.problem for known in registry().values()} == set(problems())
+    assert problem_of(Task(dataset="nobody-knows")).name == "node-classification"
+    with pytest.raises(UserError, match="problem=magic: expected one of images, node-classification, relations"):
+        problem("magic")
+
+
+@every_task
+def test_splits_of_seeds_differ_in_nothing_but_who_is_where(task):
+    """Official counts: a calibration is for all splits of a cell."""
+    working = problem_of(task).working()
+    values = [prepared(task, split) for split in (0, 1, 2)]
+    assert len({working.counts(value) for value in values}) == 1
+    assert not np.array_equal(values[0].split, values[1].split)
+    assert not np.array_equal(values[1].split, values[2].split)
+    assert np.array_equal(np.bincount(values[0].split), np.bincount(values[1].split))
+    assert np.array_equal(values[0].features, values[1].features)
+    assert np.array_equal(values[1].split, prepared(task, 1).split)
+    assert size_of(task).train_nodes == pytest.approx(working.counts(values[0]).num_train, rel=0.5)
+
+
+def test_a_disjoint_split_has_the_edges_of_its_own_parts():
+    whole = prepared(TASKS[0])
+    for number in (0, 3):
+        graph = prepared(TASKS[1], number)
+        owner = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+        everywhere = np.repeat(np.arange(whole.num_nodes), np.diff(whole.out_ptr))
+        within = graph.split[everywhere] == graph.split[whole.out_idx]
+        assert np.array_equal(owner, everywhere[within])
+        assert np.array_equal(graph.out_idx, whole.out_idx[within])
+
+
+def test_official_splits_are_the_same_for_all_seeds():
+    task = Task(dataset="demo-digits")
+    assert np.array_equal(prepared(task, 0).split, prepared(task, 4).split)
+    assert [split_number(task, seed) for seed in (0, 1, 7)] == [0, 0, 0]
+    assert [split_number(TASKS[0], seed) for seed in (0, 1, 7)] == [0, 1, 7]
+    # trials of a selection with a theorem are independent runs on the same data
+    assert [split_number(TASKS[0], seed) for seed in trial_seeds(3, 2)] == [0, 1]
+    assert SEEDS_OF_A_TRIAL == MOST_SEEDS
+    assert not set(trial_seeds(3, 5)) & set(trial_seeds(4, 5))
+
+
+@every_task
+def test_what_is_shown_is_checked(task):
+    working, value = problem_of(task).working(), prepared(task)
+    blind, none = working.blind(value), working.counts_only(working.blind(value))
+    working.check_shown(blind, labels=True, records=True)
+    working.check_shown(working.unlabelled(blind), labels=False, records=True)
+    working.check_shown(none, labels=False, records=False)
+    for shown, labels, records in (
+        (value, True, True),
+        (blind, False, True),
+        (working.unlabelled(blind), False, False),
+    ):
+        with pytest.raises(ValueError, match="expected no"):
+            working.check_shown(shown, labels=labels, records=records)
+    assert len(none.meta) == 0
+    assert none.features.shape[1] == 0
+
+
+@every_task
+def test_scores_without_a_number_are_the_worst(task):
+    working, value = problem_of(task).working(), prepared(task)
+    width = getattr(value, "num_classes", 3)
+    scores = np.full((len(value.features), width), np.nan, dtype=np.float32)
+    metrics = {metric.metric: metric.value for metric in working.evaluate(value, scores, 1, final=False)}
+    assert max(metrics.values()) < 0.01
+    assert len(working.predictions(value, scores)) > 0
+
+
+def test_ranks_are_those_of_a_loop():
+    relations = prepared(TASKS[3])
+    few = replace(relations, tuples=relations.tuples[:40], split=np.full(40, TEST, dtype=np.uint8))
+    states = (
+        np.random.Generator(np.random.PCG64(0)).integers(-2, 3, size=(len(relations.features), 3)).astype(np.float32)
+    )
+    found = ranks(few, states, "test")
+    for (head, tail), rank in zip(few.tuples, found, strict=True):  # one batch holds all 40
+        own = states[head] @ states[tail]
+        others = [states[head] @ states[other] for other in few.tuples[:, 1] if other != tail]
+        assert rank == 1 + sum(score >= own for score in others)
+    metrics = {metric.metric: metric.value for metric in evaluate(few, states, 1, final=True)}
+    assert metrics == {"prec_at_1/test": np.mean(found == 1), "mrr/test": pytest.approx(np.mean(1 / found))}
+
+
+def test_relations_hide_the_tested_tuples_and_keep_every_edge_once():
+    relations = prepared(TASKS[3])
+    assert (relations.tuples[:, 0] < relations.tuples[:, 1]).all()
+    assert len(np.unique(relations.tuples, axis=0)) == len(relations.tuples)
+    blind = problem_of(TASKS[3]).working().blind(relations)
+    assert set(np.unique(blind.split)) == {TRAIN, VALIDATION}
+    assert len(blind.tuples) + len(relations.tuples_of("test")) == len(relations.tuples)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (
+            {"method": "gnn"},
+            "dataset=demo-images: a data set of images: expected one of node-classification for .*",
+        ),
+        (
+            {"task": {"dataset": "demo-sbm"}},
+            "dataset=demo-sbm: a data set of node-classification: expected .* images",
+        ),
+        ({"task": {"dataset": "demo-images", "split": SPLIT, "features": "l2"}}, "task.features=l2: expected raw for"),
+        (
+            {"task": {"dataset": "demo-images", "split": SPLIT, "setting": "disjoint"}},
+            "task.setting=disjoint: expected",
+        ),
+    ],
+)
+def test_a_method_takes_data_of_its_problems_only(part, message):
+    cell = {
+        "task": {"dataset": "demo-images", "split": SPLIT},
+        "method": "cnn",
+        "training": {"learning_rate": 0.1, "steps": 1, "sampling_rate": 0.1},
+        "seeds": [0],
+    }
+    assert resolve(cell).network == ("cnn", 0)
+    with pytest.raises(UserError, match=f"^here: {message}"):
+        resolve({**cell, **({"model": {"hops": 1}} if "method" in part else {}), **part}, "here")
+
+
+def test_entries_of_one_source_have_the_same_files():
+    for name, known in registry().items():
+        if known.problem != "node-classification" and known.variant_of is not None:
+            assert known.files == entry(known.variant_of).files, name
+            assert re.fullmatch(rf"{known.variant_of}-(images|relations)", name)
