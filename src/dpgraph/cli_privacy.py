@@ -50,10 +50,10 @@ def noise(options: argparse.Namespace) -> None:
         options.mechanism_name,
         options.mode,
         _parameters(options),
-        options.delta,
-        options.epsilon,
         options.solve,
-        default_cache(),
+        delta=options.delta,
+        epsilon=options.epsilon,
+        cache=default_cache(),
         show=True,
     )
     found = guarantee(options.mechanism_name, options.mode, solved, options.delta)

@@ -43,7 +43,7 @@ def test_a_cyclic_partition_keeps_its_own_accountant() -> None:
     found = run_audit("partition", planted="cyclic partition")
     mu = math.sqrt(partition.EPOCHS) / partition.NOISE
     points = np.array([(point.epsilon, point.measured) for point in found.curve])
-    assert (points[:, 1] <= gaussian_delta(mu, points[:, 0])).all()
+    assert (points[:, 1] <= gaussian_delta(mu=mu, epsilon=points[:, 0])).all()
     assert mu_of(found) > 0.9 * mu
     honest = run_audit("partition")
     assert honest.curve[0].measured > 0.7 * honest.curve[0].claimed

@@ -16,7 +16,7 @@ from dpgraph.audits.worst_case import worst_case
 from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.methods.registry import specs
-from dpgraph.privacy.mechanisms.pagerank import Release
+from dpgraph.privacy.mechanisms.pagerank import ReleaseKind
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 PLANTED = [(name, bug) for name, audit in AUDITS.items() for bug in audit.bugs]
@@ -65,7 +65,7 @@ def test_audits_of_all_methods_attack_every_private_method_and_variant() -> None
     attacked = {(kind.method, kind.variant) for kind in KINDS.values()}
     assert attacked == {(name, variant) for name, one in specs().items() for variant in one.variants}
     assert {name for name, one in specs().items() if one.private} == {name for name, _ in attacked}
-    assert {kind.release for kind in KINDS.values() if kind.method == "dp-appr"} == set(get_args(Release))
+    assert {kind.release for kind in KINDS.values() if kind.method == "dp-appr"} == set(get_args(ReleaseKind))
 
 
 def test_the_audits_have_power() -> None:

@@ -656,15 +656,15 @@ ACCOUNTING = (
     _one(
         "R without the nodes that are let in",
         "privacy/mechanisms/trees.py",
-        "tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)",
-        "tree_size(degree, self.hops)",
+        "tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)",
+        "tree_size(max_degree=degree, hops=self.hops)",
         MECHANISMS + "test_affected_roots",
     ),
     _one(
         "a mechanism's pair forgets a root",
         "privacy/mechanisms/trees.py",
-        "affected_roots_pair(self.affected_roots, self.sampling_rate, noise)",
-        "affected_roots_pair(max(1, self.affected_roots - 1), self.sampling_rate, noise)",
+        "affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)",
+        "affected_roots_pair(affected_roots=max(1, self.affected_roots - 1), rate=self.sampling_rate, noise_std=noise)",
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(
@@ -677,15 +677,15 @@ ACCOUNTING = (
     _one(
         "a subgraph moves by C",
         "privacy/mechanisms/subgraphs.py",
-        "gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)",
-        "gaussian_epsilon(math.sqrt(steps) / noise, self.delta)",
+        "gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)",
+        "gaussian_epsilon(mu=math.sqrt(steps) / noise, delta=self.delta)",
         SUBGRAPHS + "test_table_3_and_what_holds_instead",
     ),
     _one(
         "fresh subgraphs at the whole noise",
         "privacy/mechanisms/subgraphs.py",
-        "affected_roots_pair(1, self.rate, noise / 2)",
-        "affected_roots_pair(1, self.rate, noise)",
+        "noise_std=noise / 2)",
+        "noise_std=noise)",
         SUBGRAPHS + "test_ten_parts",
     ),
     _one(
@@ -775,8 +775,8 @@ ACCOUNTING = (
     _one(
         "a release at all of delta",
         "methods/pagerank/mechanism.py",
-        'common["delta"] / 2, published',
-        'common["delta"], published',
+        'delta=common["delta"] / 2,',
+        'delta=common["delta"],',
         "tests/privacy/test_pagerank_mechanisms.py::test_training_epsilon_leaves_the_rest_to_the_release",
     ),
     _one("votes move by 1", "privacy/accountants/pate.py", "2 * answers", "answers", "tests/privacy/test_evaluate.py"),

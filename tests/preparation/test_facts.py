@@ -13,7 +13,7 @@ from dpgraph.models.kipf import GraphBlocks
 from dpgraph.planning.resolve import calibrate
 from dpgraph.preparation.base import PROVED
 from dpgraph.preparation.parts import source_of
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, NotAsAccounted, Procedure, Term, differences
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, differences
 from dpgraph.sampling.edge_lists import EdgeLists
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
@@ -186,7 +186,7 @@ def test_what_no_theorem_is_about_protects_nothing():
 
 
 def test_differences_are_named_with_both_values():
-    term = Term(lists=Lists.STABLE, batches=Batches.POISSON, num_roots=5, rate=0.1, clipped=Clipped.ROOT,
+    term = ClippedSum(lists=Lists.STABLE, batches=Batches.POISSON, num_roots=5, rate=0.1, clipped=Clipped.ROOT,
                 clip_norms=(1.0,), draws=3)  # fmt: skip
     one = Procedure(relation="node-null", terms=(term,), noise_std=(1.0,), noise_draws=3, divisor=0.5, steps=3)
     other = one.model_copy(update={

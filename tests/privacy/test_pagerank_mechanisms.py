@@ -75,15 +75,17 @@ def test_rigorous_example(cap, noise):
     """M = 70, mu_pr = .5, q = .25, T = 400, delta = 1e-3: epsilon 8 in all."""
     found = poisson(noise=noise, column_cap=cap, delta=1e-3)
     assert found.rigorous().epsilon == pytest.approx(8, rel=3e-3)
-    expected = gaussian_then_training_epsilon(70, math.sqrt(140) / 0.5, cap, 0.25, noise, 400, 1e-3)
+    expected = gaussian_then_training_epsilon(
+        rows=70, noise=math.sqrt(140) / 0.5, column_support=cap, rate=0.25, sgd_noise=noise, steps=400, delta=1e-3
+    )
     assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
 
 
 def test_published_parts_add_up():
     """Theorem 6 at 2 M delta_row = delta / 2, and the moments accountant at q = B / N, delta / 2."""
     found = fixed()
-    rows = theorem6_epsilon(70, 59.2, 1e-3 / 140)
-    training = moments_epsilon(60 / 216, 5.917, 400, 1e-3)
+    rows = theorem6_epsilon(rows=70, noise=59.2, row_delta=1e-3 / 140)
+    training = moments_epsilon(rate=60 / 216, noise_multiplier=5.917, steps=400, delta=1e-3)
     assert found.published().epsilon == pytest.approx(rows + training, rel=1e-12)
     assert (rows, training) == (pytest.approx(4, rel=1e-3), pytest.approx(4, rel=1e-3))
     assert "times q' = 0.09 the thesis claims 0.72; sampling once would give 5.59" in " ".join(
@@ -95,17 +97,21 @@ def test_published_parts_add_up():
 @pytest.mark.parametrize("release", ["gaussian", "exponential", "exponential-values"])
 @pytest.mark.parametrize("epsilon", [0.25, 4.0, 60.0])
 def test_release_noise_is_the_inverse_of_the_theorems(release, epsilon, published):
-    noise, values = release_noise(release, epsilon, 70, 4, 1e-3, published)
+    noise, values = release_noise(release, epsilon=epsilon, rows=70, top_k=4, delta=1e-3, published=published)
     row_delta = 1e-3 / 140
     if release == "gaussian":
-        cost = theorem6_epsilon(70, noise, row_delta) if published else gaussian_epsilon(math.sqrt(140) / noise, 1e-3)
+        cost = (
+            theorem6_epsilon(rows=70, noise=noise, row_delta=row_delta)
+            if published
+            else gaussian_epsilon(mu=math.sqrt(140) / noise, delta=1e-3)
+        )
         assert values is None
     else:
         assert (values is None) == (release == "exponential")
         cost = (
-            theorem7_epsilon(70, 4, noise, row_delta, values)
+            theorem7_epsilon(rows=70, top_k=4, eps_gumbel=noise, row_delta=row_delta, eps_laplace=values)
             if published
-            else exponential_epsilon(70, 4, noise, 1e-3, values)
+            else exponential_epsilon(rows=70, top_k=4, eps_gumbel=noise, delta=1e-3, eps_laplace=values)
         )
     assert epsilon * (1 - 1e-6) < cost <= epsilon
 
@@ -123,11 +129,11 @@ def test_dpsgd_pays_for_the_whole_batch():
     """Eq. 5.5: std = sigma B C, every gradient of the batch moves by 2 C, so mu = 2 sqrt(T) / sigma."""
     found = fixed("exact", 3.181)
     assert found.noise_std_over_clip == pytest.approx(3.181 * 60)
-    assert found.published().epsilon == moments_epsilon(60 / 216, 3.181, 400, 2e-3)
+    assert found.published().epsilon == moments_epsilon(rate=60 / 216, noise_multiplier=3.181, steps=400, delta=2e-3)
     mu = 2 * math.sqrt(400) / 3.181
     expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
     assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
-    assert found.rigorous().epsilon >= gaussian_epsilon(mu, 2e-3)
+    assert found.rigorous().epsilon >= gaussian_epsilon(mu=mu, delta=2e-3)
 
 
 def test_own_records_cost_what_dp_mlp_costs():
@@ -164,13 +170,13 @@ def test_calibration_hits_the_target():
         assert 7.9 < found.statement.published.epsilon <= 8
         assert found.mechanism.sampled_nodes == 216
         assert mechanism_from(FixedBatchPagerank, found.mechanism.model_dump()) == found.mechanism
-    alone = gaussian_epsilon(calibrate(cell(), 2396).mechanism.release_mu, 1e-3)
+    alone = gaussian_epsilon(mu=calibrate(cell(), 2396).mechanism.release_mu, delta=1e-3)
     assert alone == pytest.approx(4, rel=1e-6)
 
 
 def test_training_epsilon_leaves_the_rest_to_the_release():
     found = mechanism_for(cell("gaussian", "published", epsilon_share=None, training_epsilon=3.0), 2396)
-    assert theorem6_epsilon(70, found.release_noise, 1e-3 / 140) == pytest.approx(5, rel=1e-6)
+    assert theorem6_epsilon(rows=70, noise=found.release_noise, row_delta=1e-3 / 140) == pytest.approx(5, rel=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["published", "rigorous"])
@@ -182,7 +188,7 @@ def test_a_release_may_cost_nearly_all(release, variant):
     epsilon = getattr(found.statement, variant).epsilon
     assert 8.9 < epsilon <= 9
     with pytest.raises(UserError, match=r"epsilon=5.0: expected a number > .*, what the run costs at any noise"):
-        solve(found.mechanism, 5.0, variant, "noise")
+        solve(found.mechanism, variant, "noise", epsilon=5.0)
 
 
 def test_kept_nodes_and_roots():
@@ -193,7 +199,9 @@ def test_kept_nodes_and_roots():
 
 
 def test_a_search_pays_for_the_release_of_each_run():
-    assert paid_epsilon(poisson(), "geometric", 3, 1e-3) > paid_epsilon(poisson("random"), "geometric", 3, 1e-3)
+    assert paid_epsilon(poisson(), "geometric", mean_runs=3, delta=1e-3) > paid_epsilon(
+        poisson("random"), "geometric", mean_runs=3, delta=1e-3
+    )
 
 
 @pytest.mark.parametrize(

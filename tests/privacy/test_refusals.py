@@ -73,7 +73,7 @@ def test_a_premise_that_does_not_hold_is_refused_in_one_line(name: str, premise:
     for call in (
         lambda: evaluate(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3),
         lambda: guarantee(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3),
-        lambda: solve_for(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3, 2.0, "noise"),
+        lambda: solve_for(name, "rigorous", {**SETTINGS[name], premise: value}, "noise", delta=1e-3, epsilon=2.0),
     ):
         with pytest.raises(UserError, match=f"^{premise}={value}: expected {PREMISES[premise][0]}: ") as caught:
             call()
@@ -157,7 +157,7 @@ def test_no_configuration_of_the_published_mechanism_has_a_rigorous_epsilon(
     )
     assert mechanism.rigorous().epsilon is None
     with pytest.raises(UserError, match="nothing is guaranteed"):
-        solve(mechanism, 1.0, "rigorous")
+        solve(mechanism, "rigorous", epsilon=1.0)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_the_least_noise_of_four_digits(target: float, scale: float, guess: floa
         asked.append(noise)
         return epsilon(noise, scale)
 
-    found = solved("noise", epsilon_at, target, guess=guess)
+    found = solved("noise", epsilon_at, target=target, guess=guess)
     assert found == float(f"{found:.4g}")
     assert epsilon(found, scale) <= target
     below = found - 10.0 ** (math.floor(math.log10(found)) - 3)
@@ -36,7 +36,7 @@ def test_the_least_noise_of_four_digits(target: float, scale: float, guess: floa
 
 def test_a_near_guess_saves_evaluations() -> None:
     asked: list[float] = []
-    found = least_noise(lambda noise: asked.append(noise) or epsilon(noise), 4.0, 1.0)
+    found = least_noise(lambda noise: asked.append(noise) or epsilon(noise), target=4.0, guess=1.0)
     assert epsilon(found) <= 4 < epsilon(found - 1e-3)
     assert len(asked) <= 6
     assert len(set(asked)) == len(asked)  # no point is tried twice
@@ -55,4 +55,4 @@ def test_the_highest_rate_of_four_digits(target: float) -> None:
 
 def test_a_jump_over_the_target_is_bracketed() -> None:
     """A function that is constant but for one step: every secant is useless."""
-    assert least_noise(lambda noise: 5.0 if noise < 7.654 else 1.0, 2.0) == pytest.approx(7.654, rel=1e-12)
+    assert least_noise(lambda noise: 5.0 if noise < 7.654 else 1.0, target=2.0) == pytest.approx(7.654, rel=1e-12)

@@ -47,7 +47,7 @@ def test_table_3_and_what_holds_instead(noise, steps, published, rigorous):
     statement = splits(MaskedSubgraphs, noise, steps, num_splits=1).statement()
     assert statement.published.epsilon == pytest.approx(published, abs=5.1e-3)
     assert statement.rigorous.epsilon == pytest.approx(rigorous, rel=2e-3)
-    assert statement.rigorous.epsilon == gaussian_epsilon(2 * math.sqrt(steps) / noise, 1e-5)
+    assert statement.rigorous.epsilon == gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_search_can_be_paid_for():
         found = splits(kind, 30.0, 500)
         exact = found.rigorous().epsilon
         assert exact < epsilon_from_rdp(orders, found.rdp(orders), 1e-5) < 1.2 * exact
-        assert paid_epsilon([found], "geometric", 10.0, 1e-5) > exact
+        assert paid_epsilon([found], "geometric", mean_runs=10.0, delta=1e-5) > exact
     assert not splits(PureNoise, 30.0, 500).rdp(orders).any()
 
 
@@ -134,9 +134,9 @@ def test_delta_of_a_node(kind):
 @pytest.mark.parametrize("kind", KINDS[:3])
 @pytest.mark.parametrize("mode", ["published", "rigorous"])
 def test_calibration_in_both_modes(kind, mode):
-    found = solve(splits(kind, None, 500), 2.0, mode)
+    found = solve(splits(kind, None, 500), mode, epsilon=2.0)
     assert 1.99 < epsilon_of(found, mode) <= 2.0
-    longest = solve(splits(kind, found.noise_multiplier, None), 2.0, mode, "steps")
+    longest = solve(splits(kind, found.noise_multiplier, None), mode, "steps", epsilon=2.0)
     assert longest.steps >= 500
     assert epsilon_of(longest, mode) <= 2.0 < epsilon_of(longest.with_steps(longest.steps + 10), mode)
 

@@ -13,7 +13,7 @@ TRAIN = np.sort(numpy_generator("train nodes").choice(200, 90, replace=False))
 
 
 def used(share, train=TRAIN):
-    return nodes_in_use(train, 200, nodes_with_loss(len(train), share), numpy_generator("share"))
+    return nodes_in_use(train, 200, nodes_with_loss(num_train=len(train), train_share=share), numpy_generator("share"))
 
 
 def test_shares_are_nested_and_exact():

@@ -46,7 +46,7 @@ def appr(trials: int, planted: str | None = None) -> AuditResult:
         noisy = noisy_rows(rows, CLIP_NORM, sensitivity / MU / CLIP_NORM, generator)
         scores.append((noisy[:, 0] - noisy[:, 1]).reshape(trials, ROWS).sum(axis=1))
     errors = measured_errors(scores[0], scores[1])
-    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(MU, epsilons)))
+    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu=MU, epsilon=epsilons)))
     claim = f"mu = {MU:.3f} for {ROWS} rows; at most {COLUMN_CAP + 1} gradients change"
     found = statistical_result("appr", APPR, planted, claim, trials, errors, test, DELTA)
     changed = changed_gradients(cap_support=planted != COLUMN_NORM)

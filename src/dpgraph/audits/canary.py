@@ -56,8 +56,8 @@ def canary(name: str, trials: int, planted: str | None = None) -> AuditResult:
             scores[side, trial] = _gain(name, ran, side == 0, 2 * trial + side)
     errors = measured_errors(scores[0], scores[1])
     pair, steps = mechanism.dominating_pair, mechanism.steps or 0
-    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, {steps} steps"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    claim = f"epsilon {composed_epsilon(pair, steps=steps, delta=DELTA):.2f} at delta {DELTA:g}, {steps} steps"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
     title = f"canary in runs of {name}"
     return statistical_result(AUDIT_NAMES[name], title, planted, claim, trials, errors, test, DELTA)
 

@@ -145,14 +145,14 @@ def _optimised() -> Iterator[list[torch.nn.Parameter]]:
 
 
 @dataclass(frozen=True)
-class Read:
+class InputsRead:
     """Of one kind: which changes moved the parameters, out of how many."""
 
     moved: tuple[str, ...]
     tried: int
 
 
-def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> Read:
+def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> InputsRead:
     moved: list[str] = []
     tried = 0
     with (bug or Bug(bugs.every)).planted():
@@ -165,7 +165,7 @@ def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> Read:
                 after = parameters_of(kind, change(graph, numpy_generator("audits", name, index)), index)
                 tried += 1
                 moved += [] if all(map(np.array_equal, before, after)) else [name]
-    return Read(tuple(dict.fromkeys(moved)), tried)
+    return InputsRead(tuple(dict.fromkeys(moved)), tried)
 
 
 def _data(change: Callable[[Graph], np.ndarray]) -> Callable[[Graph, torch.device], PrivateData]:

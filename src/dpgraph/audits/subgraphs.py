@@ -88,8 +88,8 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
         scores.append((known.ravel()[:trials], mixed.ravel()[:trials]))
     errors = joint_errors(list(zip(*scores)))
     pair = mechanism.dominating_pair  # type: ignore[union-attr]
-    claim = f"epsilon {composed_epsilon(pair, total, DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, total, epsilons))
+    claim = f"epsilon {composed_epsilon(pair, steps=total, delta=DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=total, epsilons=epsilons))
     return statistical_result("subgraph-steps", STEPS, planted, claim, trials, errors, test, DELTA)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Asked:
     cell: Any  # of the method's own class
     privacy: Any
     counts: Counts
-    inference: Inference
+    inference: PredictionInput
 
     @property
     def num_train(self) -> int:

@@ -17,7 +17,7 @@ from dpgraph.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Variant:
     target: Mode = "rigorous"
 
 
-def reads_edges_with_hops(cell: Any) -> Inference:
+def reads_edges_with_hops(cell: Any) -> PredictionInput:
     """What a prediction reads at test time: the raw graph where the model passes messages."""
-    return Inference.RAW_GRAPH if cell.model.hops > 0 else Inference.OWN_RECORD
+    return PredictionInput.RAW_GRAPH if cell.model.hops > 0 else PredictionInput.OWN_RECORD
 
 
 def unknown_exchanges(cell: Any) -> None:
@@ -52,7 +52,7 @@ class MethodSpec:
     look: Callable[[Any], Look] = any_look  # in figures
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges
-    inference: Callable[[Any], Inference] = reads_edges_with_hops
+    inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
 
     @property
     def private(self) -> bool:

@@ -21,7 +21,7 @@ from dpgraph.errors import invalid
 from dpgraph.experiments.streams import stream
 from dpgraph.loading import load
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, check_same
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, check_same
 from dpgraph.privacy.relation import Relation
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.training.noise import GaussianNoise
@@ -152,7 +152,7 @@ def expected(prepared: PreparedStep | None, kind: type[P]) -> P:
 
 def procedure(
     mechanism: NoisySteps,
-    terms: Sequence[Term],
+    terms: Sequence[ClippedSum],
     noise: GaussianNoise | None,
     divisor: float,
     resumed_at: int,

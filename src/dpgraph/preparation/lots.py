@@ -9,7 +9,7 @@ import torch
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.lots import ShuffledLots, UnclippedLots
-from dpgraph.privacy.procedure import Clipped, Procedure, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.lots import LotSchedule, LotStep
@@ -42,7 +42,7 @@ class PreparedLots(PreparedStep):
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
         lots, lists = step.lots, step.records.lists
-        term = Term(
+        term = ClippedSum(
             lists=lists.kind,
             max_degree=lists.max_degree,
             list_cap=lists.list_cap,

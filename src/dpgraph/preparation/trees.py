@@ -15,7 +15,7 @@ from dpgraph.privacy.choice import noisily_positive
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
-from dpgraph.privacy.procedure import Clipped, Lists, Loss, Procedure, Release, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
@@ -196,7 +196,7 @@ def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tu
     )
 
 
-def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> Term:
+def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
     """What a term of the step that ran is: from its trees, sampler, draws, clip norms and loss."""
     lists, sampler = term.trees.lists, term.draws.sampler
     norms = term.clip_norms
@@ -205,7 +205,7 @@ def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> Term:
         loss = Loss.NEIGHBOURS
     elif lists.kind is Lists.NONE and term.trees.hops:
         loss = Loss.SELF
-    return Term(
+    return ClippedSum(
         loss=loss,
         lists=lists.kind,
         hops=term.trees.hops,
@@ -254,7 +254,9 @@ class PreparedChoice:
                 for lists in (self.lists, None)
             ]
             sensitivity = min(self.sensitivity, len(self.nodes))
-            self._made = noisily_positive(right[0] - right[1], sensitivity, self.epsilon, self._noise)
+            self._made = noisily_positive(
+                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self.epsilon, generator=self._noise
+            )
         return self._made
 
     @property

@@ -38,9 +38,10 @@ def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
 
 def solve(
     mechanism: Mechanism,
-    epsilon: float,
     mode: Mode,
     unknown: Unknown = "noise",
+    *,
+    epsilon: float,
     max_steps: int = MAX_STEPS,
     show: bool = False,
     guess: float | None = None,
@@ -72,7 +73,7 @@ def solve(
     watched = shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at)
     with watched as function:
         target = (epsilon - fixed) * (1 - 1e-12) if fixed else epsilon  # less by what the subtraction may round
-        return close(solved(unknown, function, target, max_steps, guess))
+        return close(solved(unknown, function, target=target, max_steps=max_steps, guess=guess))
 
 
 class Calibration(Frozen):
@@ -110,9 +111,10 @@ class Calibration(Frozen):
 
 def calibrated(
     mechanism: Mechanism,
-    epsilon: float | None,
     mode: Mode,
     unknown: Unknown | None,
+    *,
+    epsilon: float | None,
     max_steps: int = MAX_STEPS,
     cache: Cache | None = None,
     show: bool = False,
@@ -125,7 +127,7 @@ def calibrated(
     start = time.monotonic()
     closed = mechanism
     if epsilon is not None and unknown is not None:
-        closed = solve(mechanism, epsilon, mode, unknown, max_steps, show, guess)
+        closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=guess)
     statement = closed.statement()
     answer = Calibration(
         mechanism=closed,

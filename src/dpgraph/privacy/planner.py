@@ -61,11 +61,11 @@ class Question(Frozen):
             raise invalid("epsilon", self.epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
         if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= MOST_RATIO:
             raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {MOST_RATIO:g}")
-        if (roots := self.mechanism(1.0, 1).affected_roots) > MOST_TERMS:
+        if (roots := self.mechanism(rate=1.0, steps=1).affected_roots) > MOST_TERMS:
             raise invalid("hops", self.hops, f"at most {MOST_TERMS} affected roots, found {roots}")
         return self
 
-    def mechanism(self, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
+    def mechanism(self, *, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
         common: dict[str, Any] = {
             "num_roots": self.num_train,
             "hops": self.hops,
@@ -81,7 +81,7 @@ class Question(Frozen):
         return ResidualTrees(**common, neighbour_rate=rate, neighbour_clip=self.neighbour_clip)
 
 
-class Plan(Frozen):
+class TrainingPlan(Frozen):
     """noise_multiplier is noise std / clip norm, with residual clipping noise std / C_s."""
 
     sampling_rate: float
@@ -108,18 +108,18 @@ def candidates(question: Question) -> list[tuple[float, int]]:
     return [(float(rate), int(count)) for rate in rates for count in steps]
 
 
-def plans(question: Question, cache: Cache | None = None) -> list[Plan]:
+def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
     """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
     grid = candidates(question)
-    found: list[Plan] = []
+    found: list[TrainingPlan] = []
     with progress("plan", len(grid), "setting") as bar:
         for rate, steps in grid:
             # with the same rate the next number of steps needs little more noise
             guess = found[-1].noise_multiplier if found else None
-            mechanism = question.mechanism(rate, steps)
-            answer = calibrated(mechanism, question.epsilon, "rigorous", "noise", cache=cache, guess=guess)
+            mechanism = question.mechanism(rate=rate, steps=steps)
+            answer = calibrated(mechanism, "rigorous", "noise", epsilon=question.epsilon, cache=cache, guess=guess)
             found.append(
-                Plan(
+                TrainingPlan(
                     sampling_rate=rate,
                     steps=steps,
                     noise_multiplier=answer.statement.noise_std_over_clip or 0.0,
@@ -131,7 +131,7 @@ def plans(question: Question, cache: Cache | None = None) -> list[Plan]:
     return sorted(pareto(found), key=lambda plan: (plan.steps, plan.merits["epochs"]))
 
 
-def pareto(found: list[Plan]) -> list[Plan]:
+def pareto(found: list[TrainingPlan]) -> list[TrainingPlan]:
     """Those that no other one dominates."""
     if not found:
         return []
@@ -141,8 +141,8 @@ def pareto(found: list[Plan]) -> list[Plan]:
     return [plan for plan, drop in zip(found, dominated) if not drop]
 
 
-def plan_table(question: Question, found: list[Plan]) -> str:
-    roots = question.mechanism(1.0, 1).affected_roots
+def plan_table(question: Question, found: list[TrainingPlan]) -> str:
+    roots = question.mechanism(rate=1.0, steps=1).affected_roots
     clip = "C" if question.neighbour_clip is None else "C_s"
     head = ("q", "batch", "T", f"sigma/{clip}", "epsilon", "noise/step", "signal", "epochs")
     rows = [

@@ -64,7 +64,7 @@ class Clipped(StrEnum):
     NOTHING = "nothing"
 
 
-class Term(Frozen):
+class ClippedSum(Frozen):
     """One sum of clipped gradients within a step, over a batch that is drawn for it alone."""
 
     loss: Loss = Loss.FULL
@@ -100,7 +100,7 @@ class Procedure(Frozen):
     """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""
 
     relation: Relation
-    terms: tuple[Term, ...]
+    terms: tuple[ClippedSum, ...]
     noise_std: tuple[float, ...] = Field(description="One for all coordinates, or one for each group")
     noise_draws: int
     divisor: float = Field(description="Public number by which the noisy sum is divided")

@@ -24,7 +24,7 @@ EVALUATIONS: dict[Unknown, int] = {"noise": 8, "steps": 30, "rate": 12}  # about
 EpsilonAt = Callable[[Any], float]
 
 
-def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> float:
+def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) -> float:
     """The least noise, rounded up to four digits, with epsilon at most `target`.
 
     Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
@@ -43,7 +43,7 @@ def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> fl
     return found
 
 
-def most_steps(epsilon_at: EpsilonAt, target: float, max_steps: int = MAX_STEPS) -> int:
+def most_steps(epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS) -> int:
     if max_steps < 1:
         raise invalid("max_steps", max_steps, "an integer >= 1")
     if (least := epsilon_at(1)) > target:
@@ -79,11 +79,7 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
 
 
 def solved(
-    unknown: Unknown,
-    epsilon_at: EpsilonAt,
-    target: float,
-    max_steps: int = MAX_STEPS,
-    guess: float | None = None,
+    unknown: Unknown, epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS, guess: float | None = None
 ) -> Any:
     """The value of `unknown` for the `target` epsilon, the noise near `guess` found sooner.
 
@@ -92,8 +88,12 @@ def solved(
     if not LEAST_PRICE <= target < math.inf:
         raise invalid("epsilon", target, f"a finite number >= {LEAST_PRICE:g}")
     if unknown == "steps":
-        return most_steps(epsilon_at, target, max_steps)
-    return least_noise(epsilon_at, target, guess or 10.0) if unknown == "noise" else highest_rate(epsilon_at, target)
+        return most_steps(epsilon_at, target=target, max_steps=max_steps)
+    return (
+        least_noise(epsilon_at, target=target, guess=guess or 10.0)
+        if unknown == "noise"
+        else highest_rate(epsilon_at, target)
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dpgraph.experiments.cell import LARGE, Cell, Training, UndroppedMlp
 from dpgraph.methods.constant import look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 
 class AnyBatches(Training):
@@ -37,8 +37,8 @@ class Majority(Cell):
     privacy: None = None
 
 
-def reads_nothing(cell: Cell) -> Inference:
-    return Inference.NOTHING
+def reads_nothing(cell: Cell) -> PredictionInput:
+    return PredictionInput.NOTHING
 
 
 CONTRACT: dict[str, dict[str, Any]] = {

@@ -44,7 +44,12 @@ def _rows(asked: Asked, published: bool) -> dict[str, Any]:
     values: float | None = None
     if asked.cell.release_epsilon is not None:
         noise, values = release_noise(
-            pagerank.release, asked.cell.release_epsilon, rows, pagerank.top_k, common["delta"] / 2, published
+            pagerank.release,
+            epsilon=asked.cell.release_epsilon,
+            rows=rows,
+            top_k=pagerank.top_k,
+            delta=common["delta"] / 2,
+            published=published,
         )
     shared = {"release": pagerank.release, "top_k": pagerank.top_k, "release_noise": noise, "values_epsilon": values}
     return common | shared

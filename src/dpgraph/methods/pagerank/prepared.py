@@ -18,7 +18,7 @@ from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
-from dpgraph.privacy.procedure import Clipped, Lists, NotAsAccounted, Procedure, Release, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, Release
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
@@ -145,7 +145,7 @@ class PreparedRows(PreparedStep):
         else:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
         sampler = draws.sampler
-        found = Term(
+        found = ClippedSum(
             lists=self.rows.kind,
             max_degree=self.rows.column_cap,
             column_norm=self.rows.column_norm,

@@ -9,13 +9,13 @@ from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pager
 from dpgraph.methods.pagerank.settings import Appr, DpAppr
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
 
 
-def inference(cell: Any) -> Inference:
-    return Inference.RAW_GRAPH if cell.pagerank.inference_steps > 0 else Inference.OWN_RECORD
+def inference(cell: Any) -> PredictionInput:
+    return PredictionInput.RAW_GRAPH if cell.pagerank.inference_steps > 0 else PredictionInput.OWN_RECORD
 
 
 def root_exchanges(cell: Any) -> int:

@@ -26,7 +26,7 @@ class Pair(Protocol):
         """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
         ...
 
-    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
 
 
 # Refine until a grid four times finer moves epsilon by less than this share; the error left is a fifteenth of it.
@@ -43,7 +43,7 @@ LARGEST_LOSS = 2.0**18  # beyond, grids are too long; nothing is protected there
 
 @lru_cache(maxsize=64)
 def _one_step(pair: Pair, grid: float, tail_mass: float) -> PrivacyLossDistribution:
-    return pair.distribution(grid, tail_mass)
+    return pair.distribution(discretization=grid, tail_mass=tail_mass)
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +56,7 @@ def gaussian_pair(mu: float) -> MixturePair:
     return MixturePair(Mixture.of([1.0], [mu]), Mixture.of([1.0], [0.0]), 1.0)
 
 
-def composed_delta(pair: Pair, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
+def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
     """delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
 
     Mass cut from tails counts as infinite loss. The grid is an eighth of the standard deviation of one step's loss.
@@ -69,7 +69,7 @@ def composed_delta(pair: Pair, steps: int, epsilons: np.ndarray, tail_mass: floa
 
 
 def composed_epsilon(
-    pair: Pair, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
+    pair: Pair, *, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
 ) -> float:
     """Epsilon of `steps` adaptive steps of `pair`, and one of `once`, at `delta`.
 

@@ -11,8 +11,8 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, differences
-from dpgraph.privacy.relation import Inference, Relation, Scope
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
+from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,7 @@ class NoisySteps(Mechanism):
     )
     delta: float
     noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")
-    inference: Inference = Field(default=Inference.RAW_GRAPH, description="What predictions read")
+    inference: PredictionInput = Field(default=PredictionInput.RAW_GRAPH, description="What predictions read")
 
     def _check(self) -> None:
         if self.num_roots < 1:
@@ -134,7 +134,7 @@ class NoisySteps(Mechanism):
         """Besides the steps."""
         return ()
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """The sums of clipped gradients that a step adds noise to."""
         raise NotImplementedError
 
@@ -152,11 +152,11 @@ class NoisySteps(Mechanism):
             releases=self.releases,
         )
 
-    def _term(self, clip_norms: tuple[float, ...], **others: Any) -> Term:
+    def _term(self, clip_norms: tuple[float, ...], **others: Any) -> ClippedSum:
         """A term of this shape, which each step draws once."""
         clipped = {} if self.shape.clipped is not Clipped.NOTHING else {"clip_norms": (math.inf,)}
         shared = {"clip_norms": clip_norms, "num_roots": self.num_roots, "draws": self.closed()[0], **clipped}
-        return Term(**{**dict(self.shape), **shared, **others})
+        return ClippedSum(**{**dict(self.shape), **shared, **others})
 
     def _unmet(self, presumed: Shape) -> tuple[str, ...]:
         """How what runs differs from what a paper's formula presumes."""
@@ -228,14 +228,14 @@ class NoisySteps(Mechanism):
         )
 
 
-def check_tree(hops: int, max_degree: int | None) -> None:
+def check_tree(*, hops: int, max_degree: int | None) -> None:
     if hops < 0:
         raise invalid("hops", hops, "an integer >= 0")
     if (max_degree is None) != (hops == 0) or (max_degree is not None and max_degree < 1):
         raise invalid("max_degree", max_degree, "an integer >= 1 with hops, None without")
 
 
-def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
+def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
     """DP-MLP under the released code's own accountant; `noise` is noise std / clip norm."""
     from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
 
@@ -247,12 +247,13 @@ def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tu
         sampling=f"Poisson, rate {rate:.6g}",
         assumptions=("one record changes one loss term",),
         unmet=unmet,
-        epsilon=poisson_gaussian_epsilon(rate, noise, steps, delta),
+        epsilon=poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta),
         delta=delta,
     )
 
 
 def published_theorem1(
+    *,
     num_roots: int,
     batch_size: int,
     reach: int,
@@ -265,7 +266,14 @@ def published_theorem1(
     """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
     from dpgraph.privacy.accountants.renyi import theorem1_epsilon
 
-    epsilon = theorem1_epsilon(num_roots, batch_size, reach, noise, steps, delta)
+    epsilon = theorem1_epsilon(
+        num_roots=num_roots,
+        batch_size=batch_size,
+        affected_roots=reach,
+        noise_multiplier=noise,
+        steps=steps,
+        delta=delta,
+    )
     return Guarantee(
         mode="published",
         accountant="Theorem 1",

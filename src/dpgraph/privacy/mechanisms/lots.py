@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Lots(NoisySteps):
             sampling=f"Poisson, rate {self.rate:.6g}",
             assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
             unmet=self._unmet(RELEASED_MLP),
-            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
+            epsilon=moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta),
             delta=self.delta,
         )
 
@@ -83,7 +83,7 @@ class PoissonLots(Lots):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         steps, noise = self.closed()
-        return steps * pair_rdp(affected_roots_pair(1, self.sampling_rate, noise), orders)
+        return steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise), orders)
 
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.accountants.composition import composed_epsilon
@@ -92,9 +92,13 @@ class PoissonLots(Lots):
 
         steps, noise = self.closed()
         if self.sampling_rate == 1:
-            epsilon = gaussian_epsilon(math.sqrt(steps) / noise, self.delta)
+            epsilon = gaussian_epsilon(mu=math.sqrt(steps) / noise, delta=self.delta)
         else:
-            epsilon = composed_epsilon(affected_roots_pair(1, self.sampling_rate, noise), steps, self.delta)
+            epsilon = composed_epsilon(
+                affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise),
+                steps=steps,
+                delta=self.delta,
+            )
         return self._proved(
             "Poisson-subsampled Gaussian, privacy loss distribution",
             f"Poisson, rate {self.sampling_rate:.6g}",
@@ -110,7 +114,7 @@ class PoissonLots(Lots):
     def divisor(self) -> float:
         return self.sampling_rate * self.num_roots
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, rate=self.sampling_rate),)
 
 
@@ -139,7 +143,7 @@ class FixedLots(Lots):
     def _sampling(self) -> str:
         return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Noise is added to the clipped mean of a lot, which is divided by nothing."""
         return (self._term(clip_norms, batch_size=self.batch_size),)
 
@@ -176,7 +180,7 @@ class ShuffledLots(FixedLots):
         return self._proved(
             f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
             self._sampling,
-            gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
+            gaussian_epsilon(mu=2 * math.sqrt(self.epochs) / noise, delta=self.delta),
             "one clipped vector a lot, which one record moves by up to 2 C",
         )
 

@@ -14,15 +14,14 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
-from dpgraph.privacy.procedure import Release as ReleaseRecord
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
-Release = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
+ReleaseKind = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
 NO_RELEASE = ("exact", "identity", "random")
 PUBLIC_ROOTS = "roots are chosen by public ids"
 NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
@@ -34,7 +33,7 @@ class PagerankSteps(NoisySteps):
     relation: ClassVar[Relation] = Relation.NODE_NULL
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
 
-    release: Release
+    release: ReleaseKind
     top_k: int = Field(description="K, entries of a row")
     release_noise: float | None = Field(
         default=None,
@@ -66,13 +65,13 @@ class PagerankSteps(NoisySteps):
         return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)
 
     @property
-    def releases(self) -> tuple[ReleaseRecord, ...]:
+    def releases(self) -> tuple[Release, ...]:
         """The rows as a release: Gaussian noise in units of C1 on the matrix, or Gumbel noise in those of C2."""
         if not self.released:
             return ()
         gaussian = self.release == "gaussian"
         return (
-            ReleaseRecord(
+            Release(
                 kind=f"rows, {self.release}",
                 noise=self.release_noise or 0.0,
                 values_noise=self.values_epsilon,
@@ -90,7 +89,12 @@ class PagerankSteps(NoisySteps):
         if self.release == "gaussian":
             rho = self.release_mu**2 / 2
         else:
-            rho = exponential_zcdp(self.num_roots, self.top_k, self.release_noise or 0.0, self.values_epsilon)
+            rho = exponential_zcdp(
+                rows=self.num_roots,
+                top_k=self.top_k,
+                eps_gumbel=self.release_noise or 0.0,
+                eps_laplace=self.values_epsilon,
+            )
         return rho * np.asarray(orders)
 
     def fixed_epsilon(self, mode: Mode) -> float:
@@ -103,7 +107,7 @@ class PagerankSteps(NoisySteps):
         from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
 
         if self.release == "gaussian":
-            return gaussian_epsilon(self.release_mu, self.delta)
+            return gaussian_epsilon(mu=self.release_mu, delta=self.delta)
         return epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta)
 
     def published_release(self) -> float:
@@ -172,7 +176,9 @@ class PoissonPagerank(PagerankSteps):
         """Of one step, in units of the clip norm."""
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
-        return affected_roots_pair(self.affected_roots, self.sampling_rate, self.closed()[1])
+        return affected_roots_pair(
+            affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=self.closed()[1]
+        )
 
     def with_rate(self, sampling_rate: float) -> PoissonPagerank:
         return PoissonPagerank(**{**dict(self), "sampling_rate": sampling_rate})
@@ -209,18 +215,24 @@ class PoissonPagerank(PagerankSteps):
 
         steps, _ = self.closed()
         if self.release == "gaussian":
-            return composed_epsilon(self.dominating_pair, steps, self.delta, once=gaussian_pair(self.release_mu))
+            return composed_epsilon(
+                self.dominating_pair, steps=steps, delta=self.delta, once=gaussian_pair(self.release_mu)
+            )
         if not self.released:
-            return composed_epsilon(self.dominating_pair, steps, self.delta)
+            return composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         rows = epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta / 2)
-        return min(self._renyi_epsilon(), rows + composed_epsilon(self.dominating_pair, steps, self.delta / 2))
+        return min(
+            self._renyi_epsilon(), rows + composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta / 2)
+        )
 
     def published(self) -> Guarantee:
         if self.release == "identity":
             from dpgraph.privacy.mechanisms.base import published_mlp
 
             steps, noise = self.closed()
-            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(
+                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
+            )
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     @property
@@ -232,7 +244,7 @@ class PoissonPagerank(PagerankSteps):
     def divisor(self) -> float:
         return self.sampling_rate * self.num_roots
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         cap = None if self.release == "identity" else self.column_cap
         return (self._term(clip_norms, max_degree=cap, rate=self.sampling_rate),)
 
@@ -281,7 +293,13 @@ class FixedBatchPagerank(PagerankSteps):
         self.closed()
         affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
         multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
-        return theorem1_rdp(self.num_roots, self.batch_size, affected, multiplier, orders)
+        return theorem1_rdp(
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            affected_roots=affected,
+            noise_multiplier=multiplier,
+            orders=orders,
+        )
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
@@ -302,7 +320,9 @@ class FixedBatchPagerank(PagerankSteps):
         steps, noise = self.closed()
         tau = self.column_norm if self.released else 1.0
         delta = self.delta / 2 if self.released else self.delta
-        training = moments_epsilon(self.batch_size / self.sampled_nodes, noise / tau, steps, delta)
+        training = moments_epsilon(
+            rate=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
+        )
         epsilon = self.published_release() + training
         remarks = () if self.node_share == 1 else (
             f"times q' = {self.node_share:g} the thesis claims {self.node_share * epsilon:.4g}; sampling once would "
@@ -332,8 +352,10 @@ class FixedBatchPagerank(PagerankSteps):
             return 0.0
         rows, noise, row_delta = self.num_roots, self.release_noise or 0.0, self.delta / (4 * self.num_roots)
         if self.release == "gaussian":
-            return theorem6_epsilon(rows, noise, row_delta)
-        return theorem7_epsilon(rows, self.top_k, noise, row_delta, self.values_epsilon)
+            return theorem6_epsilon(rows=rows, noise=noise, row_delta=row_delta)
+        return theorem7_epsilon(
+            rows=rows, top_k=self.top_k, eps_gumbel=noise, row_delta=row_delta, eps_laplace=self.values_epsilon
+        )
 
     @property
     def shape(self) -> Shape:
@@ -344,7 +366,7 @@ class FixedBatchPagerank(PagerankSteps):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         norm = None if self.release == "identity" else self.column_norm
         return (self._term(clip_norms, column_norm=norm, batch_size=self.batch_size),)
 

@@ -18,7 +18,7 @@ from dpgraph.privacy.mechanisms.base import (
     published_mlp,
     published_theorem1,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
 
 
@@ -47,13 +47,13 @@ class FixedBatchTrees(NoisySteps):
             raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
         if self.groups < 1:
             raise invalid("groups", self.groups, "an integer >= 1")
-        check_tree(self.hops, self.max_degree)
+        check_tree(hops=self.hops, max_degree=self.max_degree)
         return self
 
     @property
     def affected_roots(self) -> int:
         """N(K, r) of Lemma 1, which Algorithm 1 does not keep; 1 without hops."""
-        return tree_size(self.max_degree or 0, self.hops) if self.hops else 1
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -66,16 +66,16 @@ class FixedBatchTrees(NoisySteps):
         steps, noise = self.closed()
         if self.hops == 0:
             rate = self.batch_size / self.num_roots
-            return published_mlp(rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots,
-            self.batch_size,
-            self.affected_roots,
-            noise,
-            steps,
-            self.delta,
-            ("one noise multiplier for all groups",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            reach=self.affected_roots,
+            noise=noise,
+            steps=steps,
+            delta=self.delta,
+            remarks=("one noise multiplier for all groups",),
+            unmet=self._unmet(THEOREM_1),
         )
 
     def rigorous(self) -> Guarantee:
@@ -104,6 +104,6 @@ class FixedBatchTrees(NoisySteps):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms`: one for each group, percentiles of private gradient norms."""
         return (self._term(clip_norms, hops=self.hops, max_degree=self.max_degree, batch_size=self.batch_size),)

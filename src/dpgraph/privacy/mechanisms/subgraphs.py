@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TRAINING_ONLY = "training reads training nodes with a loss and the edges between
 SENSITIVITY = "one clipped vector a step, which one node moves by up to 2 C"
 
 
-def nodes_with_loss(num_train: int, train_share: float) -> int:
+def nodes_with_loss(*, num_train: int, train_share: float) -> int:
     """N: the share of the training nodes that have a loss, at least one."""
     return max(1, round(train_share * num_train))
 
@@ -67,14 +67,14 @@ class GraphSplits(NoisySteps):
                 "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit",
             ),
             unmet=self._unmet(MOMENTS),
-            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
+            epsilon=moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta),
             delta=self.delta,
         )
 
     def _rigorous(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
         return self._proved(accountant, sampling, epsilon, SENSITIVITY, *assumptions, *remark_on_zero(epsilon))
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Noise is added to one clipped vector, which is divided by nothing: the mean's divisor is inside of it."""
         if self.shape.batches is Batches.NONE:
             return (self._term(clip_norms, loss=Loss.NOTHING, draws=0),)
@@ -87,7 +87,7 @@ class GraphSplits(NoisySteps):
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
-        return gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)
+        return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
 
     def _gaussian_rdp(self, steps: int, orders: Orders) -> np.ndarray:
         _, noise = self.closed()
@@ -219,7 +219,7 @@ class PoissonSubgraphs(GraphSplits):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         _, noise = self.closed()
-        return affected_roots_pair(1, self.rate, noise / 2)
+        return affected_roots_pair(affected_roots=1, rate=self.rate, noise_std=noise / 2)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -233,7 +233,7 @@ class PoissonSubgraphs(GraphSplits):
         if self.num_splits == 1:
             epsilon = self._gaussian(steps)
         else:
-            epsilon = composed_epsilon(self.dominating_pair, steps, self.delta)
+            epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         return self._rigorous(
             "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
             f"Poisson, rate 1/{self.num_splits}, of nodes",

@@ -23,7 +23,7 @@ from dpgraph.privacy.mechanisms.base import (
     published_mlp,
     published_theorem1,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Release, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
 from dpgraph.privacy.relation import Relation
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class StableTrees(NoisySteps):
 
     def _check(self) -> None:
         super()._check()
-        check_tree(self.hops, self.max_degree)
+        check_tree(hops=self.hops, max_degree=self.max_degree)
         if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
             raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
 
@@ -52,7 +52,7 @@ class StableTrees(NoisySteps):
         if self.hops == 0:
             return 1
         degree, cap = self.max_degree or 0, self.list_cap or 0
-        return tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)
+        return tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)
 
     @property
     def affected_roots(self) -> int:
@@ -62,7 +62,7 @@ class StableTrees(NoisySteps):
     @property
     def reach(self) -> int:
         """N(K, r): what the paper counts."""
-        return tree_size(self.max_degree or 0, self.hops)
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
     @property
     def _assumptions(self) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ class PoissonTrees(StableTrees):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         _, noise = self.closed()
-        return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
+        return affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -132,7 +132,7 @@ class PoissonTrees(StableTrees):
         return self._proved(
             "double mixture, privacy loss distribution",
             f"Poisson, rate {self.sampling_rate:.6g}",
-            composed_epsilon(self.dominating_pair, steps, self.delta),
+            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
             *self._assumptions,
         )
 
@@ -140,16 +140,18 @@ class PoissonTrees(StableTrees):
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
         steps, noise = self.closed()
         if self.hops == 0:
-            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(
+                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
+            )
         return published_theorem1(
-            self.num_roots,
-            max(1, round(self.sampling_rate * self.num_roots)),
-            self.reach,
-            noise / (2 * self.reach),
-            steps,
-            self.delta,
-            ("evaluated at this noise",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=max(1, round(self.sampling_rate * self.num_roots)),
+            reach=self.reach,
+            noise=noise / (2 * self.reach),
+            steps=steps,
+            delta=self.delta,
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
         )
 
     @property
@@ -160,7 +162,7 @@ class PoissonTrees(StableTrees):
     def divisor(self) -> float:
         return self.sampling_rate * self.num_roots  # N as it was made public
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
@@ -216,7 +218,13 @@ class ResidualTrees(StableTrees):
         from dpgraph.privacy.accountants.double_mixture import residual_pair
 
         _, noise = self.closed()
-        return residual_pair(self.affected_roots, self.sampling_rate, self.neighbour_rate, self.neighbour_clip, noise)
+        return residual_pair(
+            affected_roots=self.affected_roots,
+            self_rate=self.sampling_rate,
+            neighbour_rate=self.neighbour_rate,
+            neighbour_clip=self.neighbour_clip,
+            noise_std=noise,
+        )
 
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
         """Both rates scaled by the same factor, the second one at most 1."""
@@ -242,7 +250,7 @@ class ResidualTrees(StableTrees):
             "double mixture of residual clipping, privacy loss distribution",
             f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
             f"{self.neighbour_rate:.6g} (neighbour terms)",
-            composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
+            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice),
             "a self gradient reads its root's own record only",
             f"C_n / C_s = {self.neighbour_clip:.6g} is public",
             *paid,
@@ -265,7 +273,7 @@ class ResidualTrees(StableTrees):
     def shape(self) -> Shape:
         return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms` is C_s alone: C_n follows."""
         own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
         if self.neighbour_clip == 0:
@@ -314,7 +322,13 @@ class FixedSizeStableTrees(StableTrees):
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
         multiplier = self.proved_multiplier
-        return self.closed()[0] * theorem1_rdp(self.num_roots, self.batch_size, self.affected_roots, multiplier, orders)
+        return self.closed()[0] * theorem1_rdp(
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            affected_roots=self.affected_roots,
+            noise_multiplier=multiplier,
+            orders=orders,
+        )
 
     @property
     def proved_multiplier(self) -> float:
@@ -330,7 +344,12 @@ class FixedSizeStableTrees(StableTrees):
             "Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
             f"batches of {self.batch_size} without replacement",
             theorem1_least_epsilon(
-                self.num_roots, self.batch_size, self.affected_roots, self.proved_multiplier, steps, self.delta
+                num_roots=self.num_roots,
+                batch_size=self.batch_size,
+                affected_roots=self.affected_roots,
+                noise_multiplier=self.proved_multiplier,
+                steps=steps,
+                delta=self.delta,
             ),
             *self._assumptions,
         )
@@ -341,16 +360,16 @@ class FixedSizeStableTrees(StableTrees):
         std = 2 * self.affected_roots * noise
         if self.hops == 0:
             rate = self.batch_size / self.num_roots
-            return published_mlp(rate, std, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(rate=rate, noise=std, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots,
-            self.batch_size,
-            self.reach,
-            std / (2 * self.reach),
-            steps,
-            self.delta,
-            ("evaluated at this noise",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            reach=self.reach,
+            noise=std / (2 * self.reach),
+            steps=steps,
+            delta=self.delta,
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
         )
 
     @property
@@ -361,7 +380,7 @@ class FixedSizeStableTrees(StableTrees):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
 
 
