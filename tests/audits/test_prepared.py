@@ -54,8 +54,8 @@ def test_copies_reach_the_bound_of_the_sampler(degree: int, cap: int, hops: int)
     assert np.bincount(gadgets.copy[changed]).max() == roots
     worst = Worst.of(gadgets, changed, roots)
     present = np.arange(worst.count) % 2 == 0
-    found = worst.run(kind, settings, present).step()[0]
-    assert found == pytest.approx(np.where(present, roots, -(roots - 1)), abs=1e-3)
+    positions = worst.run(kind, settings, present).step()[0]
+    assert positions == pytest.approx(np.where(present, roots, -(roots - 1)), abs=1e-3)
 
 
 def test_null_records_and_absent_nodes() -> None:
@@ -84,10 +84,10 @@ def test_probes_see_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -
         original = getattr(type(source), method)
 
         def remember(self, *step, original=original, place=place, source=source):  # type: ignore[no-untyped-def]
-            found = original(self, *step)
+            remembered = original(self, *step)
             if self is source:
-                drawn[place].append(found)
-            return found
+                drawn[place].append(remembered)
+            return remembered
 
         monkeypatch.setattr(type(source), method, remember)
     (seen,) = probes.observe([prepared], kind, settings)

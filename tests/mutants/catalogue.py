@@ -41,8 +41,8 @@ def ran(cell: str) -> str:
     return f"tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[{cell}]"
 
 
-PREPARED_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm)"
-WEAKER_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm / 1.3)"
+PREPARED_NOISE = "order.noise(order.noise_std)"
+WEAKER_NOISE = "order.noise(order.noise_std / 1.3)"
 
 NOISE = (
     _one("noise / 1.3 on ego trees", TREES, PREPARED_NOISE, WEAKER_NOISE, ran("dp-gnn-1-rigorous")),
@@ -52,15 +52,15 @@ NOISE = (
     _one(
         "noise / 1.3 on rows",
         ROWS,
-        "order.noise(order.noise_over_clip * self.clip_norm)",
-        "order.noise(order.noise_over_clip * self.clip_norm / 1.3)",
+        "clip_norm=self.clip_norm))",
+        "clip_norm=self.clip_norm) / 1.3)",
         ran("dp-appr-random-rigorous"),
     ),
     _one(
         "noise of a group by the first group's clip norm",
         TREES,
-        "noise_over_clip * clip_norms[name]",
-        "noise_over_clip * next(iter(clip_norms.values()))",
+        "clip_norm=clip_norms[name])",
+        "clip_norm=next(iter(clip_norms.values())))",
         ran("dp-gnn-1-published"),
     ),
     _one(
@@ -272,8 +272,8 @@ SAMPLING = (
     _one(
         "a divisor of those with a label",
         TREES,
-        "self.divisor = mechanism.sampling_rate * mechanism.num_roots  # N",
-        "self.divisor = mechanism.sampling_rate * int((self.data.labels[self.data.graph.train_nodes] >= 0).sum())  # N",
+        "num_roots=mechanism.num_roots)  # public N",
+        "num_roots=int((self.data.labels[self.data.graph.train_nodes] >= 0).sum()))",
         "tests/contract/test_methods.py::test_a_null_record_can_be_fed[dp-gnn-1-rigorous]",
     ),
 )
@@ -528,8 +528,8 @@ RUNS = (
     _one(
         "the comparison says nothing",
         "privacy/procedure.py",
-        '    if found:\n        raise NotAsAccounted(f"what',
-        '    if not found:\n        raise NotAsAccounted(f"what',
+        '    if unlike:\n        raise NotAsAccounted(f"what',
+        '    if not unlike:\n        raise NotAsAccounted(f"what',
         SOUND + "test_a_planted_difference_is_an_error",
     ),
     _one(
@@ -598,7 +598,7 @@ RUNS = (
     _one(
         "an edited epsilon is believed",
         "privacy/calibration.py",
-        "    if found.statement != statement:",
+        "    if stored.statement != statement:",
         "    if False:",
         SOUND + "test_an_edited_calibration_is_refused[relation]",
     ),

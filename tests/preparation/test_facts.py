@@ -34,12 +34,12 @@ def prepared_of(name, seed=0, graph=GRAPH):
 
 def noise_of(prepared, steps=400, size=50):
     """(steps, 2, size): what is added to two tensors of zeros, step by step."""
-    found = np.zeros((steps, 2, size))
+    noise = np.zeros((steps, 2, size))
     for step in range(steps):
         sums = [torch.zeros(size, dtype=torch.float64) for _ in range(2)]
         prepared.noise.add(sums)
-        found[step] = np.stack([part.numpy() for part in sums])
-    return found
+        noise[step] = np.stack([part.numpy() for part in sums])
+    return noise
 
 
 ONE_OF_EACH = ["dp-gnn-1-rigorous", "dp-gnn-1-rigorous-fixed-size", "dp-mlp-0-rigorous", "dp-residual-1-rigorous",
@@ -75,18 +75,18 @@ def test_seeds_have_noise_and_batches_of_their_own(name):
 
 def batches_of(prepared, steps):
     """(steps, 60) which nodes each step reads; None: the same in every step."""
-    found = np.zeros((steps, 60), dtype=bool)
+    drawn = np.zeros((steps, 60), dtype=bool)
     nodes = GRAPH.train_nodes
     for step in range(steps):
         if hasattr(prepared, "terms"):
-            found[step, nodes[prepared.terms[0].draws.next()]] = True
+            drawn[step, nodes[prepared.terms[0].draws.next()]] = True
         elif hasattr(prepared, "draws"):
-            found[step, prepared.rows.roots[prepared.draws.next()]] = True
+            drawn[step, prepared.rows.roots[prepared.draws.next()]] = True
         elif hasattr(prepared, "lots"):
-            found[step, nodes[prepared.lots.lot(step)]] = True
+            drawn[step, nodes[prepared.lots.lot(step)]] = True
         else:
-            found[step, prepared.schedule.nodes(step)] = True
-    return found
+            drawn[step, prepared.schedule.nodes(step)] = True
+    return drawn
 
 
 POISSON = ["dp-gnn-1-rigorous", "dp-mlp-0-rigorous", "dp-residual-1-rigorous", "dp-lots-0-rigorous",

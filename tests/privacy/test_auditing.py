@@ -112,24 +112,24 @@ def test_one_run_level() -> None:
     generator, p = numpy_generator("test", "one run"), np.e / (1 + np.e)
     correct = generator.binomial(300, p, size=300)
     values, where = np.unique(correct, return_inverse=True)
-    found = np.array(
+    bounds = np.array(
         [one_run_epsilon(correct=int(v), guesses=300, canaries=300, delta=0.0, confidence=0.95) for v in values]
     )[where]
-    assert (found > 1.0).mean() <= 0.09
-    assert (found > 0.5).mean() > 0.9
+    assert (bounds > 1.0).mean() <= 0.09
+    assert (bounds > 0.5).mean() > 0.9
 
 
 @pytest.mark.parametrize(("mu", "expected"), [(0.5, 0.76), (1.0, 1.45), (1.75, 2.82), (2.0, 3.15)])
 def test_one_run_on_a_gaussian(mu: float, expected: float) -> None:
     """m = 1000, delta = 1e-5, 95 %, 300 guesses: true epsilons 1.99, 4.38, 8.5, 10.0 show about these (simulated)."""
-    found = []
+    bounds = []
     for index in range(40):
         generator = numpy_generator("test", "one run", str(mu), index)
         present = generator.random(1000) < 0.5
         correct = one_run_guesses(mu * present + generator.standard_normal(1000), present, 300)
-        found.append(one_run_epsilon(correct=correct, guesses=300, canaries=1000, delta=1e-5, confidence=0.95))
-    assert np.median(found) == pytest.approx(expected, abs=0.25)
-    assert max(found) < gaussian_epsilon(mu=mu, delta=1e-5)
+        bounds.append(one_run_epsilon(correct=correct, guesses=300, canaries=1000, delta=1e-5, confidence=0.95))
+    assert np.median(bounds) == pytest.approx(expected, abs=0.25)
+    assert max(bounds) < gaussian_epsilon(mu=mu, delta=1e-5)
 
 
 def test_one_run_curve_agrees_with_its_epsilon() -> None:

@@ -25,8 +25,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def only_file(folder: Path) -> Path:
-    (found,) = folder.iterdir()
-    return found
+    (path,) = folder.iterdir()
+    return path
 
 
 def test_an_answer_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,9 @@ def test_files(tmp_path: Path) -> None:
     answer = calibrated(trees(), "rigorous", "noise", epsilon=4.0)
     path = tmp_path / "calibration.json"
     answer.write(path)
-    found = Calibration.read(path, PoissonTrees)
-    assert found == answer
-    assert isinstance(found.mechanism, PoissonTrees)
+    stored = Calibration.read(path, PoissonTrees)
+    assert stored == answer
+    assert isinstance(stored.mechanism, PoissonTrees)
     for content in ("{}", "[]", "3", "{", '{"mechanism": {}}', '{"mechanism": null}'):
         path.write_text(content)
         with pytest.raises(UserError, match=rf"^{path}: not a calibration \(.*: delete it and run again$"):
@@ -225,12 +225,12 @@ def test_every_unknown_is_solved_to_the_private_side(kind: str, unknown: Any) ->
         with pytest.raises(UserError, match=r"^unknown=rate: expected noise or steps with batches of fixed size$"):
             solve(mechanism, "rigorous", unknown, epsilon=2.0)
         return
-    found: Any = solve(mechanism, "rigorous", unknown, epsilon=2.0)
-    assert epsilon_of(found, "rigorous") <= 2.0
+    closed: Any = solve(mechanism, "rigorous", unknown, epsilon=2.0)
+    assert epsilon_of(closed, "rigorous") <= 2.0
     further = {
-        "noise": lambda: found.with_noise(found.noise_multiplier * (1 - 3e-3)),
-        "steps": lambda: found.with_steps(found.steps + 1),
-        "rate": lambda: found.with_rate(found.sampling_rate * (1 + 3e-3)),
+        "noise": lambda: closed.with_noise(closed.noise_multiplier * (1 - 3e-3)),
+        "steps": lambda: closed.with_steps(closed.steps + 1),
+        "rate": lambda: closed.with_rate(closed.sampling_rate * (1 + 3e-3)),
     }[unknown]()
     assert epsilon_of(further, "rigorous") > 2.0 * (1 - 1e-4)
 

@@ -94,14 +94,14 @@ def test_only_the_last_step_has_paid_for_the_choice() -> None:
 
 @pytest.mark.parametrize("unknown", ["noise", "steps"])
 def test_calibration_pays_for_the_choice(unknown: Any) -> None:
-    found = solve(trees(choice_epsilon=0.4), "rigorous", unknown, epsilon=2.0)
-    assert epsilon_of(found, "rigorous") <= 2.0
+    closed = solve(trees(choice_epsilon=0.4), "rigorous", unknown, epsilon=2.0)
+    assert epsilon_of(closed, "rigorous") <= 2.0
     free = solve(trees(), "rigorous", unknown, epsilon=2.0)
     if unknown == "noise":
-        assert (found.noise_multiplier or 0) > (free.noise_multiplier or 0)
+        assert (closed.noise_multiplier or 0) > (free.noise_multiplier or 0)
     else:
-        assert (found.steps or 0) < (free.steps or 0)
-    assert calibrated(found, "rigorous", None, epsilon=None).statement.mechanism["choice_epsilon"] == 0.4
+        assert (closed.steps or 0) < (free.steps or 0)
+    assert calibrated(closed, "rigorous", None, epsilon=None).statement.mechanism["choice_epsilon"] == 0.4
 
 
 def test_a_paid_search_pays_for_the_choice_of_each_run() -> None:

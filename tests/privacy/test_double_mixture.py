@@ -108,7 +108,7 @@ def test_composed_curve_against_monte_carlo_on_random_settings(seed: int) -> Non
     noise = float(generator.uniform(1.0, 3.0)) * roots * np.sqrt(rate * steps)
     trajectories, counts = 20_000, (roots, roots - 1)
     epsilons = np.array([0.1, 0.5, 1.0])
-    found = []
+    settings = []
     for side, sign in ((0, 1), (1, -1)):
         drawn = generator.binomial(counts[side], rate, (trajectories, steps))
         x = sign * drawn + noise * generator.normal(size=(trajectories, steps))
@@ -117,13 +117,13 @@ def test_composed_curve_against_monte_carlo_on_random_settings(seed: int) -> Non
         b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, grid)
         loss = sign * np.interp(x, grid, np.log(a / b)).sum(1)
         sample = np.maximum(-np.expm1(epsilons[:, None] - loss), 0)
-        found.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
+        settings.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
     claimed = composed_delta(
         affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise), steps=steps, epsilons=epsilons
     )
-    best = np.argmax([mean for mean, _ in found], axis=0)
+    best = np.argmax([mean for mean, _ in settings], axis=0)
     for index, side in enumerate(best):
-        mean, margin = found[side][0][index], found[side][1][index]
+        mean, margin = settings[side][0][index], settings[side][1][index]
         assert claimed[index] == pytest.approx(mean, abs=margin)
 
 
@@ -144,7 +144,7 @@ def test_residual_clipping_against_monte_carlo_on_random_settings(seed: int) -> 
             shifts = np.concatenate([shifts, shifts + 1])
         return weights, shifts
 
-    found = []
+    settings = []
     for sign, count in ((1, roots), (-1, roots - 1)):
         shift = clip * generator.binomial(count, second, (trajectories, steps)).astype(float)
         if sign == 1:
@@ -154,15 +154,15 @@ def test_residual_clipping_against_monte_carlo_on_random_settings(seed: int) -> 
         (wa, sa), (wb, sb) = law(roots, True), law(roots - 1, False)
         loss = sign * np.interp(x, grid, np.log(density(sa, wa, noise, grid) / density(-sb, wb, noise, grid))).sum(1)
         sample = np.maximum(-np.expm1(epsilons[:, None] - loss), 0)
-        found.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
+        settings.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
     claimed = composed_delta(
         residual_pair(affected_roots=roots, self_rate=own, neighbour_rate=second, neighbour_clip=clip, noise_std=noise),
         steps=steps,
         epsilons=epsilons,
     )
-    best = np.argmax([mean for mean, _ in found], axis=0)
+    best = np.argmax([mean for mean, _ in settings], axis=0)
     for index, side in enumerate(best):
-        assert claimed[index] == pytest.approx(found[side][0][index], abs=found[side][1][index])
+        assert claimed[index] == pytest.approx(settings[side][0][index], abs=settings[side][1][index])
 
 
 @settings(max_examples=15, deadline=None)
@@ -296,8 +296,8 @@ def test_one_batch_by_hand() -> None:
             b = density(np.array([-drawn * clip]), np.array([1.0]), noise, x)
             both += [weight * np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x) for p, q in ((a, b), (b, a))]
         pair = residual_one_batch_pair(affected_roots=2, rate=rate, neighbour_clip=clip, noise_std=noise)
-        found = pair.distribution(discretization=1e-3, tail_mass=1e-12).get_delta_for_epsilon(epsilon)
-        assert found == pytest.approx(both.max(), rel=1e-3)
+        delta = pair.distribution(discretization=1e-3, tail_mass=1e-12).get_delta_for_epsilon(epsilon)
+        assert delta == pytest.approx(both.max(), rel=1e-3)
 
 
 def test_one_batch_without_neighbours_is_the_poisson_gaussian() -> None:

@@ -152,9 +152,9 @@ def test_theorem_c1_and_theorem_8_by_name() -> None:
         "nodes": 1e4, "relations": 5e3, "max_degree": 5, "negatives": 4, "q": 1e-3, "sigma_over_sensitivity": 1.5,
     }  # fmt: skip
     standard = {**relational, "standard_clipping": True}
-    found = evaluate("relational_coupled", "published", {**standard, "order": 4}, 0, "rdp_per_step")
+    rdp = evaluate("relational_coupled", "published", {**standard, "order": 4}, 0, "rdp_per_step")
     assert (
-        found
+        rdp
         == coupled_rdp(
             nodes=1e4,
             relations=5e3,
@@ -187,7 +187,7 @@ def test_interpolated_batch_sizes_change_nothing() -> None:
     sizes = np.arange(relations + 1)
     g = 1 - (1 - rate) ** degree * (1 - np.minimum(sizes * negatives / nodes, 1))
     expected = math.log(binom.pmf(sizes, relations, rate) @ (1 - g**2 + g**2 * math.exp(1 / noise**2)))
-    found = coupled_rdp(
+    rdp = coupled_rdp(
         nodes=nodes, relations=relations, max_degree=degree, negatives=negatives, rate=rate, noise=noise, orders=(2.0,)
     )[0]
-    assert found == pytest.approx(expected, rel=1e-9)
+    assert rdp == pytest.approx(expected, rel=1e-9)

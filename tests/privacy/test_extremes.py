@@ -66,12 +66,12 @@ def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) ->
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            found = evaluate(*key[:2], chosen, delta, key[2])
+            epsilon = evaluate(*key[:2], chosen, delta, key[2])
         except UserError as error:
             assert "\n" not in str(error)  # noqa: PT017
             assert len(str(error)) < 500  # noqa: PT017
         else:
-            assert found >= 0
+            assert epsilon >= 0
     assert time.process_time() - start < SECONDS
 
 
@@ -148,12 +148,12 @@ def told(key: tuple[Any, Any, str], chosen: dict[str, Any], delta: float = 1e-6)
     """What is wrong with an answer, empty: it is a number from 0 to inf or a refusal in one line."""
     with soon(ENDLESS):
         try:
-            found = evaluate(*key[:2], chosen, delta, key[2])
+            epsilon = evaluate(*key[:2], chosen, delta, key[2])
         except UserError as error:
             return "" if "\n" not in str(error) and len(str(error)) < 500 else f"refused in many words: {error}"
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    return "" if isinstance(found, float) and found >= 0 else f"found {found!r}"
+    return "" if isinstance(epsilon, float) and epsilon >= 0 else f"epsilon {epsilon!r}"
 
 
 def ends_of(name: str) -> tuple[Any, ...]:
@@ -230,9 +230,9 @@ def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
         return rate**1.5
 
     for target in (1e-6, 3.7e-5, 0.0123, 0.9):
-        found = highest_rate(epsilon_at, target)
-        assert found in asked
-        assert found**1.5 <= target < (found * 1.002) ** 1.5
+        highest = highest_rate(epsilon_at, target)
+        assert highest in asked
+        assert highest**1.5 <= target < (highest * 1.002) ** 1.5
 
 
 @pytest.mark.parametrize(("steps", "delta"), [(100_001, 1e-10 * 1.01), (3 * 10**5, 1e-6), (10**6, 1e-9 * 1.01)])
@@ -240,8 +240,8 @@ def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
 def test_many_steps_in_two_stages(steps: int, delta: float, mu: float) -> None:
     exact = gaussian_epsilon(mu=mu * math.sqrt(steps), delta=delta)
     with soon(ENDLESS):
-        found = composed_epsilon(gaussian_pair(mu), steps=steps, delta=delta)
-    assert exact * (1 - 1e-4) <= found <= exact * 1.005
+        epsilon = composed_epsilon(gaussian_pair(mu), steps=steps, delta=delta)
+    assert exact * (1 - 1e-4) <= epsilon <= exact * 1.005
 
 
 def test_two_stages_agree_with_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,8 @@ def random_votes(queries: int, classes: int, teachers: int, *names: str | int) -
 
 
 def test_histograms_count_teachers() -> None:
-    found = vote_histograms(np.array([[0, 2, 1], [0, 1, 1], [2, 2, 1]]), 3)
-    assert found.tolist() == [[2, 0, 1], [0, 1, 2], [0, 3, 0]]
+    histograms = vote_histograms(np.array([[0, 2, 1], [0, 1, 1], [2, 2, 1]]), 3)
+    assert histograms.tolist() == [[2, 0, 1], [0, 1, 2], [0, 3, 0]]
 
 
 @settings(max_examples=80, deadline=None)
@@ -44,7 +44,7 @@ def test_as_the_algorithm_says(queries: int, max_checks: int, max_answers: int, 
         if checks[query] >= threshold:
             answered.append(query)
     labels[answered] = noisy_histograms(votes[answered], 1.0, generator).argmax(axis=1)
-    found = confident_gnmax(
+    answers = confident_gnmax(
         votes,
         threshold=threshold,
         check_noise_std=2.0,
@@ -53,15 +53,15 @@ def test_as_the_algorithm_says(queries: int, max_checks: int, max_answers: int, 
         max_answers=max_answers,
         generator=numpy_generator("test", "run", seed),
     )
-    assert found.labels.tolist() == labels.tolist()
-    assert (found.checks, found.answers) == (checked, len(answered))
+    assert answers.labels.tolist() == labels.tolist()
+    assert (answers.checks, answers.answers) == (checked, len(answered))
 
 
 @pytest.mark.parametrize(("caps", "made"), [((100, 20), (20, 20)), ((30, 50), (30, 30)), ((500, 500), (100, 100))])
 def test_caps_stop_the_run(caps: tuple[int, int], made: tuple[int, int]) -> None:
     """Unanimous teachers: every check passes."""
     votes = np.tile([50, 0], (100, 1))
-    found = confident_gnmax(
+    answers = confident_gnmax(
         votes,
         threshold=25.0,
         check_noise_std=1.0,
@@ -70,13 +70,13 @@ def test_caps_stop_the_run(caps: tuple[int, int], made: tuple[int, int]) -> None
         max_answers=caps[1],
         generator=numpy_generator("test", "caps"),
     )
-    assert (found.checks, found.answers) == made
-    assert (found.labels != NO_ANSWER).sum() == made[1]
-    assert set(found.labels[: made[1]]) == {0}
+    assert (answers.checks, answers.answers) == made
+    assert (answers.labels != NO_ANSWER).sum() == made[1]
+    assert set(answers.labels[: made[1]]) == {0}
 
 
 def test_failed_checks_cost_checks_only() -> None:
-    found = confident_gnmax(
+    answers = confident_gnmax(
         np.tile([5, 5], (40, 1)),
         threshold=500.0,
         check_noise_std=1.0,
@@ -85,14 +85,14 @@ def test_failed_checks_cost_checks_only() -> None:
         max_answers=10,
         generator=numpy_generator("test", "failed"),
     )
-    assert (found.checks, found.answers) == (30, 0)
-    assert (found.labels == NO_ANSWER).all()
+    assert (answers.checks, answers.answers) == (30, 0)
+    assert (answers.labels == NO_ANSWER).all()
 
 
 def test_laws_of_checks_and_answers() -> None:
     """P(check passes) = Phi((n_max - T) / sigma_1); P(first of two) = Phi(gap / (sqrt 2 sigma_2))."""
     votes, trials = np.tile([30, 20], (40_000, 1)), 40_000
-    found = confident_gnmax(
+    answers = confident_gnmax(
         votes,
         threshold=33.0,
         check_noise_std=5.0,
@@ -101,8 +101,8 @@ def test_laws_of_checks_and_answers() -> None:
         max_answers=trials,
         generator=numpy_generator("test", "laws"),
     )
-    assert found.answers / found.checks == pytest.approx(norm.cdf(-3 / 5), abs=0.01)
-    answered = found.labels[found.labels != NO_ANSWER]
+    assert answers.answers / answers.checks == pytest.approx(norm.cdf(-3 / 5), abs=0.01)
+    answered = answers.labels[answers.labels != NO_ANSWER]
     assert (answered == 0).mean() == pytest.approx(norm.cdf(10 / (8 * 2**0.5)), abs=0.012)
 
 

@@ -407,14 +407,14 @@ def test_theorem_1_against_all_batches(batch: int, degree: int, cap: int) -> Non
     affected = min(mechanism.affected_roots, 8)
     for order in (1.7, 4.0):
         expected = brute_force_rdp(8, affected, batch, std, order)
-        found = theorem1_rdp(
+        rdp = theorem1_rdp(
             num_roots=8,
             batch_size=batch,
             affected_roots=mechanism.affected_roots,
             noise_multiplier=mechanism.proved_multiplier,
             orders=(order,),
         )[0]
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert rdp == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_epsilon_of_zero_says_what_it_means() -> None:

@@ -49,8 +49,8 @@ def test_the_sampler_draws_from_the_exponential_mechanism() -> None:
         )
         for _ in range(4000)
     ]
-    found = np.array([np.mean(np.isclose(draws, c)) for c in GRID])
-    assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000))
+    frequencies = np.array([np.mean(np.isclose(draws, c)) for c in GRID])
+    assert np.all(np.abs(frequencies - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000))
 
 
 def test_a_generous_price_finds_the_quantile() -> None:

@@ -26,17 +26,17 @@ def test_every_plan_meets_the_target_and_none_is_beaten(
     monkeypatch.setattr(planner, "RATES", 2)
     monkeypatch.setattr(planner, "STEPS", 2)
     question = Question(**QUESTION, neighbour_clip=ratio)
-    found = plans(question, Cache(tmp_path))
-    assert found
-    for plan in found:
+    front = plans(question, Cache(tmp_path))
+    assert front
+    for plan in front:
         mechanism = question.mechanism(rate=plan.sampling_rate, steps=plan.steps).with_noise(plan.noise_multiplier)
         assert mechanism.rigorous().epsilon == pytest.approx(plan.epsilon)
         assert plan.epsilon <= 3.0
         assert plan.steps <= 20
-    assert plans(question, Cache(tmp_path)) == found
+    assert plans(question, Cache(tmp_path)) == front
     assert len(list(tmp_path.iterdir())) == len(planner.candidates(question))
-    lines = plan_table(question, found).splitlines()
-    assert len(lines) == 2 + len(found)
+    lines = plan_table(question, front).splitlines()
+    assert len(lines) == 2 + len(front)
     assert "5 affected roots" in lines[0]
     assert ("C_n / C_s = 0.2" in lines[0]) == ("sigma/C_s" in lines[1]) == (ratio is not None)
 

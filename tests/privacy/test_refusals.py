@@ -131,9 +131,9 @@ def test_a_rigorous_statement_says_when_delta_was_not_checked() -> None:
 def test_a_published_accountant_has_no_rigorous_epsilon_and_says_where_to_look(name: str) -> None:
     with pytest.raises(UserError, match=r"nothing is guaranteed: .*see "):
         evaluate(name, "rigorous", {}, 1e-5)
-    found = guarantee(name, "rigorous", {}, 1e-5)
-    assert found.epsilon is None
-    assert "see " in (found.reason or "")
+    refused = guarantee(name, "rigorous", {}, 1e-5)
+    assert refused.epsilon is None
+    assert "see " in (refused.reason or "")
 
 
 @settings(max_examples=60, deadline=None)

@@ -81,9 +81,9 @@ def test_the_gaussian_mechanism_in_closed_form() -> None:
     orders = (1.01, 1.5, 2.0, 30.0, 700.0)
     for noise in (0.3, 4.0, 1e3):
         expected = np.asarray(orders) / (2 * noise**2)
-        found = pair_rdp(affected_roots_pair(affected_roots=1, rate=1.0, noise_std=noise), orders)
-        assert np.all((np.abs(found / expected - 1) < 1e-5) | np.isinf(found))
-        assert np.isfinite(found[:3]).all()
+        rdp = pair_rdp(affected_roots_pair(affected_roots=1, rate=1.0, noise_std=noise), orders)
+        assert np.all((np.abs(rdp / expected - 1) < 1e-5) | np.isinf(rdp))
+        assert np.isfinite(rdp[:3]).all()
 
 
 @pytest.mark.parametrize("mechanism", [MLP, POISSON, RESIDUAL, FIXED])
@@ -182,8 +182,8 @@ def test_without_one_off_costs_seeds_are_as_many_more_steps() -> None:
 @given(st.floats(0.01, 1.0), st.floats(0.3, 30.0), st.floats(1.1, 60.0))
 def test_divergences_are_at_most_those_of_whole_batches(rate: float, noise: float, order: float) -> None:
     """A random batch tells less than all roots drawn: (2R - 1) shifts of the Gaussian, alpha mu^2 / 2."""
-    found = pair_rdp(affected_roots_pair(affected_roots=4, rate=rate, noise_std=noise), (order,))[0]
-    assert 0 < found <= order * (7 / noise) ** 2 / 2 * (1 + 1e-6) or math.isinf(found)
+    rdp = pair_rdp(affected_roots_pair(affected_roots=4, rate=rate, noise_std=noise), (order,))[0]
+    assert 0 < rdp <= order * (7 / noise) ** 2 / 2 * (1 + 1e-6) or math.isinf(rdp)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ def used(share, train=TRAIN):
 
 
 def test_shares_are_nested_and_exact():
-    found = [used(share) for share in (0.1, 0.2, 0.5, 1.0)]
-    assert [len(nodes) for nodes in found] == [9, 18, 45, 90]
-    for smaller, larger in pairwise(found):
+    samples = [used(share) for share in (0.1, 0.2, 0.5, 1.0)]
+    assert [len(nodes) for nodes in samples] == [9, 18, 45, 90]
+    for smaller, larger in pairwise(samples):
         assert set(smaller) < set(larger)
         assert (np.diff(smaller) > 0).all()
     assert len(used(1e-6)) == 1

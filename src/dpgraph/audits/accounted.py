@@ -100,24 +100,24 @@ def gaps_of(kind: Kind, bug: Bug | None = None) -> dict[str, str]:
     with (bug or Bug(bugs.every)).planted():
         opened = mechanism_of(kind, settings_of(kind), ROOTS)
         mechanism = type(opened)(**{**dict(opened), "delta": DELTA})
-        found, expected = mechanism.rigorous(), own_epsilon(kind)
+        stated, expected = mechanism.rigorous(), own_epsilon(kind)
         gaps: dict[str, str] = {}
-        unproved = found.epsilon is None or expected is None
-        if unproved and not (found.epsilon is None and expected is None):
-            gaps["epsilon"] = f"{found.epsilon}, {expected}"
-        elif found.epsilon is not None and expected is not None:
+        unproved = stated.epsilon is None or expected is None
+        if unproved and not (stated.epsilon is None and expected is None):
+            gaps["epsilon"] = f"{stated.epsilon}, {expected}"
+        elif stated.epsilon is not None and expected is not None:
             low, high = (1 - BELOW) * expected, (1 + ABOVE) * expected + 1e-9
-            gaps |= {} if low <= found.epsilon <= high else {"epsilon": f"{found.epsilon:.4g}, {expected:.4g}"}
+            gaps |= {} if low <= stated.epsilon <= high else {"epsilon": f"{stated.epsilon:.4g}, {expected:.4g}"}
         relation = OTHER_RELATIONS.get((kind.method, kind.variant), RELATIONS[kind.method])
-        if found.relation != (relation if expected is not None else Relation.NONE):
-            gaps["relation"] = f"{found.relation}, {relation}"
+        if stated.relation != (relation if expected is not None else Relation.NONE):
+            gaps["relation"] = f"{stated.relation}, {relation}"
         std = mechanism.noise_std_over_clip or 0.0
         factor = std_over_multiplier(kind, settings_of(kind), ROOTS)
         if not math.isclose(std, factor * multiplier(kind, settings_of(kind), ROOTS), rel_tol=1e-9):
             gaps["noise std / C"] = f"{std:.4g}, {SETTINGS.noise:.4g}"
-        stated = mechanism.procedure((1.0,))
-        if not np.allclose(stated.noise_std, SETTINGS.noise, rtol=1e-9):
-            gaps["noise std of the procedure"] = f"{stated.noise_std}, {SETTINGS.noise:.4g}"
+        procedure = mechanism.procedure((1.0,))
+        if not np.allclose(procedure.noise_std, SETTINGS.noise, rtol=1e-9):
+            gaps["noise std of the procedure"] = f"{procedure.noise_std}, {SETTINGS.noise:.4g}"
         return gaps
 
 
@@ -143,13 +143,14 @@ ACCOUNTED_BUGS: dict[str, Bug] = {
 def accounted(trials: int, planted: str | None = None) -> AuditResult:
     """Each method and variant at one setting; `trials` is not used: nothing is random."""
     bug = ACCOUNTED_BUGS[planted] if planted else None
-    found = {name: gaps_of(kind, bug) for name, kind in KINDS.items() if bug is None or bug.applies(kind)}
-    broken = {name: gaps for name, gaps in found.items() if gaps}
-    missed = [name for name in found if name not in broken]
+    gaps_of_each = {name: gaps_of(kind, bug) for name, kind in KINDS.items() if bug is None or bug.applies(kind)}
+    broken = {name: gaps for name, gaps in gaps_of_each.items() if gaps}
+    missed = [name for name in gaps_of_each if name not in broken]
     shown = "; ".join(f"{name}: {what} {gap}" for name, gaps in broken.items() for what, gap in gaps.items())
     return AuditResult(
         audit="accounted", title="what mechanisms state", planted=planted,
-        passed=bool(missed) if planted else not broken, trials=len(found),
+        passed=bool(missed) if planted else not broken, trials=len(gaps_of_each),
         claim="rigorous epsilon, relation and noise as worked out from (q, K, D, r, C, noise multiplier, steps)",
-        finding=f"{len(broken)} of {len(found)} differ" + (f" (found, expected): {shown[:400]}" if shown else ""),
+        finding=f"{len(broken)} of {len(gaps_of_each)} differ"
+        + (f" (found, expected): {shown[:400]}" if shown else ""),
     )  # fmt: skip

@@ -206,11 +206,11 @@ def prepared_steps(
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
     # nobody asks this calibration for its statement, whose epsilon takes time
     calibration = Calibration.model_construct(mechanism=mechanism)
-    found = []
+    steps = []
     for job in make_jobs(graph, cell, seeds, calibration, CPU):
         if job.prepared is None:
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if change is not None:
             change(job.prepared)
-        found.append(job.prepared)
-    return found
+        steps.append(job.prepared)
+    return steps

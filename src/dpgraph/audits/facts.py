@@ -65,12 +65,12 @@ def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
             (others["cells of two learning rates"],) = _observed(kind, _slower(SETTINGS), size, (0,), bug)
         else:
             (first,) = _observed(kind, SETTINGS, size, (0,), bug)
-        found = list(_facts(kind, size, first, others))
+        facts = list(_facts(kind, size, first, others))
         if kind.release is not None and planted.wide:
-            found += release_facts(kind, bug)
+            facts += release_facts(kind, bug)
         if kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours and planted.wide:
-            found += choice_facts(kind, bug)
-    return found
+            facts += choice_facts(kind, bug)
+    return facts
 
 
 NO_BUG = Bug(bugs.every, wide=True)
@@ -180,8 +180,8 @@ def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
 
     def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
         settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
-        (found,) = prepared_steps(kind, settings, graph, change=change)
-        prepared = expected(found, PreparedRows)
+        (one,) = prepared_steps(kind, settings, graph, change=change)
+        prepared = expected(one, PreparedRows)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
     if kind.variant == "rigorous" and kind.release != "identity":
@@ -288,9 +288,9 @@ def facts(trials: int, planted: str | None = None) -> AuditResult:
     for name, kind in KINDS.items():
         if bug is not None and not bug.applies(kind):
             continue
-        found = facts_of(kind, trials, bug)
-        checked += len(found)
-        worst[name] = max(found, key=lambda fact: abs(fact.score))
+        facts_of_kind = facts_of(kind, trials, bug)
+        checked += len(facts_of_kind)
+        worst[name] = max(facts_of_kind, key=lambda fact: abs(fact.score))
     broken = {name: fact for name, fact in worst.items() if not fact.holds}
     name, fact = (min if planted else max)(worst.items(), key=lambda item: abs(item[1].score))
     seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if planted or broken else ""

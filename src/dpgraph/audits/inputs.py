@@ -105,19 +105,19 @@ def _everything(graph: Graph, random: np.random.Generator) -> Graph:
 
 def unread(kind: Kind) -> dict[str, Other]:
     """What the guarantee of a kind says that training does not read, besides what is `_beyond` an edge."""
-    found: dict[str, Other] = {"labels of validation and test nodes": _labels}
+    changes: dict[str, Other] = {"labels of validation and test nodes": _labels}
     if kind.method == "dp-pure-noise":
         return {"anything": _everything}
     reads_lists = (kind.method == "dp-gnn") or (kind.method == "dp-residual" and kind.neighbours)
     whole_graph = kind.method == "dp-subgraph" and kind.variant in ("published", "released")
     if reads_lists or whole_graph:
-        return found
-    found["features of all but training nodes"] = _features
+        return changes
+    changes["features of all but training nodes"] = _features
     if kind.method == "dp-subgraph" or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
-        found["edges that are not among training nodes"] = _edges_outside
+        changes["edges that are not among training nodes"] = _edges_outside
     else:
-        found["edges"] = _edges
-    return found
+        changes["edges"] = _edges
+    return changes
 
 
 def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
@@ -133,15 +133,15 @@ def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
 @contextmanager
 def _optimised() -> Iterator[list[torch.nn.Parameter]]:
     """The parameters of every optimiser that is made inside."""
-    found: list[torch.nn.Parameter] = []
+    parameters_held: list[torch.nn.Parameter] = []
     original = torch.optim.Optimizer.__init__
 
     def remember(self: torch.optim.Optimizer, parameters: Any, defaults: Any) -> None:
         original(self, parameters, defaults)
-        found.extend(parameter for group in self.param_groups for parameter in group["params"])
+        parameters_held.extend(parameter for group in self.param_groups for parameter in group["params"])
 
     with patch.object(torch.optim.Optimizer, "__init__", remember):
-        yield found
+        yield parameters_held
 
 
 @dataclass(frozen=True)
@@ -215,14 +215,14 @@ def self_terms(trials: int, planted: str | None = None) -> AuditResult:
     bug = SELF_TERMS_BUGS[planted] if planted else None
     names = [name for name, kind in KINDS.items() if bug is None or bug.applies(kind)]
     graphs = 2 if bug is not None else max(2, trials // 2)  # one of each sort shows what is planted
-    found = {name: read_by(KINDS[name], graphs, bug) for name in names}
-    moved = {name: one.moved for name, one in found.items() if one.moved}
+    read = {name: read_by(KINDS[name], graphs, bug) for name in names}
+    moved = {name: one.moved for name, one in read.items() if one.moved}
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
-    tried = sum(one.tried for one in found.values())
+    tried = sum(one.tried for one in read.values())
     return AuditResult(
         audit="self-terms", title="parameters when what is not read changes", planted=planted,
         # a bug is caught if every method and variant that has it shows it
-        passed=len(moved) < len(found) if planted else not moved, trials=trials,
-        claim=f"bit-identical parameters of {len(found)} methods and variants",
+        passed=len(moved) < len(read) if planted else not moved, trials=trials,
+        claim=f"bit-identical parameters of {len(read)} methods and variants",
         finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),
     )  # fmt: skip

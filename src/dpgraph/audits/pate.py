@@ -41,16 +41,16 @@ def pate(trials: int, planted: str | None = None) -> AuditResult:
     mu = math.sqrt(2) * MU
     test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu=mu, epsilon=epsilons)))
     claim = f"mu = {mu:.3f} for a check and an answer; caps stop the run at {CAP}"
-    found = statistical_result("pate", PATE, planted, claim, trials, errors, test, DELTA)
+    result = statistical_result("pate", PATE, planted, claim, trials, errors, test, DELTA)
     cap = QUERIES if planted == NO_CAP else CAP
     unanimous = np.tile([50, 0, 0], (QUERIES, 1))
     run = partial(confident_gnmax, unanimous, check_noise_std=stds[0], vote_noise_std=stds[1], generator=generator)
     few_answers = run(threshold=25.0, max_checks=QUERIES, max_answers=cap)
     few_checks = run(threshold=500.0, max_checks=cap, max_answers=QUERIES)
-    return found.model_copy(
+    return result.model_copy(
         update={
-            "passed": found.passed and few_answers.answers <= CAP and few_checks.checks <= CAP,
-            "curve": () if planted == NO_CAP else found.curve,  # it does not show there
-            "finding": f"{found.finding}; {few_answers.answers} answers, {few_checks.checks} checks",
+            "passed": result.passed and few_answers.answers <= CAP and few_checks.checks <= CAP,
+            "curve": () if planted == NO_CAP else result.curve,  # it does not show there
+            "finding": f"{result.finding}; {few_answers.answers} answers, {few_checks.checks} checks",
         }
     )

@@ -117,9 +117,9 @@ def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     graph = directed_graph([], [], features, [1, 0, 0, 0])
     scores = []
     for index, side in enumerate((graph, null_records(graph, [0]))):
-        (found,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
+        (step_of_side,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
         network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
-        step = expected(found, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
+        step = expected(step_of_side, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
         weights, moved = next(network.parameters()), np.zeros(max(500, trials // 6))
         for trial in range(len(moved)):
             flat(list(network.parameters()))
@@ -136,10 +136,10 @@ def subgraphs(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Score
     claim = theory.poisson(1, rate, settings.noise / 2, 1)
     scores, seeds = [], 100
     for index, present in enumerate((True, False)):
-        found = prepared_steps(
+        steps = prepared_steps(
             kind, settings, crowd(present), range(index * seeds, (index + 1) * seeds), bug.change if bug else None
         )
-        run = Positions([expected(one, PreparedParts) for one in found], crowd(present))
+        run = Positions([expected(one, PreparedParts) for one in steps], crowd(present))
         rounds = math.ceil(trials / seeds)
         total = np.zeros((rounds, seeds))
         for step in range(rounds * STEPS):
@@ -164,8 +164,8 @@ def _row_scores(kind: Kind, settings: Settings, seed: int, bug: Bug | None) -> S
     own_only, change = kind.release == "identity", bug.change if bug else None
     size = 800 if own_only else 2000
     blank = directed_graph([], [], np.zeros((size, 1)), np.full(size, -1))
-    (found,) = prepared_steps(kind, settings, blank, (seed,), change)
-    v, w = _disjoint(expected(found, PreparedRows), own_only)
+    (first,) = prepared_steps(kind, settings, blank, (seed,), change)
+    v, w = _disjoint(expected(first, PreparedRows), own_only)
     place, count = np.arange(len(v)), len(v)
     features, labels = np.zeros((size, count), dtype=np.float32), np.full(size, -1)
     features[w, place[: len(w)]], labels[w] = HUGE, 0
@@ -274,18 +274,18 @@ def prepared(trials: int, planted: str | None = None) -> AuditResult:
     """All attacks. The curve is that of `SHOWN`, unless a bug does not apply to it or changes what is claimed."""
     bug, share = PREPARED_BUGS[planted] if planted else (None, 1.0)
     names = [name for name in ATTACKS if bug is None or bug.applies(KINDS[name])]
-    found = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
-    broken = [name for name, one in found.items() if one.test.refuted]
-    name = (min if planted else max)(found, key=lambda one: found[one].excess)
-    seen = f"refuted for {len(broken)} of {len(found)}; " if planted or broken else ""
-    drawn = SHOWN if SHOWN in found else name
-    one, worst = found[drawn], found[name]
+    attacked = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
+    broken = [name for name, one in attacked.items() if one.test.refuted]
+    name = (min if planted else max)(attacked, key=lambda one: attacked[one].excess)
+    seen = f"refuted for {len(broken)} of {len(attacked)}; " if planted or broken else ""
+    drawn = SHOWN if SHOWN in attacked else name
+    one, worst = attacked[drawn], attacked[name]
     claim = ", ".join(f"({epsilon:.3g}, {delta:g})" for epsilon, delta in zip(one.test.epsilons, one.test.claimed))
     result = statistical_result("prepared", PREPARED, planted, f"{drawn}: {claim}", trials, one.errors, one.test, 0.1)
     return result.model_copy(
         update={
             # a bug is caught if every method and variant that has it shows it
-            "passed": len(broken) < len(found) if planted else not broken,
+            "passed": len(broken) < len(attacked) if planted else not broken,
             "finding": f"{seen}{'least' if planted else 'nearest'}: {name}, {worst.excess:+.2g} from its claim; "
             f"{drawn}: {result.finding}",
             "curve": result.curve if drawn == SHOWN and (bug is None or not bug.patches) else (),

@@ -75,8 +75,8 @@ def released(
     settings = settings if present else _other(settings)
     worst = _worst()
     run = worst.run(KIND, settings, np.full(worst.count, present), RESIDUAL_BUGS[planted] if planted else None)
-    found = [run.step() for _ in range(-(-trials // worst.count))]
-    y, z = (np.concatenate(part)[:trials] for part in zip(*found))
+    positions = [run.step() for _ in range(-(-trials // worst.count))]
+    y, z = (np.concatenate(part)[:trials] for part in zip(*positions))
     return y, z
 
 

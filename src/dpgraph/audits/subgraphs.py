@@ -227,12 +227,12 @@ def _clipped_gradients(graph: Graph, variant: str, bug: str, index: int) -> list
         privatizer = PerTensor(*vars(privatizer).values())
     still = torch.optim.SGD([states.network.theta], lr=0.0)
     step = StackedStep(states, still, replace(source, block=build), 0.0, [], privatizer)
-    found = []
+    gradients = []
     for _ in range(8):
         nodes_read.append(np.zeros(0, dtype=np.int64))
         step()
-        found.append((nodes_read[-1], step.gradients[0].clone()))
-    return found
+        gradients.append((nodes_read[-1], step.gradients[0].clone()))
+    return gradients
 
 
 def _neighbours(index: int) -> tuple[Graph, Graph, int]:

@@ -27,7 +27,7 @@ class PreparedLots(PreparedStep):
         self.lots = LotSchedule(len(graph.train_nodes), mechanism.batch_size, order.names("lots"))
         self.records = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, 0, order.device)
         self.clip_norm = order.privacy.clip_norm if isinstance(mechanism, ShuffledLots) else math.inf
-        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self.noise = order.noise(order.noise_std)
         self._step: LotStep | None = None
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer) -> LotStep:

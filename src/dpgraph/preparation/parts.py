@@ -49,7 +49,7 @@ class PreparedParts(PreparedStep):
         elif isinstance(mechanism, MaskedSubgraphs | UnclippedSubgraphs):
             self.schedule = masked_schedule(nodes, mechanism.num_splits, order)
         self.clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm
-        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
         self._index = 0

@@ -29,6 +29,7 @@ from dpgraph.privacy.accountants.parameters import (
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
 from dpgraph.privacy.mechanisms.trees import PoissonTrees, ResidualTrees
+from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.progress import progress
 
 RATES, STEPS = 6, 4  # points of the logarithmic grids
@@ -91,8 +92,12 @@ class TrainingPlan(Frozen):
     num_train: int
 
     @property
+    def expected_batch(self) -> float:
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_train)
+
+    @property
     def merits(self) -> dict[str, float]:
-        noise = self.noise_multiplier / (self.sampling_rate * self.num_train)
+        noise = self.noise_multiplier / self.expected_batch
         return {
             "noise_per_step": noise,
             "total_signal": math.sqrt(self.steps) / noise,
@@ -111,14 +116,14 @@ def candidates(question: Question) -> list[tuple[float, int]]:
 def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
     """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
     grid = candidates(question)
-    found: list[TrainingPlan] = []
+    solved: list[TrainingPlan] = []
     with progress("plan", len(grid), "setting") as bar:
         for rate, steps in grid:
             # with the same rate the next number of steps needs little more noise
-            guess = found[-1].noise_multiplier if found else None
+            guess = solved[-1].noise_multiplier if solved else None
             mechanism = question.mechanism(rate=rate, steps=steps)
             answer = calibrated(mechanism, "rigorous", "noise", epsilon=question.epsilon, cache=cache, guess=guess)
-            found.append(
+            solved.append(
                 TrainingPlan(
                     sampling_rate=rate,
                     steps=steps,
@@ -128,29 +133,29 @@ def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
                 )
             )
             bar.update()
-    return sorted(pareto(found), key=lambda plan: (plan.steps, plan.merits["epochs"]))
+    return sorted(pareto(solved), key=lambda plan: (plan.steps, plan.merits["epochs"]))
 
 
-def pareto(found: list[TrainingPlan]) -> list[TrainingPlan]:
+def pareto(settings: list[TrainingPlan]) -> list[TrainingPlan]:
     """Those that no other one dominates."""
-    if not found:
+    if not settings:
         return []
-    losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in found])
+    losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in settings])
     gap = losses[:, None, :] - losses[None, :, :]  # of i over j
     dominated = (np.all(gap >= -TIE, axis=2) & np.any(gap > TIE, axis=2)).any(axis=1)
-    return [plan for plan, drop in zip(found, dominated) if not drop]
+    return [plan for plan, drop in zip(settings, dominated) if not drop]
 
 
-def plan_table(question: Question, found: list[TrainingPlan]) -> str:
+def plan_table(question: Question, front: list[TrainingPlan]) -> str:
     roots = question.mechanism(rate=1.0, steps=1).affected_roots
     clip = "C" if question.neighbour_clip is None else "C_s"
     head = ("q", "batch", "T", f"sigma/{clip}", "epsilon", "noise/step", "signal", "epochs")
     rows = [
         (
-            f"{p.sampling_rate:.3g}", f"{p.sampling_rate * p.num_train:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
+            f"{p.sampling_rate:.3g}", f"{p.expected_batch:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
             f"{p.epsilon:.4g}", *(f"{p.merits[name]:.3g}" for name in ("noise_per_step", "total_signal", "epochs")),
         )
-        for p in found
+        for p in front
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (head, *rows)]

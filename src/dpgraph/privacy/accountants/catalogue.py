@@ -35,11 +35,11 @@ class Accountant:
 
     def unknown(self, unknown: Unknown) -> str:
         """The parameter to solve for; raises UserError where there is none."""
-        found = {"noise": self.noise, "steps": self.steps, "rate": self.rate}[unknown]
-        if found is None:
+        parameter = {"noise": self.noise, "steps": self.steps, "rate": self.rate}[unknown]
+        if parameter is None:
             known = [name for name in ("noise", "steps", "rate") if getattr(self, name) is not None]
             raise invalid("solve", unknown, f"one of {', '.join(known)}" if known else "a mechanism with noise")
-        return found
+        return parameter
 
     def checked(self, accountant: str, parameters: Mapping[str, Any], open_: str | None = None) -> dict[str, Any]:
         """Parameters in their types; premises that do not hold, unknown and missing ones raise UserError."""
@@ -259,9 +259,9 @@ NAMES = tuple(dict.fromkeys(name for name, _, quantity in ACCOUNTANTS if quantit
 
 def accountant(name: str, mode: Mode, quantity: str = "epsilon") -> Accountant:
     """Raises UserError for an unknown name, and with the reason for a mode that the mechanism has not."""
-    found = ACCOUNTANTS.get((name, mode, quantity))
-    if found is not None:
-        return found
+    known_one = ACCOUNTANTS.get((name, mode, quantity))
+    if known_one is not None:
+        return known_one
     if name in NO_RIGOROUS and mode == "rigorous":
         raise UserError(f"accountant={name} (rigorous, {quantity}): nothing is guaranteed: {NO_RIGOROUS[name]}")
     known = sorted({f"{name} ({kind}, {what})" for name, kind, what in ACCOUNTANTS})

@@ -114,11 +114,11 @@ def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short:
     inner = math.isqrt(steps)
     outer, rest = divmod(steps, inner)
     part = one.self_compose(inner, tail_mass_truncation=tail_mass / (4 * outer))
-    found = part.self_compose(outer, tail_mass_truncation=tail_mass / 4)
+    whole = part.self_compose(outer, tail_mass_truncation=tail_mass / 4)
     if rest:
         last = one.self_compose(rest, tail_mass_truncation=tail_mass / 4) if rest > 1 else one
-        found = found.compose(last, tail_mass_truncation=tail_mass / 4)
-    return found
+        whole = whole.compose(last, tail_mass_truncation=tail_mass / 4)
+    return whole
 
 
 MOST_NODES = 1 << 16
@@ -130,13 +130,13 @@ def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
     Where hockey-stick divergences are dominated, so are Renyi divergences. Trapezoid rule, exact to rounding while its
     step is small beside the integrand's width; orders that would need too long a grid get inf.
     """
-    found = np.full((2, len(orders)), np.inf)
+    divergences = np.full((2, len(orders)), np.inf)
     octaves = np.floor(np.log2(np.asarray(orders) - 1))
     for octave in np.unique(octaves):
         chosen = octaves == octave
         for side, (near, far) in enumerate(((pair.left, pair.right), (pair.right, pair.left))):
-            found[side, chosen] = _renyi(near, far, pair.noise_std, np.asarray(orders)[chosen])
-    return np.maximum(found.max(axis=0), SMALLEST_RDP)
+            divergences[side, chosen] = _renyi(near, far, pair.noise_std, np.asarray(orders)[chosen])
+    return np.maximum(divergences.max(axis=0), SMALLEST_RDP)
 
 
 def _renyi(near: Mixture, far: Mixture, noise_std: float, orders: np.ndarray) -> np.ndarray:

@@ -368,9 +368,9 @@ def solve_for(
 
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
         guess = relational.NOISE_GUESS if name.startswith("relational") else None
-        found: float = solved(unknown, watched, target=epsilon, guess=guess)
+        answer: float = solved(unknown, watched, target=epsilon, guess=guess)
     if unknown == "noise":  # a target that the least allowed noise meets
-        found = max(found, PARAMETERS[open_].least or 0.0)
+        answer = max(answer, PARAMETERS[open_].least or 0.0)
     if cache is not None:
-        cache.put(question, found)
-    return {**values, open_: found}
+        cache.put(question, answer)
+    return {**values, open_: answer}

@@ -127,5 +127,5 @@ def _root(cost: Callable[[float], float], epsilon: float, falling: bool = False)
     def gap(log: float) -> float:
         return math.log(max(cost(math.exp(log)), 1e-300)) - math.log(epsilon)
 
-    found = float(brentq(gap, -28.0, 28.0, xtol=1e-10, rtol=1e-12))
-    return math.exp(found + (1e-9 if falling else -1e-9))
+    exponent = float(brentq(gap, -28.0, 28.0, xtol=1e-10, rtol=1e-12))
+    return math.exp(exponent + (1e-9 if falling else -1e-9))

@@ -70,8 +70,8 @@ def coupled_rdp(
     kept = np.asarray(orders) * largest / noise <= MOST_NODES * QUADRATURE_STEP / terms
     if not kept.any():
         return np.full(len(orders), np.inf)
-    found = np.full(len(orders), np.inf)
-    found[kept] = _coupled_rdp(
+    rdp = np.full(len(orders), np.inf)
+    rdp[kept] = _coupled_rdp(
         nodes,
         relations,
         max_degree,
@@ -81,7 +81,7 @@ def coupled_rdp(
         tuple(np.asarray(orders)[kept].tolist()),
         standard_clipping,
     )
-    return found
+    return rdp
 
 
 def _coupled_rdp(

@@ -157,8 +157,8 @@ def theorem1_least_epsilon(
             noise_multiplier=noise_multiplier,
             orders=orders,
         )
-        found, best = dp_accounting.rdp.compute_epsilon(orders, rdp, delta)
-        epsilon = min(epsilon, float(found))
+        bound, best = dp_accounting.rdp.compute_epsilon(orders, rdp, delta)
+        epsilon = min(epsilon, float(bound))
         place = orders.index(best)
         low, high = orders[max(place - 1, 0)], orders[min(place + 1, len(orders) - 1)]
         orders = tuple((1 + np.geomspace(low - 1, high - 1, 40)).tolist())

@@ -12,6 +12,7 @@ from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
+from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class NoisySteps(Mechanism):
         return Procedure(
             relation=self.relation,
             terms=self.terms(clip_norms),
-            noise_std=tuple(noise * clip_norm for clip_norm in clip_norms),
+            noise_std=tuple(noise_std(noise_over_clip=noise, clip_norm=clip_norm) for clip_norm in clip_norms),
             noise_draws=steps,
             divisor=self.divisor,
             steps=steps,

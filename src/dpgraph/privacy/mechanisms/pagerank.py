@@ -15,6 +15,7 @@ from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
+from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation, Scope
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class PoissonPagerank(PagerankSteps):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         cap = None if self.release == "identity" else self.column_cap

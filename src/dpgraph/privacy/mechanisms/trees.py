@@ -24,6 +24,7 @@ from dpgraph.privacy.mechanisms.base import (
     published_theorem1,
 )
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
+from dpgraph.privacy.public_numbers import expected_batch, whole_batch
 from dpgraph.privacy.relation import Relation
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class PoissonTrees(StableTrees):
             )
         return published_theorem1(
             num_roots=self.num_roots,
-            batch_size=max(1, round(self.sampling_rate * self.num_roots)),
+            batch_size=whole_batch(rate=self.sampling_rate, num_roots=self.num_roots),
             reach=self.reach,
             noise=noise / (2 * self.reach),
             steps=steps,
@@ -160,7 +161,7 @@ class PoissonTrees(StableTrees):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots  # N as it was made public
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
@@ -267,7 +268,7 @@ class ResidualTrees(StableTrees):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots  # N as it was made public
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
 
     @property
     def shape(self) -> Shape:
