@@ -15,6 +15,7 @@ from dpgraph.audits import bugs, theory
 from dpgraph.audits.bugs import Bug
 from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
 from dpgraph.audits.result import AuditResult
+from dpgraph.privacy.procedure import Batches
 from dpgraph.privacy.relation import Relation
 
 ROOTS, DELTA = 400, 2e-4
@@ -23,19 +24,6 @@ SETTINGS = Settings(
     num_rows=ROOTS, release_noise=40.0,
 )  # fmt: skip
 BELOW, ABOVE = 0.003, 0.02  # relative: how far an epsilon may be below ours, and above
-RELATIONS = {
-    "dp-gnn": Relation.NODE_NULL,
-    "dp-mlp": Relation.NODE_NULL,
-    "dp-residual": Relation.NODE_NULL,
-    "dp-subgraph": Relation.NODE_REMOVE,
-    "dp-pure-noise": Relation.GRAPH,
-    "dp-appr": Relation.NODE_NULL,
-    "dp-lots": Relation.RECORD_REMOVE,
-}
-OTHER_RELATIONS = {
-    ("dp-subgraph", "published"): Relation.GRAPH,
-    ("dp-lots", "published"): Relation.RECORD_REPLACE,
-}
 
 
 def settings_of(kind: Kind) -> Settings:
@@ -51,19 +39,18 @@ def own_epsilon(kind: Kind) -> float | None:
     s, hops, noise = settings_of(kind), kind.hops, SETTINGS.noise
     roots = theory.affected_roots(s.max_degree, s.list_cap, hops, ROOTS)
     size = round(s.rate * ROOTS)
-    if kind.percentiles or kind.variant == "released":
+    if kind.relation is Relation.NONE:
         return None
-    if kind.method == "dp-pure-noise":
+    if kind.silent:
         return 0.0
-    if kind.method == "dp-residual":
+    if kind.residual:
         ratio = s.ratio if kind.neighbours else 0.0
         return theory.residual(roots, s.rate, s.second_rate or s.rate, ratio, noise, s.steps).epsilon(DELTA)
-    if kind.method == "dp-subgraph" and kind.variant == "rigorous":
+    if kind.parts and bugs.poisson(kind):
         return theory.poisson(1, s.rate, noise / 2, s.steps).epsilon(DELTA)
     if kind.partition:
         # every step, where messages cross parts; else an epoch's worth of them
-        every_step = kind.method == "dp-subgraph" and kind.variant == "published"
-        visits = s.steps if every_step else math.ceil(s.steps * s.rate)
+        visits = s.steps if kind.batches is Batches.MASKED_PARTS else math.ceil(s.steps * s.rate)
         return theory.gaussian(2 * math.sqrt(visits) / noise).epsilon(DELTA)
     if kind.release is not None:
         return _rows_epsilon(kind, s, noise, size)
@@ -108,9 +95,8 @@ def gaps_of(kind: Kind, bug: Bug | None = None) -> dict[str, str]:
         elif stated.epsilon is not None and expected is not None:
             low, high = (1 - BELOW) * expected, (1 + ABOVE) * expected + 1e-9
             gaps |= {} if low <= stated.epsilon <= high else {"epsilon": f"{stated.epsilon:.4g}, {expected:.4g}"}
-        relation = OTHER_RELATIONS.get((kind.method, kind.variant), RELATIONS[kind.method])
-        if stated.relation != (relation if expected is not None else Relation.NONE):
-            gaps["relation"] = f"{stated.relation}, {relation}"
+        if stated.relation != kind.relation:
+            gaps["relation"] = f"{stated.relation}, {kind.relation}"
         std = mechanism.noise_std_over_clip or 0.0
         factor = std_over_multiplier(kind, settings_of(kind), ROOTS)
         if not math.isclose(std, factor * multiplier(kind, settings_of(kind), ROOTS), rel_tol=1e-9):
@@ -123,7 +109,7 @@ def gaps_of(kind: Kind, bug: Bug | None = None) -> dict[str, str]:
 
 def _pairs(kind: Kind) -> bool:
     """Mechanisms with a dominating pair of their own."""
-    return bugs.poisson(kind) and kind.method != "dp-lots"
+    return bugs.poisson(kind) and kind.reads != "records"
 
 
 ACCOUNTED_BUGS: dict[str, Bug] = {

@@ -68,7 +68,7 @@ def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
         facts = list(_facts(kind, size, first, others))
         if kind.release is not None and planted.wide:
             facts += release_facts(kind, bug)
-        if kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours and planted.wide:
+        if bugs.two_terms(kind) and kind.hops == 1 and planted.wide:
             facts += choice_facts(kind, bug)
     return facts
 
@@ -97,7 +97,7 @@ def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Ite
     yield from _noise(seen.noise / std, "noise")
     for name, other in others.items():
         yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))
-    if kind.method == "dp-pure-noise":
+    if kind.silent:
         yield Fact("nothing is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
         return
     if kind.clipped:
@@ -238,7 +238,7 @@ def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
 FACTS_BUGS: dict[str, Bug] = {
     "noise over 1.05": Bug(bugs.every, bugs.less_noise(1.05)),
     "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
-    "batches twice as large": Bug(lambda kind: kind.method != "dp-pure-noise", bugs.rate_doubled),
+    "batches twice as large": Bug(lambda kind: not kind.silent, bugs.rate_doubled),
     "one batch for both terms": Bug(bugs.two_terms, bugs.one_batch),
     "one batch for all steps": Bug(lambda kind: not kind.parts and not kind.partition, bugs.same_batches),
     "cyclic partition": Bug(lambda kind: bugs.poisson(kind) and not kind.parts, bugs.cyclic_batches),
@@ -259,12 +259,12 @@ FACTS_BUGS: dict[str, Bug] = {
     ),
     "divided by the batch's own size": Bug(lambda kind: bugs.trees(kind) and bugs.poisson(kind), bugs.own_divisor),
     "noise before clipping": Bug(
-        lambda kind: kind.method == "dp-subgraph" and kind.clipped,
+        lambda kind: kind.parts and kind.clipped,
         patches={"dpgraph.preparation.parts.Privatizer": bugs.NoiseFirst},
     ),
     "mechanism and step with noise over 1.3": Bug(bugs.every, patches=bugs.less_noise_everywhere(1.3)),
     "mechanism and step with one root fewer": Bug(
-        lambda kind: kind.variant == "rigorous-fixed-size" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
+        lambda kind: kind.noise_unit == "2 C R" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
     ),
     "columns not capped": Bug(
         lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
@@ -272,9 +272,7 @@ FACTS_BUGS: dict[str, Bug] = {
         wide=True,
     ),
     "release noise over 1.3": Bug(lambda kind: kind.release in RELEASED, patches=bugs.RELEASE_OVER, wide=True),
-    "choice at sensitivity 1": Bug(
-        lambda kind: kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours, bugs.choice_of_one, wide=True
-    ),
+    "choice at sensitivity 1": Bug(lambda kind: bugs.two_terms(kind) and kind.hops == 1, bugs.choice_of_one, wide=True),
 }
 
 

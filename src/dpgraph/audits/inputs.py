@@ -25,6 +25,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.preparation.base import Order, PrivateData
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
@@ -106,14 +107,13 @@ def _everything(graph: Graph, random: np.random.Generator) -> Graph:
 def unread(kind: Kind) -> dict[str, Other]:
     """What the guarantee of a kind says that training does not read, besides what is `_beyond` an edge."""
     changes: dict[str, Other] = {"labels of validation and test nodes": _labels}
-    if kind.method == "dp-pure-noise":
+    if kind.silent:
         return {"anything": _everything}
-    reads_lists = (kind.method == "dp-gnn") or (kind.method == "dp-residual" and kind.neighbours)
-    whole_graph = kind.method == "dp-subgraph" and kind.variant in ("published", "released")
-    if reads_lists or whole_graph:
+    reads_lists = kind.trees and kind.hops > 0 and kind.neighbours
+    if reads_lists or kind.batches is Batches.MASKED_PARTS:
         return changes
     changes["features of all but training nodes"] = _features
-    if kind.method == "dp-subgraph" or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
+    if kind.parts or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
         changes["edges that are not among training nodes"] = _edges_outside
     else:
         changes["edges"] = _edges
@@ -199,12 +199,10 @@ def _whole_trees(order: Order, hops: int) -> EgoTrees:
 OF = "dpgraph.preparation.base.PrivateData.of"
 SELF_TERMS_BUGS: Mapping[str, Bug] = {
     "self terms read their neighbours": Bug(
-        lambda kind: kind.method == "dp-residual" and not kind.neighbours,
+        lambda kind: not kind.neighbours,
         patches={"dpgraph.preparation.trees._alone": _whole_trees},
     ),
-    "features standardised over all nodes": Bug(
-        lambda kind: kind.method != "dp-pure-noise", patches={OF: _data(_standardised)}
-    ),
+    "features standardised over all nodes": Bug(lambda kind: not kind.silent, patches={OF: _data(_standardised)}),
     "features divided by degrees": Bug(lambda kind: _edges in unread(kind).values(), patches={OF: _data(_by_degree)}),
     "features moved by the mean label": Bug(lambda kind: kind.variant == "rigorous", patches={OF: _data(_by_label)}),
 }

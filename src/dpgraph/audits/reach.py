@@ -78,14 +78,14 @@ def _trees(kind: Kind, bug: Bug | None) -> Reach:
     worst = Worst.of(gadgets, gadgets.changed(kind, settings, _change(bug)), roots)
     sides = [worst.run(kind, settings, np.full(worst.count, side), _change(bug)).step()[0] for side in (True, False)]
     bound = 2.0 * roots - 1
-    if kind.method == "dp-residual":
+    if kind.residual:
         bound = 1 + (settings.ratio * bound if kind.neighbours else 0.0)
     return Reach(float(np.abs(sides[0] - sides[1]).max()), bound)
 
 
 def _vector(kind: Kind, bug: Bug | None) -> Reach:
     """One clipped vector: of a lot, or of a subgraph."""
-    if kind.method == "dp-lots":
+    if kind.lots:
         features = np.full((8, 1), HUGE, dtype=np.float32)
         features[0] *= 1e6
         graph = directed_graph([], [], features, [1, 0, 0, 0, 0, 0, 0, 0])

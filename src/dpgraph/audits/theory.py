@@ -15,6 +15,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import binom, hypergeom
 
+from dpgraph.methods.attacks import NoiseUnit
+
 Law = tuple[np.ndarray, np.ndarray]  # probabilities, means in units of C
 
 
@@ -28,17 +30,13 @@ def affected_roots(degree: int, cap: int, hops: int, num_roots: int) -> int:
     return min(tree_size(degree, hops) + cap * tree_size(degree, hops - 1), num_roots + 1) if hops else 1
 
 
-def std_over_multiplier(
-    method: str, variant: str, hops: int, degree: int, cap: int, num_roots: int, batch_size: int, release: str | None
-) -> float:
+def std_over_multiplier(unit: NoiseUnit, hops: int, degree: int, cap: int, num_roots: int, batch_size: int) -> float:
     """Noise std on the sum, over C times the noise multiplier."""
-    if method in ("dp-gnn", "dp-mlp") and variant == "rigorous-fixed-size":
+    if unit == "2 C R":
         return 2.0 * affected_roots(degree, cap, hops, num_roots)
-    if method == "dp-gnn" and variant == "published":
+    if unit == "2 C N(K, r)":
         return 2.0 * tree_size(degree, hops)
-    if method == "dp-appr" and variant == "published" and release == "exact":
-        return float(batch_size)
-    return 1.0
+    return float(batch_size) if unit == "m C" else 1.0
 
 
 def binomial(count: int, rate: float) -> Law:

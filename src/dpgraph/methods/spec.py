@@ -13,6 +13,7 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.asked import Asked
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import NoisySteps
@@ -48,6 +49,7 @@ class MethodSpec:
     cell: type[Cell]  # its settings: what it does not read is refused
     contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it
     variants: Mapping[str, Variant] = field(default_factory=dict)
+    attacks: tuple[AttackCase, ...] = ()  # at least one for each variant: tests/audits refuses a method without
     without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
     look: Callable[[Any], Look] = any_look  # in figures
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
