@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants import class_level, pagerank, pate, relational
-from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Accountant, Unknown, accountant
+from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import (
     MixturePair,
@@ -32,8 +33,9 @@ from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.solving import EpsilonAt, shown, solved
+from dpgraph.privacy.statements import Statement
 
 Parameters = Mapping[str, Any]
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
@@ -316,25 +318,20 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
         reason = NO_RIGOROUS.get(name) if mode == "rigorous" else "no paper published an accountant for it"
         return Guarantee(mode=mode, accountant=name, sampling="none", epsilon=None, reason=reason, delta=delta)
     known = accountant(name, mode)
+    if known.statement is None:
+        raise TypeError(f"{name}: expected a statement")
     epsilon = evaluate(name, mode, parameters, delta)
     unchecked: tuple[str, ...] = (
         () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
     )
-    return Guarantee(
-        mode=mode,
-        accountant=name,
-        relation=_relation(known, parameters) if math.isfinite(epsilon) else Relation.NONE,
-        scope=Scope.PARAMETERS if math.isfinite(epsilon) else Scope.NONE,
-        sampling=known.sampling,
-        assumptions=(*known.assumptions, *unchecked, *remark_on_zero(epsilon)),
-        epsilon=epsilon,
-        delta=delta,
-    )
+    stated = replace(known.statement.filled(), relation=_relation(known.statement, parameters))
+    remarks = (*unchecked, *remark_on_zero(epsilon))
+    return stated.guarantee(mode, epsilon=epsilon, delta=delta, accountant=name, remarks=remarks)
 
 
-def _relation(known: Accountant, parameters: Parameters) -> Relation:
+def _relation(statement: Statement, parameters: Parameters) -> Relation:
     """Of the Poisson-subsampled Gaussian as it is asked for."""
-    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else known.relation
+    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else statement.relation
 
 
 def solve_for(

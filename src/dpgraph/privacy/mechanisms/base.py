@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import Field
@@ -14,14 +15,12 @@ from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
+from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
 
 if TYPE_CHECKING:
     import numpy as np
 
-PUBLIC_SETTINGS = (
-    "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
-    "data nor tuned on them, but for the steps that the result lists as uncovered"
-)
+PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
 MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
 NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
 
@@ -163,20 +162,13 @@ class NoisySteps(Mechanism):
         """How what runs differs from what a paper's formula presumes."""
         return tuple(differences(presumed, self.shape, "presumed"))
 
-    def _proved(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
-        """The rigorous guarantee; none at a delta that means nothing."""
+    def _proved(self, statement: Statement, epsilon: float, *assumptions: str) -> Guarantee:
+        """The rigorous guarantee of a filled statement; none at a delta that means nothing."""
         if (reason := self.meaningless_delta) is not None:
-            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", sampling)
-        return Guarantee(
-            mode="rigorous",
-            accountant=accountant,
-            relation=self.relation if math.isfinite(epsilon) else Relation.NONE,
-            scope=self.inference.scope if math.isfinite(epsilon) else Scope.NONE,
-            sampling=sampling,
-            assumptions=(*assumptions, PUBLIC_SETTINGS, f"covers: {self.inference.scope.meaning}"),
-            epsilon=epsilon,
-            delta=self.delta,
-        )
+            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
+        stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=self.inference.scope)
+        covers = (f"covers: {self.inference.scope.meaning}",)
+        return stated.also(*assumptions).guarantee("rigorous", epsilon=epsilon, delta=self.delta, remarks=covers)
 
     def _none(self, mode: Mode, reason: str, sampling: str) -> Guarantee:
         return Guarantee(mode=mode, accountant="none", sampling=sampling, epsilon=None, reason=reason, delta=self.delta)
@@ -275,22 +267,10 @@ def published_theorem1(
         steps=steps,
         delta=delta,
     )
-    return Guarantee(
-        mode="published",
-        accountant="Theorem 1",
-        relation=Relation.NODE_REMOVE,
-        scope=Scope.PARAMETERS,
-        sampling=f"batches of {batch_size} without replacement",
-        assumptions=(
-            f"at most N(K, r) = {reach} roots change (Lemma 1)",
-            *remarks,
-            "orders 1.1 to 9.9, improved conversion, as in the released code",
-            *remark_on_zero(epsilon),
-        ),
-        unmet=unmet,
-        epsilon=epsilon,
-        delta=delta,
+    stated = HYPERGEOMETRIC.filled({"m": batch_size, "N(K, r)": f"N(K, r) = {reach}"}).also(
+        *remarks, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
     )
+    return stated.guarantee("published", epsilon=epsilon, delta=delta, unmet=unmet)
 
 
 # what the published formulas presume

@@ -6,6 +6,7 @@ The rows are those of M public roots, the training those roots' losses. Proofs: 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,17 @@ from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.public_numbers import expected_batch
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import (
+    BOUNDED_RANGE,
+    GAUSSIAN_ROWS,
+    MOST_MOMENTS,
+    PAGERANK_DRAWS,
+    PAGERANK_READERS,
+    PAGERANK_TRAINING,
+    THEOREMS_6_TO_8,
+    Statement,
+)
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
@@ -24,14 +35,13 @@ if TYPE_CHECKING:
 
 ReleaseKind = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
 NO_RELEASE = ("exact", "identity", "random")
-PUBLIC_ROOTS = "roots are chosen by public ids"
 NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
 
 
 class PagerankSteps(NoisySteps):
     """Rows for M = num_roots roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
-    relation: ClassVar[Relation] = Relation.NODE_NULL
+    relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
 
     release: ReleaseKind
@@ -134,10 +144,20 @@ class PagerankSteps(NoisySteps):
             "exact": "exact rows, which are not released",
             "identity": "own records only, no rows",
             "random": "public random rows",
-            "gaussian": f"all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, mu = {self.release_mu:.4g}",
-            "exponential": f"M K = {self.num_roots * self.top_k} draws of bounded range",
-            "exponential-values": f"M K = {self.num_roots * self.top_k} draws of bounded range, M Laplace vectors",
+            "gaussian": GAUSSIAN_ROWS,
+            "exponential": BOUNDED_RANGE,
+            "exponential-values": f"{BOUNDED_RANGE}, M Laplace vectors",
         }[self.release]
+
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        """About the rows that are released, if any."""
+        rows = tuple(self._rows if text == GAUSSIAN_ROWS else text for text in statement.assumptions)
+        known = {
+            "M": self.num_roots,
+            "M K": f"M K = {self.num_roots * self.top_k}",
+            "mu": f"mu = {self.release_mu:.4g}",
+        }
+        return replace(statement, assumptions=rows).filled({**known, **numbers})
 
 
 class PoissonPagerank(PagerankSteps):
@@ -191,19 +211,15 @@ class PoissonPagerank(PagerankSteps):
 
     def rigorous(self) -> Guarantee:
         return self._proved(
-            self._accountant,
-            f"Poisson, rate {self.sampling_rate:.6g}, of {self.num_roots} roots",
-            self._epsilon(),
-            self._rows,
-            f"at most {self.affected_roots} roots read a node's record",
-            PUBLIC_ROOTS,
+            self._stated(self._statement, q=f"{self.sampling_rate:.6g}", R=self.affected_roots), self._epsilon()
         )
 
     @property
-    def _accountant(self) -> str:
-        if self.release.startswith("exponential"):
-            return "zCDP of the draws and double mixture, composed as Renyi divergences or at delta / 2 each"
-        return "double mixture, privacy loss distribution"
+    def _statement(self) -> Statement:
+        if not self.release.startswith("exponential"):
+            return PAGERANK_TRAINING
+        method = f"{PAGERANK_DRAWS.method} and double mixture, composed as Renyi divergences or at delta / 2 each"
+        return replace(PAGERANK_TRAINING, method=method)
 
     def _epsilon(self) -> float:
         """Gaussian rows compose as privacy loss distributions.
@@ -304,15 +320,16 @@ class FixedBatchPagerank(PagerankSteps):
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
-        return self._proved(
-            "Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
-            f"batches of {self.batch_size} of {self.num_roots} roots without replacement",
-            self._renyi_epsilon(),
-            self._rows,
-            f"{reach} a node's record",
-            NOT_AMPLIFIED,
-            PUBLIC_ROOTS,
+        stated = replace(
+            PAGERANK_TRAINING,
+            method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
+            sampling="batches of {B} of {M} roots without replacement",
+            assumptions=tuple(
+                f"{reach} a node's record" if text == PAGERANK_READERS else text
+                for text in PAGERANK_TRAINING.assumptions
+            ),
         )
+        return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 
     def published(self) -> Guarantee:
         """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
@@ -329,21 +346,10 @@ class FixedBatchPagerank(PagerankSteps):
             f"times q' = {self.node_share:g} the thesis claims {self.node_share * epsilon:.4g}; sampling once would "
             f"give {_sampled_once(self.node_share, epsilon):.4g}",
         )  # fmt: skip
-        return Guarantee(
-            mode="published",
-            accountant="Theorems 6 to 8, moments accountant with lambda 1 to 32",
-            relation=Relation.NODE_REMOVE,
-            scope=Scope.PARAMETERS,
-            sampling=f"rate B / N = {self.batch_size}/{self.sampled_nodes}",
-            assumptions=(
-                "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing",
-                "constants of Theorem 8 are not given: moments accountant at sigma / tau",
-                *remarks,
-            ),
-            unmet=self._unmet(THEOREM_8),
-            epsilon=epsilon,
-            delta=self.delta,
-        )
+        paid = "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing"
+        numbers = {"lambda_max": MOST_MOMENTS, "B / N": f"B / N = {self.batch_size}/{self.sampled_nodes}"}
+        stated = THEOREMS_6_TO_8.filled(numbers).also(paid, *remarks)
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_8))
 
     def published_release(self) -> float:
         """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis asks for none."""

@@ -20,6 +20,7 @@ from dpgraph.privacy.mechanisms.base import (
 )
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS
 
 
 class FixedBatchTrees(NoisySteps):
@@ -74,18 +75,15 @@ class FixedBatchTrees(NoisySteps):
             noise=noise,
             steps=steps,
             delta=self.delta,
-            remarks=("one noise multiplier for all groups",),
+            remarks=(ONE_MULTIPLIER,),
             unmet=self._unmet(THEOREM_1),
         )
 
     def rigorous(self) -> Guarantee:
         reasons = []
         if self.hops:
-            reasons.append(
-                "Algorithm 1 keeps edges at a rate that depends on the data, so one node changes an unbounded number "
-                "of roots (Lemma 2 is false)"
-            )
-        reasons.append("the clip norms are percentiles of private gradient norms that nobody paid for")
+            reasons.append(UNSTABLE_LISTS)
+        reasons.append(UNPAID_PERCENTILES)
         if self.groups > 1:
             reasons.append(
                 f"{self.groups} groups with one noise multiplier each: the joint multiplier is smaller by "
@@ -93,7 +91,7 @@ class FixedBatchTrees(NoisySteps):
             )
         if self.hops == 0:
             reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
-        return self._none("rigorous", "; ".join(reasons), f"batches of {self.batch_size} without replacement")
+        return self._none("rigorous", "; ".join(reasons), HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling)
 
     @property
     def shape(self) -> Shape:

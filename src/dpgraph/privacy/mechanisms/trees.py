@@ -6,6 +6,7 @@ All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -26,16 +27,23 @@ from dpgraph.privacy.mechanisms.base import (
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
 from dpgraph.privacy.public_numbers import expected_batch, whole_batch
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import DOUBLE_MIXTURE, HYPERGEOMETRIC, RESIDUAL_CLIPPING, Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
+THEOREM_1_PROVED = replace(
+    DOUBLE_MIXTURE,
+    method="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+    sampling=HYPERGEOMETRIC.sampling,
+)
+
 
 class StableTrees(NoisySteps):
     """Ego trees of depth r over the stable sampler's lists."""
 
-    relation: ClassVar[Relation] = Relation.NODE_NULL
+    relation: ClassVar[Relation] = DOUBLE_MIXTURE.relation
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
@@ -65,14 +73,12 @@ class StableTrees(NoisySteps):
         """N(K, r): what the paper counts."""
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
-    @property
-    def _assumptions(self) -> tuple[str, ...]:
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        """With R; what is assumed of lists says nothing without hops."""
         if self.hops == 0:
-            return ()
-        return (
-            f"stable sampler: at most {self.affected_roots} roots change",
-            "messages and normalisers depend on accepted nodes only",
-        )
+            kept = tuple(text for text in statement.assumptions if text not in DOUBLE_MIXTURE.assumptions)
+            statement = replace(statement, assumptions=kept)
+        return statement.filled({"R": self.affected_roots, **numbers})
 
     @property
     def lists(self) -> Lists:
@@ -131,10 +137,8 @@ class PoissonTrees(StableTrees):
 
         steps, _ = self.closed()
         return self._proved(
-            "double mixture, privacy loss distribution",
-            f"Poisson, rate {self.sampling_rate:.6g}",
+            self._stated(DOUBLE_MIXTURE, q=f"{self.sampling_rate:.6g}"),
             composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
-            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
@@ -247,16 +251,13 @@ class ResidualTrees(StableTrees):
         steps, _ = self.closed()
         choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
         paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
-        return self._proved(
-            "double mixture of residual clipping, privacy loss distribution",
-            f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
-            f"{self.neighbour_rate:.6g} (neighbour terms)",
-            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice),
-            "a self gradient reads its root's own record only",
-            f"C_n / C_s = {self.neighbour_clip:.6g} is public",
-            *paid,
-            *self._assumptions,
-        )
+        numbers = {
+            "q1": f"{self.sampling_rate:.6g}",
+            "q2": f"{self.neighbour_rate:.6g}",
+            "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
+        }
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
+        return self._proved(self._stated(RESIDUAL_CLIPPING, **numbers), epsilon, *paid)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
@@ -342,8 +343,7 @@ class FixedSizeStableTrees(StableTrees):
 
         steps, _ = self.closed()
         return self._proved(
-            "Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
-            f"batches of {self.batch_size} without replacement",
+            self._stated(THEOREM_1_PROVED, m=self.batch_size),
             theorem1_least_epsilon(
                 num_roots=self.num_roots,
                 batch_size=self.batch_size,
@@ -352,7 +352,6 @@ class FixedSizeStableTrees(StableTrees):
                 steps=steps,
                 delta=self.delta,
             ),
-            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
