@@ -15,7 +15,7 @@ def gaussian_delta(*, mu: float, epsilon: float | np.ndarray) -> float | np.ndar
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
 
-    >>> round(gaussian_epsilon(2 / 26 * 2000**0.5, 1e-5), 3)
+    >>> round(gaussian_epsilon(mu=2 / 26 * 2000**0.5, delta=1e-5), 3)
     19.941
     """
     if mu <= 0:

@@ -87,7 +87,7 @@ def moments_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: 
 
     eps = min over lambda of (T mu(lambda) + ln(1/delta)) / lambda with mu(lambda) = lambda * RDP(lambda + 1).
 
-    >>> round(moments_epsilon(1.0, 26, 2000, 1e-5), 3)
+    >>> round(moments_epsilon(rate=1.0, noise_multiplier=26, steps=2000, delta=1e-5), 3)
     9.755
     """
     orders = tuple(float(moment + 1) for moment in range(1, lambda_max + 1))
