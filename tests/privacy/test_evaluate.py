@@ -70,7 +70,7 @@ def test_a_whole_table(tmp_path: Path) -> None:
     ("arguments", "line"),
     [
         (("moments", "proved", {}, 1e-5), "^mode=proved"),
-        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): nothing is guaranteed: .* 2C"),
+        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): nothing is guaranteed: .* 2 C"),
         (("momentous", "published", {}, 1e-5), r"^accountant=momentous \(published, epsilon\): expected one of"),
         (("moments", "published", {"q": 1}, 1e-5), "^moments: expected the parameter noise_multiplier$"),
         (("poisson_gaussian", "rigorous", {"relation": "edge"}, 1e-5), "^relation=edge"),
