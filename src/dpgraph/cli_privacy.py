@@ -50,10 +50,10 @@ def noise(options: argparse.Namespace) -> None:
         options.mechanism_name,
         options.mode,
         _parameters(options),
-        options.delta,
-        options.epsilon,
         options.solve,
-        default_cache(),
+        delta=options.delta,
+        epsilon=options.epsilon,
+        cache=default_cache(),
         show=True,
     )
     found = guarantee(options.mechanism_name, options.mode, solved, options.delta)
@@ -72,6 +72,7 @@ def noise(options: argparse.Namespace) -> None:
 def plan(options: argparse.Namespace) -> None:
     from dpgraph.privacy.cache import default_cache
     from dpgraph.privacy.planner import Question, plan_table, plans
+    from dpgraph.privacy.public_numbers import usual_delta
 
     question = Question(
         num_train=options.num_train,
@@ -79,7 +80,7 @@ def plan(options: argparse.Namespace) -> None:
         max_degree=options.max_degree,
         list_cap=options.list_cap if options.list_cap is not None else options.max_degree,
         epsilon=options.epsilon,
-        delta=options.delta if options.delta is not None else 1 / (10 * max(options.num_train, 1)),
+        delta=options.delta if options.delta is not None else usual_delta(max(options.num_train, 1)),
         max_steps=options.max_steps,
         neighbour_clip=options.neighbour_clip,
     )
@@ -175,7 +176,7 @@ def add_stages(stage: Stage) -> None:
     plan_.add_argument("--max-degree", type=int, help="K (with hops)")
     plan_.add_argument("--list-cap", type=int, help="D (default: K)")
     plan_.add_argument("--epsilon", type=float, required=True)
-    plan_.add_argument("--delta", type=float, help="default: 1 / (10 N)")
+    plan_.add_argument("--delta", type=float, help="default: 1 / (10 N), N training nodes")
     plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
     plan_.add_argument(
         "--neighbour-clip", type=float, metavar="RATIO", help="C_n / C_s: plan residual clipping (equal batch rates)"

@@ -16,8 +16,8 @@ from dpgraph.data.records import TRAIN
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 
 
-def mu_of(found: AuditResult) -> float:
-    return float(found.finding.split("mu_lb ")[1].split(";")[0])
+def mu_of(result: AuditResult) -> float:
+    return float(result.finding.split("mu_lb ")[1].split(";")[0])
 
 
 def test_every_root_is_a_trial_of_its_own() -> None:
@@ -40,11 +40,11 @@ def test_coordinates_have_poisson_draws_and_the_noise_of_the_step() -> None:
 
 def test_a_cyclic_partition_keeps_its_own_accountant() -> None:
     """mu = sqrt(epochs) / noise: not refuted, and nearly reached; the attack on Poisson batches has power as well."""
-    found = run_audit("partition", planted="cyclic partition")
+    result = run_audit("partition", planted="cyclic partition")
     mu = math.sqrt(partition.EPOCHS) / partition.NOISE
-    points = np.array([(point.epsilon, point.measured) for point in found.curve])
-    assert (points[:, 1] <= gaussian_delta(mu, points[:, 0])).all()
-    assert mu_of(found) > 0.9 * mu
+    points = np.array([(point.epsilon, point.measured) for point in result.curve])
+    assert (points[:, 1] <= gaussian_delta(mu=mu, epsilon=points[:, 0])).all()
+    assert mu_of(result) > 0.9 * mu
     honest = run_audit("partition")
     assert honest.curve[0].measured > 0.7 * honest.curve[0].claimed
 

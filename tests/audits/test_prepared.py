@@ -21,19 +21,25 @@ EPSILONS = np.array([0.0, 0.5, 1.0, 2.0])
 
 def test_two_ways_to_compose_agree() -> None:
     poisson = theory.poisson(4, 0.25, 5.0, 8)
-    expected = composed_delta(affected_roots_pair(4, 0.25, 5.0), 8, EPSILONS)
+    expected = composed_delta(
+        affected_roots_pair(affected_roots=4, rate=0.25, noise_std=5.0), steps=8, epsilons=EPSILONS
+    )
     assert poisson.delta(EPSILONS) == pytest.approx(expected, rel=1e-2, abs=1e-4)
     residual = theory.residual(4, 0.25, 0.1, 0.5, 3.0, 8)
-    expected = composed_delta(residual_pair(4, 0.25, 0.1, 0.5, 3.0), 8, EPSILONS)
+    expected = composed_delta(
+        residual_pair(affected_roots=4, self_rate=0.25, neighbour_rate=0.1, neighbour_clip=0.5, noise_std=3.0),
+        steps=8,
+        epsilons=EPSILONS,
+    )
     assert residual.delta(EPSILONS) == pytest.approx(expected, rel=1e-2, abs=1e-4)
-    assert theory.gaussian(1.3).delta(EPSILONS) == pytest.approx(gaussian_delta(1.3, EPSILONS), rel=1e-3)
+    assert theory.gaussian(1.3).delta(EPSILONS) == pytest.approx(gaussian_delta(mu=1.3, epsilon=EPSILONS), rel=1e-3)
     assert poisson.delta([poisson.epsilon(1e-3)]) == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_two_gaussian_parts_compose_to_one() -> None:
     """R = 1 at rate 1 is a Gaussian of mu = 1 / noise."""
     both = theory.poisson(1, 1.0, 2.0, 3, mu=1.0)
-    assert both.delta(EPSILONS) == pytest.approx(gaussian_delta(np.sqrt(3 / 4 + 1), EPSILONS), rel=2e-3)
+    assert both.delta(EPSILONS) == pytest.approx(gaussian_delta(mu=np.sqrt(3 / 4 + 1), epsilon=EPSILONS), rel=2e-3)
     # its Renyi divergence: alpha mu^2 / 2
     assert theory.poisson(1, 1.0, 2.0, 1).divergence(np.array([2.0, 5.0])) == pytest.approx([0.25, 0.625], rel=1e-3)
 
@@ -48,8 +54,8 @@ def test_copies_reach_the_bound_of_the_sampler(degree: int, cap: int, hops: int)
     assert np.bincount(gadgets.copy[changed]).max() == roots
     worst = Worst.of(gadgets, changed, roots)
     present = np.arange(worst.count) % 2 == 0
-    found = worst.run(kind, settings, present).step()[0]
-    assert found == pytest.approx(np.where(present, roots, -(roots - 1)), abs=1e-3)
+    positions = worst.run(kind, settings, present).step()[0]
+    assert positions == pytest.approx(np.where(present, roots, -(roots - 1)), abs=1e-3)
 
 
 def test_null_records_and_absent_nodes() -> None:
@@ -78,10 +84,10 @@ def test_probes_see_what_was_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -
         original = getattr(type(source), method)
 
         def remember(self, *step, original=original, place=place, source=source):  # type: ignore[no-untyped-def]
-            found = original(self, *step)
+            remembered = original(self, *step)
             if self is source:
-                drawn[place].append(found)
-            return found
+                drawn[place].append(remembered)
+            return remembered
 
         monkeypatch.setattr(type(source), method, remember)
     (seen,) = probes.observe([prepared], kind, settings)

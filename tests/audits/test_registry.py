@@ -16,7 +16,7 @@ from dpgraph.audits.worst_case import worst_case
 from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.methods.registry import specs
-from dpgraph.privacy.mechanisms.pagerank import Release
+from dpgraph.privacy.mechanisms.pagerank import ReleaseKind
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 PLANTED = [(name, bug) for name, audit in AUDITS.items() for bug in audit.bugs]
@@ -30,16 +30,16 @@ FEWER = {
 
 @pytest.mark.parametrize("name", AUDITS)
 def test_the_code_keeps_its_claims(name: str) -> None:
-    found = run_audit(name, FEWER.get((name, None)))
-    assert found.passed, found.finding
-    assert found.planted is None
+    result = run_audit(name, FEWER.get((name, None)))
+    assert result.passed, result.finding
+    assert result.planted is None
 
 
 @pytest.mark.parametrize(("name", "bug"), PLANTED)
 def test_a_planted_bug_is_caught(name: str, bug: str) -> None:
-    found = run_audit(name, FEWER.get((name, bug)), bug)
-    assert not found.passed, found.finding
-    assert found.planted == bug
+    result = run_audit(name, FEWER.get((name, bug)), bug)
+    assert not result.passed, result.finding
+    assert result.planted == bug
 
 
 def test_the_promised_bugs_are_planted() -> None:
@@ -65,7 +65,7 @@ def test_audits_of_all_methods_attack_every_private_method_and_variant() -> None
     attacked = {(kind.method, kind.variant) for kind in KINDS.values()}
     assert attacked == {(name, variant) for name, one in specs().items() for variant in one.variants}
     assert {name for name, one in specs().items() if one.private} == {name for name, _ in attacked}
-    assert {kind.release for kind in KINDS.values() if kind.method == "dp-appr"} == set(get_args(Release))
+    assert {kind.release for kind in KINDS.values() if kind.method == "dp-appr"} == set(get_args(ReleaseKind))
 
 
 def test_the_audits_have_power() -> None:
@@ -113,8 +113,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     figure = ["--figure", str(tmp_path / "curves")]
     assert main(["audit", "update", "--trials", "20000", "--planted", "all", "--out", str(out), *figure, "--json"]) == 0
     assert {path.name for path in tmp_path.glob("curves.*")} == {"curves.pdf", "curves.svg", "curves.png"}
-    found = json.loads(capsys.readouterr().out)
-    assert [one["planted"] for one in found] == [None, *AUDITS["update"].bugs]
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["planted"] for one in printed] == [None, *AUDITS["update"].bugs]
     table = pd.read_parquet(out)
     assert set(table.planted.dropna()) == set(AUDITS["update"].bugs)
     assert (table[table.planted.isna()].measured <= table[table.planted.isna()].claimed).all()

@@ -33,11 +33,11 @@ MANIFEST = {
     "citation": "c",
     "time": "2026-01-01T00:00:00Z",
 }
-CALIBRATION = calibrated(NonPrivate(steps=5), None, "rigorous", None).model_dump(mode="json")
+CALIBRATION = calibrated(NonPrivate(steps=5), "rigorous", None, epsilon=None).model_dump(mode="json")
 TREES = PoissonTrees(
     num_roots=20, steps=2, delta=1e-3, noise_multiplier=9.0, sampling_rate=0.5, hops=1, max_degree=2, list_cap=2
 )
-NOISY = calibrated(TREES, None, "rigorous", None).model_dump(mode="json")
+NOISY = calibrated(TREES, "rigorous", None, epsilon=None).model_dump(mode="json")
 RECORD = json.loads(
     CellRecord(
         cell=toy_cell("gnn", 1, None),

@@ -69,11 +69,11 @@ def test_inference_drops_nothing_and_draws_nothing():
     network = network_with(masks, dtype=torch.float32)
     state = masks.get_state()
     features = torch.from_numpy(graph.features)
-    found = FullGraph(graph).logits(network, features)
+    logits = FullGraph(graph).logits(network, features)
     assert torch.equal(state, masks.get_state())
     assert network.training
     layers = [*network.encoder.layers, *network.decoder.layers]
-    assert torch.allclose(found, layers[1](torch.tanh(layers[0](features))), atol=1e-6)
+    assert torch.allclose(logits, layers[1](torch.tanh(layers[0](features))), atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -84,7 +84,7 @@ def test_clipped_sum_is_that_of_the_masked_networks(layers):
     trees = pack_ego_trees(empty_edge_lists(graph), np.arange(NODES), 0)
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
     clip, state = 0.7, masks.get_state()
-    found = clipped_gradient_sum(network, trees, np.arange(NODES), features, labels, clip)
+    clipped = clipped_gradient_sum(network, trees, np.arange(NODES), features, labels, clip)
     expected = [torch.zeros_like(p) for p in network.parameters()]
     norms = []
     for root in range(NODES):
@@ -94,7 +94,7 @@ def test_clipped_sum_is_that_of_the_masked_networks(layers):
         norms.append(torch.sqrt(sum(g.square().sum() for g in gradients)))
         for total, gradient in zip(expected, gradients):
             total += gradient * min(1, clip / norms[-1])
-    torch.testing.assert_close(found.norms[:, 0], torch.stack(norms))
-    assert (found.norms > clip).any()
-    for ours, theirs in zip(found.sums, expected):
+    torch.testing.assert_close(clipped.norms[:, 0], torch.stack(norms))
+    assert (clipped.norms > clip).any()
+    for ours, theirs in zip(clipped.sums, expected):
         torch.testing.assert_close(ours, theirs)

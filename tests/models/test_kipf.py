@@ -93,11 +93,11 @@ def test_logits_and_gradients_are_those_of_dense_matrices(size, seed, zeros, den
     ]
     for block, matrix, features, chosen, labels in cases:
         logits, gradient = oracle(network, network.theta[1], matrix, features, chosen, labels)
-        found = torch.zeros_like(network.theta.data)
-        network.gradients({1: Read(block), 0: Read(block)}, found)
+        gradients = torch.zeros_like(network.theta.data)
+        network.gradients({1: Read(block), 0: Read(block)}, gradients)
         rows = list(network.theta.data)
         assert torch.allclose(network.logits(rows, block)[1].double(), logits, atol=1e-5)
-        assert torch.allclose(found[1].double(), gradient, atol=1e-5)
+        assert torch.allclose(gradients[1].double(), gradient, atol=1e-5)
         assert network.losses(rows, block)[1] == pytest.approx(
             float(torch.nn.functional.cross_entropy(logits.detach(), torch.from_numpy(labels))), abs=1e-5
         )
@@ -126,10 +126,10 @@ def test_dropout_multiplies_the_hidden_layer():
     _, gradient = oracle(
         network, network.theta[0], dense_normalized(adjacency(graph)), graph.features, np.arange(9), graph.labels, kept
     )
-    found = torch.zeros_like(network.theta.data)
-    network.gradients({0: Read(block, kept)}, found)
-    assert torch.allclose(found[0].double(), gradient, atol=1e-5)
-    assert not found[1].any()
+    gradients = torch.zeros_like(network.theta.data)
+    network.gradients({0: Read(block, kept)}, gradients)
+    assert torch.allclose(gradients[0].double(), gradient, atol=1e-5)
+    assert not gradients[1].any()
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -178,9 +178,9 @@ def test_induced_blocks_read_nothing_else():
     network = stack(1)
     rows = []
     for one in (graph, other):
-        found = torch.zeros_like(network.theta.data)
-        network.gradients({0: Read(GraphBlocks(one, CPU).induced(nodes))}, found)
-        rows.append(found)
+        gradients = torch.zeros_like(network.theta.data)
+        network.gradients({0: Read(GraphBlocks(one, CPU).induced(nodes))}, gradients)
+        rows.append(gradients)
     assert torch.equal(*rows)
 
 
@@ -201,8 +201,8 @@ def test_sparse_matrices(rows, columns, seed, zeros):
         each = [torch.randn(columns, 4) for _ in range(3)]
         assert all(torch.allclose(a, expected @ b, atol=1e-5) for a, b in zip(matrix.times_each(each), each))
         each = [torch.randn(5, 4) for _ in range(3)]
-        found = matrix.transposed_times_each(each)
-        assert all(torch.allclose(a, expected.T @ b, atol=1e-5) for a, b in zip(found, each))
+        products = matrix.transposed_times_each(each)
+        assert all(torch.allclose(a, expected.T @ b, atol=1e-5) for a, b in zip(products, each))
     used = np.unique(csr.columns)
     renamed = Bags.of(csr.renamed(used), CPU).sums(right[used])
     assert torch.allclose(renamed, torch.from_numpy(dense) @ right, atol=1e-5)

@@ -88,9 +88,9 @@ def test_attention_over_runs(lengths, many):
     actual = attend_states(queries, states, segments, head_width=5)
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
     towards = draw(*actual.shape).detach()
-    found = torch.autograd.grad(actual, (queries, states), towards)
+    gradients = torch.autograd.grad(actual, (queries, states), towards)
     wanted = torch.autograd.grad(expected, (queries, states), towards)
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 

@@ -38,12 +38,12 @@ def expected(tokenized):
 
 def read(folder):
     order = np.load(folder / ORDER)
-    found, number = [], 0
-    while sum(map(len, found)) < len(order):
-        found.append(np.load(chunk_path(folder, number)))
+    chunks, number = [], 0
+    while sum(map(len, chunks)) < len(order):
+        chunks.append(np.load(chunk_path(folder, number)))
         number += 1
-    result = np.empty((len(order), found[0].shape[1]), dtype=np.float32)
-    result[order] = np.concatenate(found)
+    result = np.empty((len(order), chunks[0].shape[1]), dtype=np.float32)
+    result[order] = np.concatenate(chunks)
     return result, number
 
 
@@ -56,9 +56,9 @@ def test_means_over_the_counted_tokens_whatever_the_batch(tmp_path, batch_tokens
 
 def test_batches_are_consecutive_and_bounded():
     lengths = np.array([100, 40, 30, 9, 9, 3, 1])
-    found = list(batches(lengths, 90))
-    assert [(part.start, part.stop) for part in found][:3] == [(0, 1), (1, 3), (3, 13)]
-    for part in found[1:]:
+    parts = list(batches(lengths, 90))
+    assert [(part.start, part.stop) for part in parts][:3] == [(0, 1), (1, 3), (3, 13)]
+    for part in parts[1:]:
         assert lengths[part].max() * len(lengths[part]) <= 90
 
 

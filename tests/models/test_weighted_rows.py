@@ -32,9 +32,9 @@ def test_logits_are_weighted_sums_of_those_of_single_records(seed, roots, layers
     features = torch.from_numpy(numpy_generator("features", seed).normal(size=(NODES, 3)))
     weighted = WeightedRows(sp.csr_matrix(dense), chosen)
     positions = numpy_generator("positions", seed).permutation(roots)[: max(1, roots - 1)]
-    found = weighted.logits(network, weighted.trees.batch(positions), features)
+    logits = weighted.logits(network, weighted.trees.batch(positions), features)
     expected = torch.from_numpy(dense[positions]) @ network.decoder(network.encoder(features))
-    assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+    assert torch.allclose(logits, expected, rtol=1e-10, atol=1e-12)
 
 
 @settings(max_examples=50, deadline=None)
@@ -42,9 +42,9 @@ def test_logits_are_weighted_sums_of_those_of_single_records(seed, roots, layers
 def test_padded_rows_hold_the_same_weights(seed, roots):
     dense, chosen = rows_of(seed, roots)
     padded = PaddedRows.of(sp.csr_matrix(dense), chosen, NODES)
-    found = np.zeros_like(dense)
-    np.add.at(found, (np.arange(roots)[:, None], padded.nodes), padded.weights)
-    assert np.array_equal(found, dense)
+    written = np.zeros_like(dense)
+    np.add.at(written, (np.arange(roots)[:, None], padded.nodes), padded.weights)
+    assert np.array_equal(written, dense)
     assert (padded.nodes[:, 0] == chosen).all()
     for row, root, nodes, weights in zip(dense, chosen, padded.nodes, padded.weights, strict=True):
         assert set(nodes) == {root, *np.flatnonzero(row)}

@@ -41,8 +41,8 @@ def ran(cell: str) -> str:
     return f"tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[{cell}]"
 
 
-PREPARED_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm)"
-WEAKER_NOISE = "order.noise(order.noise_over_clip * order.privacy.clip_norm / 1.3)"
+PREPARED_NOISE = "order.noise(order.noise_std)"
+WEAKER_NOISE = "order.noise(order.noise_std / 1.3)"
 
 NOISE = (
     _one("noise / 1.3 on ego trees", TREES, PREPARED_NOISE, WEAKER_NOISE, ran("dp-gnn-1-rigorous")),
@@ -52,15 +52,15 @@ NOISE = (
     _one(
         "noise / 1.3 on rows",
         ROWS,
-        "order.noise(order.noise_over_clip * self.clip_norm)",
-        "order.noise(order.noise_over_clip * self.clip_norm / 1.3)",
+        "clip_norm=self.clip_norm))",
+        "clip_norm=self.clip_norm) / 1.3)",
         ran("dp-appr-random-rigorous"),
     ),
     _one(
         "noise of a group by the first group's clip norm",
         TREES,
-        "noise_over_clip * clip_norms[name]",
-        "noise_over_clip * next(iter(clip_norms.values()))",
+        "clip_norm=clip_norms[name])",
+        "clip_norm=next(iter(clip_norms.values())))",
         ran("dp-gnn-1-published"),
     ),
     _one(
@@ -272,8 +272,8 @@ SAMPLING = (
     _one(
         "a divisor of those with a label",
         TREES,
-        "self.divisor = mechanism.sampling_rate * mechanism.num_roots  # N",
-        "self.divisor = mechanism.sampling_rate * int((self.data.labels[self.data.graph.train_nodes] >= 0).sum())  # N",
+        "num_roots=mechanism.num_roots)  # public N",
+        "num_roots=int((self.data.labels[self.data.graph.train_nodes] >= 0).sum()))",
         "tests/contract/test_methods.py::test_a_null_record_can_be_fed[dp-gnn-1-rigorous]",
     ),
 )
@@ -528,8 +528,8 @@ RUNS = (
     _one(
         "the comparison says nothing",
         "privacy/procedure.py",
-        '    if found:\n        raise NotAsAccounted(f"what',
-        '    if not found:\n        raise NotAsAccounted(f"what',
+        '    if unlike:\n        raise NotAsAccounted(f"what',
+        '    if not unlike:\n        raise NotAsAccounted(f"what',
         SOUND + "test_a_planted_difference_is_an_error",
     ),
     _one(
@@ -598,7 +598,7 @@ RUNS = (
     _one(
         "an edited epsilon is believed",
         "privacy/calibration.py",
-        "    if found.statement != statement:",
+        "    if stored.statement != statement:",
         "    if False:",
         SOUND + "test_an_edited_calibration_is_refused[relation]",
     ),
@@ -685,15 +685,15 @@ ACCOUNTING = (
     _one(
         "R without the nodes that are let in",
         "privacy/mechanisms/trees.py",
-        "tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)",
-        "tree_size(degree, self.hops)",
+        "tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)",
+        "tree_size(max_degree=degree, hops=self.hops)",
         MECHANISMS + "test_affected_roots",
     ),
     _one(
         "a mechanism's pair forgets a root",
         "privacy/mechanisms/trees.py",
-        "affected_roots_pair(self.affected_roots, self.sampling_rate, noise)",
-        "affected_roots_pair(max(1, self.affected_roots - 1), self.sampling_rate, noise)",
+        "affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)",
+        "affected_roots_pair(affected_roots=max(1, self.affected_roots - 1), rate=self.sampling_rate, noise_std=noise)",
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(
@@ -706,15 +706,15 @@ ACCOUNTING = (
     _one(
         "a subgraph moves by C",
         "privacy/mechanisms/subgraphs.py",
-        "gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)",
-        "gaussian_epsilon(math.sqrt(steps) / noise, self.delta)",
+        "gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)",
+        "gaussian_epsilon(mu=math.sqrt(steps) / noise, delta=self.delta)",
         SUBGRAPHS + "test_table_3_and_what_holds_instead",
     ),
     _one(
         "fresh subgraphs at the whole noise",
         "privacy/mechanisms/subgraphs.py",
-        "affected_roots_pair(1, self.rate, noise / 2)",
-        "affected_roots_pair(1, self.rate, noise)",
+        "noise_std=noise / 2)",
+        "noise_std=noise)",
         SUBGRAPHS + "test_ten_parts",
     ),
     _one(
@@ -804,8 +804,8 @@ ACCOUNTING = (
     _one(
         "a release at all of delta",
         "methods/pagerank/mechanism.py",
-        'common["delta"] / 2, published',
-        'common["delta"], published',
+        'delta=common["delta"] / 2,',
+        'delta=common["delta"],',
         "tests/privacy/test_pagerank_mechanisms.py::test_training_epsilon_leaves_the_rest_to_the_release",
     ),
     _one("votes move by 1", "privacy/accountants/pate.py", "2 * answers", "answers", "tests/privacy/test_evaluate.py"),

@@ -13,7 +13,7 @@ from dpgraph.models.kipf import GraphBlocks
 from dpgraph.planning.resolve import calibrate
 from dpgraph.preparation.base import PROVED
 from dpgraph.preparation.parts import source_of
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, NotAsAccounted, Procedure, Term, differences
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, differences
 from dpgraph.sampling.edge_lists import EdgeLists
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
@@ -34,12 +34,12 @@ def prepared_of(name, seed=0, graph=GRAPH):
 
 def noise_of(prepared, steps=400, size=50):
     """(steps, 2, size): what is added to two tensors of zeros, step by step."""
-    found = np.zeros((steps, 2, size))
+    noise = np.zeros((steps, 2, size))
     for step in range(steps):
         sums = [torch.zeros(size, dtype=torch.float64) for _ in range(2)]
         prepared.noise.add(sums)
-        found[step] = np.stack([part.numpy() for part in sums])
-    return found
+        noise[step] = np.stack([part.numpy() for part in sums])
+    return noise
 
 
 ONE_OF_EACH = ["dp-gnn-1-rigorous", "dp-gnn-1-rigorous-fixed-size", "dp-mlp-0-rigorous", "dp-residual-1-rigorous",
@@ -75,18 +75,18 @@ def test_seeds_have_noise_and_batches_of_their_own(name):
 
 def batches_of(prepared, steps):
     """(steps, 60) which nodes each step reads; None: the same in every step."""
-    found = np.zeros((steps, 60), dtype=bool)
+    drawn = np.zeros((steps, 60), dtype=bool)
     nodes = GRAPH.train_nodes
     for step in range(steps):
         if hasattr(prepared, "terms"):
-            found[step, nodes[prepared.terms[0].draws.next()]] = True
+            drawn[step, nodes[prepared.terms[0].draws.next()]] = True
         elif hasattr(prepared, "draws"):
-            found[step, prepared.rows.roots[prepared.draws.next()]] = True
+            drawn[step, prepared.rows.roots[prepared.draws.next()]] = True
         elif hasattr(prepared, "lots"):
-            found[step, nodes[prepared.lots.lot(step)]] = True
+            drawn[step, nodes[prepared.lots.lot(step)]] = True
         else:
-            found[step, prepared.schedule.nodes(step)] = True
-    return found
+            drawn[step, prepared.schedule.nodes(step)] = True
+    return drawn
 
 
 POISSON = ["dp-gnn-1-rigorous", "dp-mlp-0-rigorous", "dp-residual-1-rigorous", "dp-lots-0-rigorous",
@@ -186,7 +186,7 @@ def test_what_no_theorem_is_about_protects_nothing():
 
 
 def test_differences_are_named_with_both_values():
-    term = Term(lists=Lists.STABLE, batches=Batches.POISSON, num_roots=5, rate=0.1, clipped=Clipped.ROOT,
+    term = ClippedSum(lists=Lists.STABLE, batches=Batches.POISSON, num_roots=5, rate=0.1, clipped=Clipped.ROOT,
                 clip_norms=(1.0,), draws=3)  # fmt: skip
     one = Procedure(relation="node-null", terms=(term,), noise_std=(1.0,), noise_draws=3, divisor=0.5, steps=3)
     other = one.model_copy(update={

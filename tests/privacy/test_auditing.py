@@ -25,7 +25,7 @@ from dpgraph.randomness import numpy_generator
 @pytest.mark.parametrize(("events", "trials"), [(0, 10), (3, 10), (10, 10), (40, 1000)])
 def test_clopper_pearson_inverts_the_binomial(events: int, trials: int) -> None:
     """At the upper end p, at most `events` would be seen with probability 1 - confidence exactly."""
-    upper = float(clopper_pearson_upper(events, trials, 0.95))
+    upper = float(clopper_pearson_upper(events=events, trials=trials, confidence=0.95))
     assert upper == 1.0 if events == trials else binom.cdf(events, trials, upper) == pytest.approx(0.05)
 
 
@@ -39,9 +39,9 @@ def test_exact_errors_give_the_gaussian_curve() -> None:
     mu, thresholds = 1.3, np.linspace(-6, 8, 4001)
     errors = Errors(norm.sf(thresholds), norm.cdf(thresholds - mu))
     epsilons = np.array([0.0, 0.5, 2.0, 4.0])
-    assert errors.delta(epsilons) == pytest.approx(gaussian_delta(mu, epsilons), rel=1e-4)
+    assert errors.delta(epsilons) == pytest.approx(gaussian_delta(mu=mu, epsilon=epsilons), rel=1e-4)
     assert errors.mu == pytest.approx(mu)
-    assert errors.epsilon(1e-3) == pytest.approx(gaussian_epsilon(mu, 1e-3), rel=1e-3)
+    assert errors.epsilon(1e-3) == pytest.approx(gaussian_epsilon(mu=mu, delta=1e-3), rel=1e-3)
 
 
 def test_level_and_power() -> None:
@@ -49,8 +49,8 @@ def test_level_and_power() -> None:
     mu, refuted, caught = 1.0, 0, 0
     for index in range(200):
         errors = measured_errors(*scores(mu, 4000, index))
-        refuted += profile_test(errors, lambda eps: gaussian_delta(mu, eps)).refuted
-        caught += profile_test(errors, lambda eps: gaussian_delta(0.7 * mu, eps)).refuted
+        refuted += profile_test(errors, lambda eps: gaussian_delta(mu=mu, epsilon=eps)).refuted
+        caught += profile_test(errors, lambda eps: gaussian_delta(mu=0.7 * mu, epsilon=eps)).refuted
         assert errors.mu < 1.15
     assert refuted <= 6  # Bin(200, .01) exceeds 6 with probability 0.004
     assert caught >= 180
@@ -61,7 +61,7 @@ def test_true_claims_at_the_ends_of_the_scale(mu: float) -> None:
     """Where the claimed delta rounds to zero, or below, nothing is refuted for that."""
     for index in range(20):
         errors = measured_errors(*scores(mu, 2000, "ends", index))
-        assert not profile_test(errors, lambda eps: gaussian_delta(mu, eps)).refuted
+        assert not profile_test(errors, lambda eps: gaussian_delta(mu=mu, epsilon=eps)).refuted
 
 
 def test_both_directions_count() -> None:
@@ -90,7 +90,7 @@ def test_several_attackers_share_the_level() -> None:
     for index in range(100):
         good = scores(mu, 4000, "joint", index)
         errors = joint_errors([useless, good, useless])
-        refuted += profile_test(errors, lambda eps: gaussian_delta(mu, eps)).refuted
+        refuted += profile_test(errors, lambda eps: gaussian_delta(mu=mu, epsilon=eps)).refuted
         assert 0.6 < errors.mu <= measured_errors(*good).mu + 0.1
     assert refuted <= 4
 
@@ -98,10 +98,13 @@ def test_several_attackers_share_the_level() -> None:
 def test_one_run_bound_by_hand() -> None:
     """m = r = 2, both right: W ~ Bin(2, p), p = e/(1+e): beta = p^2, slope = 4 max(P(W=1), P(W<=1)/2)."""
     p = np.e / (1 + np.e)
-    beta, slope = one_run_tail(2, 2, 2, np.array([1.0]))
+    beta, slope = one_run_tail(correct=2, guesses=2, canaries=2, epsilon=np.array([1.0]))
     assert beta[0] == pytest.approx(p**2)
     assert slope[0] == pytest.approx(4 * max(2 * p * (1 - p), (1 - p**2) / 2))
-    assert one_run_tail(0, 2, 2, np.array([1.0])) == (pytest.approx([1.0]), pytest.approx([0.0]))
+    assert one_run_tail(correct=0, guesses=2, canaries=2, epsilon=np.array([1.0])) == (
+        pytest.approx([1.0]),
+        pytest.approx([0.0]),
+    )
 
 
 def test_one_run_level() -> None:
@@ -109,31 +112,37 @@ def test_one_run_level() -> None:
     generator, p = numpy_generator("test", "one run"), np.e / (1 + np.e)
     correct = generator.binomial(300, p, size=300)
     values, where = np.unique(correct, return_inverse=True)
-    found = np.array([one_run_epsilon(int(v), 300, 300, 0.0, 0.95) for v in values])[where]
-    assert (found > 1.0).mean() <= 0.09
-    assert (found > 0.5).mean() > 0.9
+    bounds = np.array(
+        [one_run_epsilon(correct=int(v), guesses=300, canaries=300, delta=0.0, confidence=0.95) for v in values]
+    )[where]
+    assert (bounds > 1.0).mean() <= 0.09
+    assert (bounds > 0.5).mean() > 0.9
 
 
 @pytest.mark.parametrize(("mu", "expected"), [(0.5, 0.76), (1.0, 1.45), (1.75, 2.82), (2.0, 3.15)])
 def test_one_run_on_a_gaussian(mu: float, expected: float) -> None:
     """m = 1000, delta = 1e-5, 95 %, 300 guesses: true epsilons 1.99, 4.38, 8.5, 10.0 show about these (simulated)."""
-    found = []
+    bounds = []
     for index in range(40):
         generator = numpy_generator("test", "one run", str(mu), index)
         present = generator.random(1000) < 0.5
         correct = one_run_guesses(mu * present + generator.standard_normal(1000), present, 300)
-        found.append(one_run_epsilon(correct, 300, 1000, 1e-5, 0.95))
-    assert np.median(found) == pytest.approx(expected, abs=0.25)
-    assert max(found) < gaussian_epsilon(mu, 1e-5)
+        bounds.append(one_run_epsilon(correct=correct, guesses=300, canaries=1000, delta=1e-5, confidence=0.95))
+    assert np.median(bounds) == pytest.approx(expected, abs=0.25)
+    assert max(bounds) < gaussian_epsilon(mu=mu, delta=1e-5)
 
 
 def test_one_run_curve_agrees_with_its_epsilon() -> None:
-    epsilon = one_run_epsilon(180, 200, 1000, 1e-5)
-    at = one_run_delta(180, 200, 1000, np.array([epsilon, epsilon - 0.05, epsilon + 0.05]))
+    epsilon = one_run_epsilon(correct=180, guesses=200, canaries=1000, delta=1e-5)
+    at = one_run_delta(
+        correct=180, guesses=200, canaries=1000, epsilon=np.array([epsilon, epsilon - 0.05, epsilon + 0.05])
+    )
     assert at[0] == pytest.approx(1e-5, rel=1e-4)
     assert at[2] < 1e-5 < at[1]
-    assert one_run_delta(100, 200, 1000, np.array([0.0, 1.0])).tolist() == [0.0, 0.0]
-    assert one_run_epsilon(180, 200, 1000, 1e-3) == 0.0  # 2 m delta leaves nothing to see
+    assert one_run_delta(correct=100, guesses=200, canaries=1000, epsilon=np.array([0.0, 1.0])).tolist() == [0.0, 0.0]
+    assert (
+        one_run_epsilon(correct=180, guesses=200, canaries=1000, delta=1e-3) == 0.0
+    )  # 2 m delta leaves nothing to see
 
 
 def test_guesses_are_the_extremes() -> None:

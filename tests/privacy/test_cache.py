@@ -21,18 +21,18 @@ MLP = PoissonTrees(num_roots=500, sampling_rate=0.1, steps=9, hops=0, delta=1e-4
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "solve", lambda mechanism, *_: mechanism.with_noise(2.0).with_steps(3))
+    monkeypatch.setattr(calibration, "solve", lambda mechanism, *_, **__: mechanism.with_noise(2.0).with_steps(3))
 
 
 def only_file(folder: Path) -> Path:
-    (found,) = folder.iterdir()
-    return found
+    (path,) = folder.iterdir()
+    return path
 
 
 def test_an_answer_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    answer = calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path))
     monkeypatch.setattr(calibration, "solve", None)  # would fail if it were called
-    assert calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path)) == answer
+    assert calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path)) == answer
     assert only_file(tmp_path).suffix == ".json"
 
 
@@ -46,7 +46,7 @@ def test_every_part_of_the_question_counts(tmp_path: Path) -> None:
         (MLP.with_noise(2.0), 3.0, "rigorous", "rate"),
         (MLP.with_steps(8), 3.0, "rigorous", "noise"),
     ):
-        calibrated(mechanism, epsilon, mode, unknown, cache=Cache(tmp_path))  # type: ignore[arg-type]
+        calibrated(mechanism, mode, unknown, epsilon=epsilon, cache=Cache(tmp_path))  # type: ignore[arg-type]
     assert len(list(tmp_path.iterdir())) == 6
 
 
@@ -81,14 +81,14 @@ def test_another_accountant_or_library_is_another_key(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("broken", ["", "{", "[]", "null", '{"question": 1, "answer": {}}', "\x00", "whole"])
 def test_a_broken_entry_is_computed_anew_and_mended(broken: str, tmp_path: Path) -> None:
-    answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    answer = calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path))
     path = only_file(tmp_path)
     stored = json.loads(path.read_text())
     if broken == "whole":  # the right question with an answer that is no calibration
         stored["answer"]["statement"] = {}
         broken = json.dumps(stored)
     path.write_text(broken)
-    again = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path))
+    again = calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path))
     assert again.mechanism == answer.mechanism
     assert json.loads(path.read_text())["question"] == stored["question"]
 
@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
 ) -> None:
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "dpgraph"):
-        answer = calibrated(MLP, 3.0, "rigorous", "noise", cache=Cache(tmp_path / "file" / "below"))
+        answer = calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path / "file" / "below"))
     assert answer.statement.rigorous.epsilon is not None
     assert "not kept" in caplog.text
 
@@ -147,7 +147,7 @@ def test_an_answer_of_a_mechanism_of_ones_own_is_not_kept_when_its_file_changes(
         own = importlib.import_module(f"own_{number}").Own(
             num_roots=100, steps=10, delta=1e-4, noise_multiplier=2.0, sampling_rate=0.1
         )
-        answer = calibration.calibrated(own, None, "rigorous", None, cache=stored)
+        answer = calibration.calibrated(own, "rigorous", None, epsilon=None, cache=stored)
         epsilons.append(answer.statement.noise_std_over_clip)
     assert epsilons == [2.0, 1.0]
     assert len(list((tmp_path / "cache").glob("*.json"))) == 2

@@ -40,7 +40,7 @@ def test_noise_meets_the_target_and_one_unit_less_does_not(
     epsilon: float, degree: int, rate: float, steps: int
 ) -> None:
     mechanism = trees(max_degree=degree, sampling_rate=rate, steps=steps)
-    solved = solve(mechanism, epsilon, "rigorous")
+    solved = solve(mechanism, "rigorous", epsilon=epsilon)
     assert isinstance(solved, PoissonTrees)
     assert epsilon_of(solved, "rigorous") <= epsilon
     noise = solved.noise_multiplier or 0.0
@@ -53,7 +53,7 @@ def test_published_noise() -> None:
     mechanism = FixedBatchTrees(
         num_roots=5000, batch_size=250, steps=100, hops=1, max_degree=4, groups=3, delta=2e-5, noise_multiplier=None
     )
-    solved = solve(mechanism, 6.0, "published")
+    solved = solve(mechanism, "published", epsilon=6.0)
     assert 5.97 < epsilon_of(solved, "published") <= 6.0
 
 
@@ -64,7 +64,7 @@ def test_largest_number_of_steps_of_the_published_setting(noise: float, steps: i
         num_roots=90941, batch_size=10000, steps=None, hops=1, max_degree=7, groups=3, delta=1 / 909410,
         noise_multiplier=noise,
     )  # fmt: skip
-    solved = solve(mechanism, 12.0, "published", "steps")
+    solved = solve(mechanism, "published", "steps", epsilon=12.0)
     assert isinstance(solved, FixedBatchTrees)
     assert solved.steps is not None
     assert epsilon_of(solved, "published") <= 12.0 < epsilon_of(solved.with_steps(solved.steps + 1), "published")
@@ -77,29 +77,27 @@ def test_largest_number_of_steps_of_the_rigorous_mechanism() -> None:
         num_roots=90941, delta=1 / 909410, steps=None, noise_multiplier=32.0, sampling_rate=10000 / 90941, max_degree=7,
         list_cap=7,
     )  # fmt: skip
-    solved = solve(mechanism, 12.0, "rigorous", "steps")
+    solved = solve(mechanism, "rigorous", "steps", epsilon=12.0)
     assert isinstance(solved, PoissonTrees)
     assert solved.steps == pytest.approx(468, abs=1)
-    assert solve(mechanism, 12.0, "rigorous", "steps", max_steps=100).steps == 100
+    assert solve(mechanism, "rigorous", "steps", epsilon=12.0, max_steps=100).steps == 100
 
 
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: solve(trees(), 0.0, "rigorous"), "^epsilon=0.0: expected a finite number > 0$"),
-        (lambda: solve(trees(), math.inf, "rigorous"), "^epsilon=inf"),
-        (lambda: solve(trees(steps=None), 1.0, "rigorous"), "^steps=None"),
-        (lambda: solve(NonPrivate(steps=3), 1.0, "rigorous"), "^mechanism=non-private"),
-        (lambda: solve(trees(steps=None, noise_multiplier=0.5), 1.0, "rigorous", "steps"), "single step"),
-        (lambda: solve(trees(delta=1e-7), 0.1, "published"), "^epsilon=0.1: expected a target >="),
+        (lambda: solve(trees(), "rigorous", epsilon=0.0), "^epsilon=0.0: expected a finite number > 0$"),
+        (lambda: solve(trees(), "rigorous", epsilon=math.inf), "^epsilon=inf"),
+        (lambda: solve(trees(steps=None), "rigorous", epsilon=1.0), "^steps=None"),
+        (lambda: solve(NonPrivate(steps=3), "rigorous", epsilon=1.0), "^mechanism=non-private"),
+        (lambda: solve(trees(steps=None, noise_multiplier=0.5), "rigorous", "steps", epsilon=1.0), "single step"),
+        (lambda: solve(trees(delta=1e-7), "published", epsilon=0.1), "^epsilon=0.1: expected a target >="),
         (
             lambda: solve(
                 FixedBatchTrees(
                     num_roots=100, batch_size=10, steps=5, hops=1, max_degree=2, groups=3, delta=1e-3,
                     noise_multiplier=None,
-                ),
-                1.0,
-                "rigorous",
+                ), "rigorous", epsilon=1.0,
             ),
             "nothing is guaranteed: Algorithm 1",
         ),
@@ -112,17 +110,17 @@ def test_impossible_targets_are_refused_in_one_line(call: Any, line: str) -> Non
 
 
 def test_files(tmp_path: Path) -> None:
-    answer = calibrated(trees(), 4.0, "rigorous", "noise")
+    answer = calibrated(trees(), "rigorous", "noise", epsilon=4.0)
     path = tmp_path / "calibration.json"
     answer.write(path)
-    found = Calibration.read(path, PoissonTrees)
-    assert found == answer
-    assert isinstance(found.mechanism, PoissonTrees)
+    stored = Calibration.read(path, PoissonTrees)
+    assert stored == answer
+    assert isinstance(stored.mechanism, PoissonTrees)
     for content in ("{}", "[]", "3", "{", '{"mechanism": {}}', '{"mechanism": null}'):
         path.write_text(content)
         with pytest.raises(UserError, match=rf"^{path}: not a calibration \(.*: delete it and run again$"):
             Calibration.read(path, PoissonTrees)
-    infinite = calibrated(NonPrivate(steps=3), None, "rigorous", None)
+    infinite = calibrated(NonPrivate(steps=3), "rigorous", None, epsilon=None)
     infinite.write(tmp_path / "infinite.json")
     assert Calibration.read(tmp_path / "infinite.json", NonPrivate).statement.rigorous.epsilon == math.inf
 
@@ -130,7 +128,7 @@ def test_files(tmp_path: Path) -> None:
 def test_a_file_of_another_mechanism_is_refused_with_its_name(tmp_path: Path) -> None:
     """Whoever reads a file says which mechanism it must be: nothing in the file chooses another one."""
     path = tmp_path / "calibration.json"
-    calibrated(trees(noise_multiplier=9.0), None, "rigorous", None).write(path)
+    calibrated(trees(noise_multiplier=9.0), "rigorous", None, epsilon=None).write(path)
     for kind, allowed in ((ResidualTrees, "residual-trees"), (NonPrivate, "non-private")):
         with pytest.raises(UserError, match=rf"^{path}: .*kind=poisson-trees: expected '{allowed}'.*run again$"):
             Calibration.read(path, kind)
@@ -225,14 +223,14 @@ def test_every_unknown_is_solved_to_the_private_side(kind: str, unknown: Any) ->
     }[kind]()
     if kind == "fixed" and unknown == "rate":
         with pytest.raises(UserError, match=r"^unknown=rate: expected noise or steps with batches of fixed size$"):
-            solve(mechanism, 2.0, "rigorous", unknown)
+            solve(mechanism, "rigorous", unknown, epsilon=2.0)
         return
-    found: Any = solve(mechanism, 2.0, "rigorous", unknown)
-    assert epsilon_of(found, "rigorous") <= 2.0
+    closed: Any = solve(mechanism, "rigorous", unknown, epsilon=2.0)
+    assert epsilon_of(closed, "rigorous") <= 2.0
     further = {
-        "noise": lambda: found.with_noise(found.noise_multiplier * (1 - 3e-3)),
-        "steps": lambda: found.with_steps(found.steps + 1),
-        "rate": lambda: found.with_rate(found.sampling_rate * (1 + 3e-3)),
+        "noise": lambda: closed.with_noise(closed.noise_multiplier * (1 - 3e-3)),
+        "steps": lambda: closed.with_steps(closed.steps + 1),
+        "rate": lambda: closed.with_rate(closed.sampling_rate * (1 + 3e-3)),
     }[unknown]()
     assert epsilon_of(further, "rigorous") > 2.0 * (1 - 1e-4)
 
@@ -247,15 +245,15 @@ def test_targets_below_an_accountants_floor_are_refused_with_the_least_that_it_s
     with pytest.raises(
         UserError, match=rf"^epsilon={target}: expected a target >= 1\.2[0-9]+: below, doubling"
     ) as caught:
-        solve(mechanism, target, "published")
+        solve(mechanism, "published", epsilon=target)
     least = float(str(caught.value).split(">= ")[1].split(":")[0])
-    solved = solve(mechanism, least * 1.02, "published")
+    solved = solve(mechanism, "published", epsilon=least * 1.02)
     assert epsilon_of(solved, "published") <= least * 1.02
     assert (solved.noise_std_over_clip or math.inf) < 1000
 
 
 def test_rigorous_accountants_have_no_floor() -> None:
-    small = solve(trees(), 0.02, "rigorous")
+    small = solve(trees(), "rigorous", epsilon=0.02)
     assert 0.0195 < epsilon_of(small, "rigorous") <= 0.02
 
 

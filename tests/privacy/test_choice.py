@@ -25,7 +25,12 @@ TRIALS = 20_000
 
 def answers(count: float, sensitivity: float, epsilon: float, name: str) -> np.ndarray:
     generator = numpy_generator("choice", name, str(count))
-    return np.array([noisily_positive(count, sensitivity, epsilon, generator) for _ in range(TRIALS)])
+    return np.array(
+        [
+            noisily_positive(count=count, sensitivity=sensitivity, epsilon=epsilon, generator=generator)
+            for _ in range(TRIALS)
+        ]
+    )
 
 
 @pytest.mark.parametrize("count", [-20, -3, 0, 3, 20])
@@ -42,14 +47,14 @@ def test_answers_of_neighbouring_counts_keep_the_claim(planted: int, refuted: bo
     """Counts -9 and 0 differ by R = 9; with noise for a sensitivity of 1 the claim falls."""
     without, present = (answers(count, 9 / planted, 0.8, "audit").astype(float) for count in (-9, 0))
     errors = measured_errors(present, without)
-    test = profile_test(errors, lambda epsilons: composed_delta(PureDp(0.8), 1, epsilons))
+    test = profile_test(errors, lambda epsilons: composed_delta(PureDp(0.8), steps=1, epsilons=epsilons))
     assert test.refuted == refuted
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon", "name"), [(0, 1, "sensitivity"), (1, 0, "choice_epsilon")])
 def test_what_the_noise_needs(sensitivity: float, epsilon: float, name: str) -> None:
     with pytest.raises(UserError, match=rf"^{name}=0: expected a finite number > 0$"):
-        noisily_positive(1, sensitivity, epsilon, numpy_generator("choice"))
+        noisily_positive(count=1, sensitivity=sensitivity, epsilon=epsilon, generator=numpy_generator("choice"))
 
 
 def trees(**changes: Any) -> ResidualTrees:
@@ -89,18 +94,20 @@ def test_only_the_last_step_has_paid_for_the_choice() -> None:
 
 @pytest.mark.parametrize("unknown", ["noise", "steps"])
 def test_calibration_pays_for_the_choice(unknown: Any) -> None:
-    found = solve(trees(choice_epsilon=0.4), 2.0, "rigorous", unknown)
-    assert epsilon_of(found, "rigorous") <= 2.0
-    free = solve(trees(), 2.0, "rigorous", unknown)
+    closed = solve(trees(choice_epsilon=0.4), "rigorous", unknown, epsilon=2.0)
+    assert epsilon_of(closed, "rigorous") <= 2.0
+    free = solve(trees(), "rigorous", unknown, epsilon=2.0)
     if unknown == "noise":
-        assert (found.noise_multiplier or 0) > (free.noise_multiplier or 0)
+        assert (closed.noise_multiplier or 0) > (free.noise_multiplier or 0)
     else:
-        assert (found.steps or 0) < (free.steps or 0)
-    assert calibrated(found, None, "rigorous", None).statement.mechanism["choice_epsilon"] == 0.4
+        assert (closed.steps or 0) < (free.steps or 0)
+    assert calibrated(closed, "rigorous", None, epsilon=None).statement.mechanism["choice_epsilon"] == 0.4
 
 
 def test_a_paid_search_pays_for_the_choice_of_each_run() -> None:
-    costs = [paid_epsilon(trees(choice_epsilon=epsilon), "geometric", 5, 1e-4) for epsilon in (0.0, 0.2)]
+    costs = [
+        paid_epsilon(trees(choice_epsilon=epsilon), "geometric", mean_runs=5, delta=1e-4) for epsilon in (0.0, 0.2)
+    ]
     assert costs[0] < costs[1] < costs[0] + 0.2
 
 

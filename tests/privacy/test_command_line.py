@@ -89,10 +89,10 @@ def test_mistakes_are_one_line_and_status_2(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert found.err.startswith(line)
-    assert found.err.count("\n") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(line)
+    assert printed.err.count("\n") == 1
 
 
 def test_every_accountant_of_the_reference_file_is_a_mechanism_of_the_command_line() -> None:

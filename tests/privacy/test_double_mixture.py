@@ -42,7 +42,11 @@ def test_one_affected_root_is_the_librarys_poisson_gaussian(
 ) -> None:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE if own else NeighboringRelation.REPLACE_ONE
     expected = library_epsilon(rate, noise, steps, delta, relation)
-    assert composed_epsilon(affected_roots_pair(1, rate, noise, own), steps, delta) == pytest.approx(expected, rel=1e-3)
+    assert composed_epsilon(
+        affected_roots_pair(affected_roots=1, rate=rate, noise_std=noise, own_root_removed=own),
+        steps=steps,
+        delta=delta,
+    ) == pytest.approx(expected, rel=1e-3)
 
 
 def test_one_sided_mixture_is_the_librarys_mixture() -> None:
@@ -52,9 +56,9 @@ def test_one_sided_mixture_is_the_librarys_mixture() -> None:
         2.0, counts.tolist(), probabilities.tolist(), value_discretization_interval=1e-2
     )
     epsilons = np.array([-0.3, 0.0, 0.2, 0.7, 2.0])
-    upper, lower = Mixture.binomial(3, 0.2), Mixture.of([1.0], [0.0])
-    forward = DoubleMixtureGaussianPrivacyLoss(upper, lower, 2.0).get_delta_for_epsilon(epsilons)
-    backward = DoubleMixtureGaussianPrivacyLoss(lower, upper, 2.0).get_delta_for_epsilon(epsilons)
+    upper, lower = Mixture.binomial(count=3, rate=0.2), Mixture.of([1.0], [0.0])
+    forward = DoubleMixtureGaussianPrivacyLoss(upper, lower, noise_std=2.0).get_delta_for_epsilon(epsilons)
+    backward = DoubleMixtureGaussianPrivacyLoss(lower, upper, noise_std=2.0).get_delta_for_epsilon(epsilons)
     both = np.maximum(forward, backward)
     np.testing.assert_allclose(both, [expected.get_delta_for_epsilon(e) for e in epsilons], rtol=1e-4)
 
@@ -70,14 +74,16 @@ def test_divergence_of_one_step_against_quadrature(epsilon: float) -> None:
     a = density(np.arange(roots + 1), binom.pmf(np.arange(roots + 1), roots, rate), noise, x)
     b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, x)
     expected = max(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x) for p, q in ((a, b), (b, a)))
-    assert affected_roots_pair(roots, rate, noise).delta(np.array([epsilon]))[0] == pytest.approx(expected, rel=1e-6)
+    assert affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise).delta(np.array([epsilon]))[
+        0
+    ] == pytest.approx(expected, rel=1e-6)
 
 
 def test_divergence_of_many_steps_against_monte_carlo() -> None:
     """delta(eps) = E_A (1 - exp(eps - L))_+ with L the sum of the steps' losses; 99.99 % interval."""
     roots, rate, noise, steps, trajectories = 4, 0.25, 8.0, 16, 200_000
     generator = np.random.default_rng(5)
-    pair = affected_roots_pair(roots, rate, noise)
+    pair = affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise)
     for forward, epsilon in ((True, 0.5), (False, 0.5), (True, 1.5)):
         count, sign = (roots, 1) if forward else (roots - 1, -1)
         x = sign * generator.binomial(count, rate, (trajectories, steps)) + noise * generator.normal(
@@ -89,7 +95,7 @@ def test_divergence_of_many_steps_against_monte_carlo() -> None:
         loss = sign * np.interp(x, grid, np.log(a / b)).sum(1)
         sample = np.maximum(-np.expm1(epsilon - loss), 0)
         margin = 4 * sample.std() / math.sqrt(trajectories)
-        pmf = pair.losses[0 if forward else 1].pessimistic_pmf(1e-3, 1e-12).self_compose(steps)
+        pmf = pair.losses[0 if forward else 1].pessimistic_pmf(discretization=1e-3, tail_mass=1e-12).self_compose(steps)
         assert pmf.get_delta_for_epsilon(epsilon) == pytest.approx(sample.mean(), abs=margin)
 
 
@@ -102,7 +108,7 @@ def test_composed_curve_against_monte_carlo_on_random_settings(seed: int) -> Non
     noise = float(generator.uniform(1.0, 3.0)) * roots * np.sqrt(rate * steps)
     trajectories, counts = 20_000, (roots, roots - 1)
     epsilons = np.array([0.1, 0.5, 1.0])
-    found = []
+    settings = []
     for side, sign in ((0, 1), (1, -1)):
         drawn = generator.binomial(counts[side], rate, (trajectories, steps))
         x = sign * drawn + noise * generator.normal(size=(trajectories, steps))
@@ -111,11 +117,13 @@ def test_composed_curve_against_monte_carlo_on_random_settings(seed: int) -> Non
         b = density(-np.arange(roots), binom.pmf(np.arange(roots), roots - 1, rate), noise, grid)
         loss = sign * np.interp(x, grid, np.log(a / b)).sum(1)
         sample = np.maximum(-np.expm1(epsilons[:, None] - loss), 0)
-        found.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
-    claimed = composed_delta(affected_roots_pair(roots, rate, noise), steps, epsilons)
-    best = np.argmax([mean for mean, _ in found], axis=0)
+        settings.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
+    claimed = composed_delta(
+        affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise), steps=steps, epsilons=epsilons
+    )
+    best = np.argmax([mean for mean, _ in settings], axis=0)
     for index, side in enumerate(best):
-        mean, margin = found[side][0][index], found[side][1][index]
+        mean, margin = settings[side][0][index], settings[side][1][index]
         assert claimed[index] == pytest.approx(mean, abs=margin)
 
 
@@ -136,7 +144,7 @@ def test_residual_clipping_against_monte_carlo_on_random_settings(seed: int) -> 
             shifts = np.concatenate([shifts, shifts + 1])
         return weights, shifts
 
-    found = []
+    settings = []
     for sign, count in ((1, roots), (-1, roots - 1)):
         shift = clip * generator.binomial(count, second, (trajectories, steps)).astype(float)
         if sign == 1:
@@ -146,11 +154,15 @@ def test_residual_clipping_against_monte_carlo_on_random_settings(seed: int) -> 
         (wa, sa), (wb, sb) = law(roots, True), law(roots - 1, False)
         loss = sign * np.interp(x, grid, np.log(density(sa, wa, noise, grid) / density(-sb, wb, noise, grid))).sum(1)
         sample = np.maximum(-np.expm1(epsilons[:, None] - loss), 0)
-        found.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
-    claimed = composed_delta(residual_pair(roots, own, second, clip, noise), steps, epsilons)
-    best = np.argmax([mean for mean, _ in found], axis=0)
+        settings.append((sample.mean(1), 4 * sample.std(1) / math.sqrt(trajectories) + 1e-4))
+    claimed = composed_delta(
+        residual_pair(affected_roots=roots, self_rate=own, neighbour_rate=second, neighbour_clip=clip, noise_std=noise),
+        steps=steps,
+        epsilons=epsilons,
+    )
+    best = np.argmax([mean for mean, _ in settings], axis=0)
     for index, side in enumerate(best):
-        assert claimed[index] == pytest.approx(found[side][0][index], abs=found[side][1][index])
+        assert claimed[index] == pytest.approx(settings[side][0][index], abs=settings[side][1][index])
 
 
 @settings(max_examples=15, deadline=None)
@@ -179,7 +191,7 @@ def test_no_configuration_in_the_plane_beats_the_collinear_pair(seed: int) -> No
 
     a, b = mixture(vectors(roots)), mixture(vectors(roots - 1))
     epsilons = np.array([-1.0, 0.0, 0.5, 1.5])
-    bound = affected_roots_pair(roots, rate, noise).delta(epsilons)
+    bound = affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise).delta(epsilons)
     for epsilon, most in zip(epsilons, bound):
         for p, q in ((a, b), (b, a)):
             assert np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell <= most + 1e-6
@@ -191,7 +203,9 @@ def test_no_configuration_in_the_plane_beats_the_collinear_pair(seed: int) -> No
 )
 def test_epsilon_moves_the_right_way(roots: int, rate: float, noise: float, steps: int, delta: float) -> None:
     def epsilon(roots: int = roots, rate: float = rate, noise: float = noise, steps: int = steps) -> float:
-        return composed_epsilon(affected_roots_pair(roots, rate, noise), steps, delta)
+        return composed_epsilon(
+            affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise), steps=steps, delta=delta
+        )
 
     here, slack = epsilon(), 1 + 1e-3
     assert epsilon(roots=roots + 1) * slack >= here
@@ -205,25 +219,40 @@ def test_epsilon_moves_the_right_way(roots: int, rate: float, noise: float, step
 def test_at_the_same_noise_it_is_below_theorem_1(degree: int, rate: float, noise: float, steps: int) -> None:
     num_roots, roots = 5000, degree + 1
     delta = 1 / (10 * num_roots)
-    published = theorem1_epsilon(num_roots, round(rate * num_roots), roots, noise, steps, delta)
+    published = theorem1_epsilon(
+        num_roots=num_roots,
+        batch_size=round(rate * num_roots),
+        affected_roots=roots,
+        noise_multiplier=noise,
+        steps=steps,
+        delta=delta,
+    )
     rate = round(rate * num_roots) / num_roots
-    assert composed_epsilon(affected_roots_pair(roots, rate, 2 * roots * noise), steps, delta) <= published
+    assert (
+        composed_epsilon(
+            affected_roots_pair(affected_roots=roots, rate=rate, noise_std=2 * roots * noise), steps=steps, delta=delta
+        )
+        <= published
+    )
 
 
 @pytest.mark.parametrize(
     ("pair", "steps"),
     [
-        (affected_roots_pair(15, 0.11, 32.0), 500),
-        (affected_roots_pair(8, 0.11, 16.0), 3000),
-        (affected_roots_pair(1, 1e-3, 0.7), 1000),
-        (residual_pair(15, 0.1, 0.1, 0.1, 2.6), 100),
-        (residual_pair(25, 0.1, 0.3, 0.05, 4.0), 200),
-        (residual_pair(15, 1e-3, 1e-3, 0.1, 0.6), 1000),
-        (residual_one_batch_pair(9, 0.1, 0.1, 2.6), 100),
+        (affected_roots_pair(affected_roots=15, rate=0.11, noise_std=32.0), 500),
+        (affected_roots_pair(affected_roots=8, rate=0.11, noise_std=16.0), 3000),
+        (affected_roots_pair(affected_roots=1, rate=1e-3, noise_std=0.7), 1000),
+        (residual_pair(affected_roots=15, self_rate=0.1, neighbour_rate=0.1, neighbour_clip=0.1, noise_std=2.6), 100),
+        (residual_pair(affected_roots=25, self_rate=0.1, neighbour_rate=0.3, neighbour_clip=0.05, noise_std=4.0), 200),
+        (
+            residual_pair(affected_roots=15, self_rate=1e-3, neighbour_rate=1e-3, neighbour_clip=0.1, noise_std=0.6),
+            1000,
+        ),
+        (residual_one_batch_pair(affected_roots=9, rate=0.1, neighbour_clip=0.1, noise_std=2.6), 100),
     ],
 )
 def test_a_grid_of_half_the_size_agrees(pair: MixturePair, steps: int) -> None:
-    coarse, fine = (composed_epsilon(pair, steps, 1e-6, tolerance) for tolerance in (5e-4, 5e-5))
+    coarse, fine = (composed_epsilon(pair, steps=steps, delta=1e-6, tolerance=tolerance) for tolerance in (5e-4, 5e-5))
     assert fine <= coarse * (1 + 1e-9)
     assert fine == pytest.approx(coarse, rel=5e-3)
 
@@ -231,19 +260,29 @@ def test_a_grid_of_half_the_size_agrees(pair: MixturePair, steps: int) -> None:
 def test_residual_pair_has_its_two_special_cases() -> None:
     arguments = {"affected_roots": 9, "self_rate": 0.2, "neighbour_rate": 0.1}
     mlp = residual_pair(**arguments, neighbour_clip=0.0, noise_std=3.0)
-    assert composed_epsilon(mlp, 50, 1e-5) == pytest.approx(
-        composed_epsilon(affected_roots_pair(1, 0.2, 3.0), 50, 1e-5), rel=1e-9
+    assert composed_epsilon(mlp, steps=50, delta=1e-5) == pytest.approx(
+        composed_epsilon(affected_roots_pair(affected_roots=1, rate=0.2, noise_std=3.0), steps=50, delta=1e-5), rel=1e-9
     )
-    no_self = residual_pair(9, 0.0, 0.1, 1.0, 20.0)
-    assert composed_epsilon(no_self, 50, 1e-5) == pytest.approx(
-        composed_epsilon(affected_roots_pair(9, 0.1, 20.0), 50, 1e-5), rel=1e-9
+    no_self = residual_pair(affected_roots=9, self_rate=0.0, neighbour_rate=0.1, neighbour_clip=1.0, noise_std=20.0)
+    assert composed_epsilon(no_self, steps=50, delta=1e-5) == pytest.approx(
+        composed_epsilon(affected_roots_pair(affected_roots=9, rate=0.1, noise_std=20.0), steps=50, delta=1e-5),
+        rel=1e-9,
     )
 
 
 def test_one_batch_for_both_terms_is_worse_than_the_two_batch_pair() -> None:
     """Revealing how many affected roots were drawn, the best known bound for one batch, needs more noise."""
-    two = composed_epsilon(residual_pair(9, 0.2, 0.2, 0.2, 3.0), 50, 1e-5)
-    assert composed_epsilon(residual_one_batch_pair(9, 0.2, 0.2, 3.0), 50, 1e-5) > 1.1 * two
+    two = composed_epsilon(
+        residual_pair(affected_roots=9, self_rate=0.2, neighbour_rate=0.2, neighbour_clip=0.2, noise_std=3.0),
+        steps=50,
+        delta=1e-5,
+    )
+    assert (
+        composed_epsilon(
+            residual_one_batch_pair(affected_roots=9, rate=0.2, neighbour_clip=0.2, noise_std=3.0), steps=50, delta=1e-5
+        )
+        > 1.1 * two
+    )
 
 
 def test_one_batch_by_hand() -> None:
@@ -256,18 +295,24 @@ def test_one_batch_by_hand() -> None:
             a = density(np.array([drawn * clip, drawn * clip + 1 + clip]), np.array([1 - rate, rate]), noise, x)
             b = density(np.array([-drawn * clip]), np.array([1.0]), noise, x)
             both += [weight * np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x) for p, q in ((a, b), (b, a))]
-        pair = residual_one_batch_pair(2, rate, clip, noise)
-        found = pair.distribution(1e-3, 1e-12).get_delta_for_epsilon(epsilon)
-        assert found == pytest.approx(both.max(), rel=1e-3)
+        pair = residual_one_batch_pair(affected_roots=2, rate=rate, neighbour_clip=clip, noise_std=noise)
+        delta = pair.distribution(discretization=1e-3, tail_mass=1e-12).get_delta_for_epsilon(epsilon)
+        assert delta == pytest.approx(both.max(), rel=1e-3)
 
 
 def test_one_batch_without_neighbours_is_the_poisson_gaussian() -> None:
-    one = composed_epsilon(residual_one_batch_pair(7, 0.1, 0.0, 3.0), 50, 1e-5)
-    assert one == pytest.approx(composed_epsilon(affected_roots_pair(1, 0.1, 3.0), 50, 1e-5), rel=1e-3)
+    one = composed_epsilon(
+        residual_one_batch_pair(affected_roots=7, rate=0.1, neighbour_clip=0.0, noise_std=3.0), steps=50, delta=1e-5
+    )
+    assert one == pytest.approx(
+        composed_epsilon(affected_roots_pair(affected_roots=1, rate=0.1, noise_std=3.0), steps=50, delta=1e-5), rel=1e-3
+    )
 
 
 def test_it_fits_the_librarys_interface() -> None:
-    loss = DoubleMixtureGaussianPrivacyLoss(Mixture.binomial(3, 0.3), Mixture.binomial(2, 0.3), 2.0)
+    loss = DoubleMixtureGaussianPrivacyLoss(
+        Mixture.binomial(count=3, rate=0.3), Mixture.binomial(count=2, rate=0.3), noise_std=2.0
+    )
     x = -1.7
     assert loss.inverse_privacy_loss(loss.privacy_loss(x)) == pytest.approx(x, abs=1e-7)
     bounds = loss.connect_dots_bounds()
@@ -279,18 +324,20 @@ def test_it_fits_the_librarys_interface() -> None:
 
 def test_fixed_size_batches_need_another_pair() -> None:
     """One replaced record at rate .01, s = 1, T = 1000, delta = 1e-5: displaced roots make it 13.36 instead of 2.84."""
-    displaced = MixturePair(Mixture.binomial(1, 0.01, 2.0), Mixture.of([1.0], [0.0]), 1.0)
-    assert composed_epsilon(displaced, 1000, 1e-5) == pytest.approx(13.36, rel=1e-3)
-    assert composed_epsilon(affected_roots_pair(1, 0.01, 1.0, False), 1000, 1e-5) == pytest.approx(2.84, rel=2e-3)
+    displaced = MixturePair(Mixture.binomial(count=1, rate=0.01, unit=2.0), Mixture.of([1.0], [0.0]), 1.0)
+    assert composed_epsilon(displaced, steps=1000, delta=1e-5) == pytest.approx(13.36, rel=1e-3)
+    assert composed_epsilon(
+        affected_roots_pair(affected_roots=1, rate=0.01, noise_std=1.0, own_root_removed=False), steps=1000, delta=1e-5
+    ) == pytest.approx(2.84, rel=2e-3)
 
 
 @pytest.mark.parametrize(("rate", "negligible"), [(0.02, 1e-2), (0.5, 1e-3), (0.9, 1e-2)])
 def test_tails_that_count_as_drawn_farther_out_never_lower_delta(
     monkeypatch: pytest.MonkeyPatch, rate: float, negligible: float
 ) -> None:
-    exact = affected_roots_pair(40, rate, 3.0)
+    exact = affected_roots_pair(affected_roots=40, rate=rate, noise_std=3.0)
     monkeypatch.setattr(double_mixture, "NEGLIGIBLE", negligible)
-    joined = affected_roots_pair(40, rate, 3.0)
+    joined = affected_roots_pair(affected_roots=40, rate=rate, noise_std=3.0)
     assert len(joined.left.shifts) < len(exact.left.shifts)
     assert sum(joined.left.probabilities) == pytest.approx(1, abs=1e-12)
     epsilons = np.linspace(-2, 12, 57)

@@ -70,7 +70,10 @@ def test_a_whole_table(tmp_path: Path) -> None:
     ("arguments", "line"),
     [
         (("moments", "proved", {}, 1e-5), "^mode=proved"),
-        (("moments", "rigorous", {}, 1e-5), r"^accountant=moments \(rigorous, epsilon\): nothing is guaranteed: .* 2C"),
+        (
+            ("moments", "rigorous", {}, 1e-5),
+            r"^accountant=moments \(rigorous, epsilon\): nothing is guaranteed: .*2 C",
+        ),
         (("momentous", "published", {}, 1e-5), r"^accountant=momentous \(published, epsilon\): expected one of"),
         (("moments", "published", {"q": 1}, 1e-5), "^moments: expected the parameter noise_multiplier$"),
         (("poisson_gaussian", "rigorous", {"relation": "edge"}, 1e-5), "^relation=edge"),
@@ -89,15 +92,17 @@ def test_refusals(arguments: tuple, line: str) -> None:  # type: ignore[type-arg
 
 def test_gaussian_round_trip() -> None:
     for mu in (0.05, 1.0, 7.0):
-        assert gaussian_delta(mu, gaussian_epsilon(mu, 1e-6)) == pytest.approx(1e-6, rel=1e-6)
-    assert gaussian_epsilon(0.0, 1e-6) == 0.0
+        assert gaussian_delta(mu=mu, epsilon=gaussian_epsilon(mu=mu, delta=1e-6)) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_epsilon(mu=0.0, delta=1e-6) == 0.0
 
 
 def test_theorem_1_by_hand() -> None:
     """N = 3 roots, R = 2 affected, m = 1, alpha = 2: rho is 0 with 1/3 and 1 with 2/3."""
     noise = 1.5
     expected = math.log(1 / 3 + 2 / 3 * math.exp(2 * 0.25 / (2 * noise**2)))
-    assert theorem1_rdp(3, 1, 2, noise, (2.0,))[0] == pytest.approx(expected, rel=1e-12)
+    assert theorem1_rdp(num_roots=3, batch_size=1, affected_roots=2, noise_multiplier=noise, orders=(2.0,))[
+        0
+    ] == pytest.approx(expected, rel=1e-12)
 
 
 def test_relational_moments_by_hand() -> None:
@@ -108,29 +113,40 @@ def test_relational_moments_by_hand() -> None:
         weight = math.comb(relations, size) * rate**size * (1 - rate) ** (relations - size)
         g = 1 - (1 - rate) ** degree * (1 - size * negatives / nodes)
         total += weight * (1 - g**2 + g**2 * math.exp(1 / noise**2))
-    rdp = coupled_rdp(nodes, relations, degree, negatives, rate, noise, (2.0,))
+    rdp = coupled_rdp(
+        nodes=nodes, relations=relations, max_degree=degree, negatives=negatives, rate=rate, noise=noise, orders=(2.0,)
+    )
     assert rdp[0] == pytest.approx(math.log(total), rel=1e-10)
 
 
 def test_standard_clipping_costs_more_than_the_coupled_bound() -> None:
-    arguments = (1e5, 5e5, 5, 4, 1e-4, 1.5, (2.0, 4.0))
-    assert np.all(coupled_rdp(*arguments, standard_clipping=True) > coupled_rdp(*arguments))
+    arguments = {"nodes": 1e5, "relations": 5e5, "max_degree": 5, "negatives": 4, "rate": 1e-4, "noise": 1.5}
+    arguments["orders"] = (2.0, 4.0)
+    assert np.all(coupled_rdp(**arguments, standard_clipping=True) > coupled_rdp(**arguments))
 
 
 def test_private_pagerank() -> None:
     """M = 70, mu = .5, q = .25, T = 400, delta = 1e-3: about 8 in all at noise 7.42 C with column support 1."""
     noise = math.sqrt(140) / 0.5
-    assert gaussian_then_training_epsilon(70, noise, 1, 0.25, 7.42, 400, 1e-3) == pytest.approx(8, rel=0.01)
-    with_laplace = theorem7_epsilon(70, 4, 0.02, 1e-5, eps_laplace=0.02)
-    assert with_laplace > theorem7_epsilon(70, 4, 0.02, 1e-5) > 0
+    assert gaussian_then_training_epsilon(
+        rows=70, noise=noise, column_support=1, rate=0.25, sgd_noise=7.42, steps=400, delta=1e-3
+    ) == pytest.approx(8, rel=0.01)
+    with_laplace = theorem7_epsilon(rows=70, top_k=4, eps_gumbel=0.02, row_delta=1e-5, eps_laplace=0.02)
+    assert with_laplace > theorem7_epsilon(rows=70, top_k=4, eps_gumbel=0.02, row_delta=1e-5) > 0
 
 
 @pytest.mark.filterwarnings("error")
 def test_theorem_1_at_extreme_noise() -> None:
     """Tiny noise overflows nothing; huge noise keeps its digits: gamma is about alpha E(rho / R)^2 / (2 lambda^2)."""
-    assert np.all(np.isfinite(theorem1_rdp(20, 18, 15, 1e-3, (2.0, 9.9))))
+    assert np.all(
+        np.isfinite(
+            theorem1_rdp(num_roots=20, batch_size=18, affected_roots=15, noise_multiplier=1e-3, orders=(2.0, 9.9))
+        )
+    )
     second_moment = sum(w * (i / 2) ** 2 for i, w in ((0, 1 / 3), (1, 2 / 3)))
-    assert theorem1_rdp(3, 1, 2, 1e7, (2.0,))[0] == pytest.approx(2 * second_moment / 2e14, rel=1e-6)
+    assert theorem1_rdp(num_roots=3, batch_size=1, affected_roots=2, noise_multiplier=1e7, orders=(2.0,))[
+        0
+    ] == pytest.approx(2 * second_moment / 2e14, rel=1e-6)
 
 
 def test_theorem_c1_and_theorem_8_by_name() -> None:
@@ -139,8 +155,20 @@ def test_theorem_c1_and_theorem_8_by_name() -> None:
         "nodes": 1e4, "relations": 5e3, "max_degree": 5, "negatives": 4, "q": 1e-3, "sigma_over_sensitivity": 1.5,
     }  # fmt: skip
     standard = {**relational, "standard_clipping": True}
-    found = evaluate("relational_coupled", "published", {**standard, "order": 4}, 0, "rdp_per_step")
-    assert found == coupled_rdp(1e4, 5e3, 5, 4, 1e-3, 1.5, (4.0,), standard_clipping=True)[0]
+    rdp = evaluate("relational_coupled", "published", {**standard, "order": 4}, 0, "rdp_per_step")
+    assert (
+        rdp
+        == coupled_rdp(
+            nodes=1e4,
+            relations=5e3,
+            max_degree=5,
+            negatives=4,
+            rate=1e-3,
+            noise=1.5,
+            orders=(4.0,),
+            standard_clipping=True,
+        )[0]
+    )
     cheap, dear = (
         evaluate("relational_coupled", "published", {**p, "steps": 50}, 1e-6) for p in (relational, standard)
     )
@@ -162,5 +190,7 @@ def test_interpolated_batch_sizes_change_nothing() -> None:
     sizes = np.arange(relations + 1)
     g = 1 - (1 - rate) ** degree * (1 - np.minimum(sizes * negatives / nodes, 1))
     expected = math.log(binom.pmf(sizes, relations, rate) @ (1 - g**2 + g**2 * math.exp(1 / noise**2)))
-    found = coupled_rdp(nodes, relations, degree, negatives, rate, noise, (2.0,))[0]
-    assert found == pytest.approx(expected, rel=1e-9)
+    rdp = coupled_rdp(
+        nodes=nodes, relations=relations, max_degree=degree, negatives=negatives, rate=rate, noise=noise, orders=(2.0,)
+    )[0]
+    assert rdp == pytest.approx(expected, rel=1e-9)

@@ -66,12 +66,12 @@ def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) ->
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            found = evaluate(*key[:2], chosen, delta, key[2])
+            epsilon = evaluate(*key[:2], chosen, delta, key[2])
         except UserError as error:
             assert "\n" not in str(error)  # noqa: PT017
             assert len(str(error)) < 500  # noqa: PT017
         else:
-            assert found >= 0
+            assert epsilon >= 0
     assert time.process_time() - start < SECONDS
 
 
@@ -79,19 +79,19 @@ def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) ->
 @pytest.mark.parametrize("mu", [1e-3, 0.03, 0.3])
 def test_rounding_does_not_reach_the_smallest_allowed_delta(steps: int, delta: float, mu: float) -> None:
     """Exact Gaussian DP, never understated beyond the grid's own tolerance."""
-    exact = gaussian_epsilon(mu * math.sqrt(steps), delta)
-    assert exact * (1 - 1e-4) <= composed_epsilon(gaussian_pair(mu), steps, delta) <= exact * 1.005
+    exact = gaussian_epsilon(mu=mu * math.sqrt(steps), delta=delta)
+    assert exact * (1 - 1e-4) <= composed_epsilon(gaussian_pair(mu), steps=steps, delta=delta) <= exact * 1.005
 
 
 def test_a_delta_that_rounding_reaches_is_refused() -> None:
     with pytest.raises(UserError, match=r"^delta=1e-11: expected a number >= 1e-10 for 100000 steps: rounding"):
-        composed_epsilon(gaussian_pair(0.001), 10**5, 1e-11)
+        composed_epsilon(gaussian_pair(0.001), steps=10**5, delta=1e-11)
 
 
 def test_without_any_protection_the_bound_is_crude_but_above_the_truth() -> None:
     """Full batches at noise 1e-3 C: mu = 1000 sqrt(T)."""
     crude = evaluate("poisson_gaussian", "rigorous", {"q": 1, "noise_multiplier": 1e-3, "steps": 20}, 1e-5)
-    exact = gaussian_epsilon(1e3 * math.sqrt(20), 1e-5)
+    exact = gaussian_epsilon(mu=1e3 * math.sqrt(20), delta=1e-5)
     assert exact <= crude < 1.1 * exact
 
 
@@ -148,12 +148,12 @@ def told(key: tuple[Any, Any, str], chosen: dict[str, Any], delta: float = 1e-6)
     """What is wrong with an answer, empty: it is a number from 0 to inf or a refusal in one line."""
     with soon(ENDLESS):
         try:
-            found = evaluate(*key[:2], chosen, delta, key[2])
+            epsilon = evaluate(*key[:2], chosen, delta, key[2])
         except UserError as error:
             return "" if "\n" not in str(error) and len(str(error)) < 500 else f"refused in many words: {error}"
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    return "" if isinstance(found, float) and found >= 0 else f"found {found!r}"
+    return "" if isinstance(epsilon, float) and epsilon >= 0 else f"epsilon {epsilon!r}"
 
 
 def ends_of(name: str) -> tuple[Any, ...]:
@@ -214,7 +214,7 @@ def test_an_extreme_target_is_met_or_refused(key: tuple[Any, Any, str], target: 
     base = {name: value[0] if isinstance(value, tuple) else value for name, value in base.items()}
     with soon(4 * ENDLESS):
         try:
-            solved = solve_for(*key[:2], base, 1e-6, target, "noise")
+            solved = solve_for(*key[:2], base, "noise", delta=1e-6, epsilon=target)
         except UserError as error:
             assert "\n" not in str(error)  # noqa: PT017
         else:
@@ -230,43 +230,54 @@ def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
         return rate**1.5
 
     for target in (1e-6, 3.7e-5, 0.0123, 0.9):
-        found = highest_rate(epsilon_at, target)
-        assert found in asked
-        assert found**1.5 <= target < (found * 1.002) ** 1.5
+        highest = highest_rate(epsilon_at, target)
+        assert highest in asked
+        assert highest**1.5 <= target < (highest * 1.002) ** 1.5
 
 
 @pytest.mark.parametrize(("steps", "delta"), [(100_001, 1e-10 * 1.01), (3 * 10**5, 1e-6), (10**6, 1e-9 * 1.01)])
 @pytest.mark.parametrize("mu", [1e-4, 3e-3, 0.03])
 def test_many_steps_in_two_stages(steps: int, delta: float, mu: float) -> None:
-    exact = gaussian_epsilon(mu * math.sqrt(steps), delta)
+    exact = gaussian_epsilon(mu=mu * math.sqrt(steps), delta=delta)
     with soon(ENDLESS):
-        found = composed_epsilon(gaussian_pair(mu), steps, delta)
-    assert exact * (1 - 1e-4) <= found <= exact * 1.005
+        epsilon = composed_epsilon(gaussian_pair(mu), steps=steps, delta=delta)
+    assert exact * (1 - 1e-4) <= epsilon <= exact * 1.005
 
 
 def test_two_stages_agree_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for rate, noise in ((0.05, 4.0), (1e-3, 1.0)):
-        pair = affected_roots_pair(3, rate, noise)
-        two = composed_epsilon(pair, 120_000, 1e-6)
+        pair = affected_roots_pair(affected_roots=3, rate=rate, noise_std=noise)
+        two = composed_epsilon(pair, steps=120_000, delta=1e-6)
         monkeypatch.setattr(composition, "LONG", 10**9)
-        assert two == pytest.approx(composed_epsilon(pair, 120_000, 1e-6), rel=1e-3)
+        assert two == pytest.approx(composed_epsilon(pair, steps=120_000, delta=1e-6), rel=1e-3)
         monkeypatch.undo()
 
 
 def test_public_draws_are_joined_to_the_private_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer pairs of one-batch residual clipping never say less."""
-    apart = composed_epsilon(residual_one_batch_pair(60, 0.05, 0.3, 2.0), 100, 1e-6)
+    apart = composed_epsilon(
+        residual_one_batch_pair(affected_roots=60, rate=0.05, neighbour_clip=0.3, noise_std=2.0), steps=100, delta=1e-6
+    )
     monkeypatch.setattr(double_mixture, "MOST_REVEALED", 16)
-    pair = residual_one_batch_pair(60, 0.05, 0.3, 2.0)
+    pair = residual_one_batch_pair(affected_roots=60, rate=0.05, neighbour_clip=0.3, noise_std=2.0)
     assert len(pair.pairs) <= 16
-    assert apart <= composed_epsilon(pair, 100, 1e-6) <= 2 * apart
+    assert apart <= composed_epsilon(pair, steps=100, delta=1e-6) <= 2 * apart
 
 
 def test_relations_at_noise_that_is_small_use_low_orders() -> None:
     asked = {"nodes": 10**4, "relations": 10**5, "max_degree": 100, "negatives": 4, "q": 0.05, "steps": 10,
              "sigma_over_sensitivity": 0.1, "standard_clipping": True}  # fmt: skip
     assert told(("relational_coupled", "published", "epsilon"), asked) == ""
-    assert relational.coupled_rdp(10**4, 10**5, 100, 4, 0.05, 0.1, (1e6,), True).tolist() == [math.inf]
+    assert relational.coupled_rdp(
+        nodes=10**4,
+        relations=10**5,
+        max_degree=100,
+        negatives=4,
+        rate=0.05,
+        noise=0.1,
+        orders=(1e6,),
+        standard_clipping=True,
+    ).tolist() == [math.inf]
 
 
 @pytest.mark.parametrize("name", ["num_train", "max_steps", "hops", "max_degree", "list_cap"])

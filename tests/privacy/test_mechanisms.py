@@ -268,7 +268,9 @@ def test_a_missing_epsilon_needs_a_reason() -> None:
 def test_theorem_1_is_read_at_the_same_noise() -> None:
     """std = 2 C N(K, r) lambda, whatever the list cap."""
     mechanism = poisson_trees(max_degree=3, list_cap=9, noise_multiplier=24.0)
-    expected = theorem1_epsilon(90941, 10000, 4, 24.0 / 8, 500, 1 / 909410)
+    expected = theorem1_epsilon(
+        num_roots=90941, batch_size=10000, affected_roots=4, noise_multiplier=24.0 / 8, steps=500, delta=1 / 909410
+    )
     assert mechanism.published().epsilon == pytest.approx(expected)
 
 
@@ -335,11 +337,28 @@ def test_fixed_size_batches_with_a_proof(noise: float, expected: float) -> None:
 def test_all_real_orders_are_at_least_as_good_as_any_list() -> None:
     mechanism = fixed_stable()
     wide = tuple(1 + order / 20 for order in range(1, 4000))
-    best = theorem1_epsilon(90941, 10000, 15, 2.0, 500, 1 / 909410, wide)
+    best = theorem1_epsilon(
+        num_roots=90941,
+        batch_size=10000,
+        affected_roots=15,
+        noise_multiplier=2.0,
+        steps=500,
+        delta=1 / 909410,
+        orders=wide,
+    )
     assert mechanism.rigorous().epsilon == pytest.approx(best, rel=1e-4)
-    assert mechanism.rigorous().epsilon <= theorem1_epsilon(90941, 10000, 15, 2.0, 500, 1 / 909410)  # type: ignore[operator]
+    assert mechanism.rigorous().epsilon <= theorem1_epsilon(
+        num_roots=90941, batch_size=10000, affected_roots=15, noise_multiplier=2.0, steps=500, delta=1 / 909410
+    )  # type: ignore[operator]
     quiet = fixed_stable(noise_multiplier=200.0)  # the released orders have a floor of 1.18
-    assert quiet.rigorous().epsilon < 0.2 < 1.1 < theorem1_epsilon(90941, 10000, 15, 200.0, 500, 1 / 909410)  # type: ignore[operator]
+    assert (
+        quiet.rigorous().epsilon
+        < 0.2
+        < 1.1
+        < theorem1_epsilon(
+            num_roots=90941, batch_size=10000, affected_roots=15, noise_multiplier=200.0, steps=500, delta=1 / 909410
+        )
+    )  # type: ignore[operator]
 
 
 def test_a_fixed_size_run_without_hops_moves_by_its_clip_norm() -> None:
@@ -347,7 +366,7 @@ def test_a_fixed_size_run_without_hops_moves_by_its_clip_norm() -> None:
     mlp = fixed_stable(hops=0, max_degree=None, list_cap=None, num_roots=100, batch_size=100, steps=1, delta=1e-3)
     assert mlp.affected_roots == 1
     assert mlp.noise_std_over_clip == 4.0
-    exact = gaussian_epsilon(1 / 4.0, 1e-3)
+    exact = gaussian_epsilon(mu=1 / 4.0, delta=1e-3)
     assert exact < mlp.rigorous().epsilon < 1.2 * exact  # type: ignore[operator]
     assert mlp.shape.lists == "own record"
 
@@ -356,7 +375,14 @@ def test_the_fixed_size_statement_names_both_readings_of_theorem_1() -> None:
     statement = fixed_stable().statement()
     assert statement.published.unmet[0] == "lists: ran stable, presumed algorithm-1"
     assert statement.published.epsilon == pytest.approx(
-        theorem1_epsilon(90941, 10000, 8, 2.0 * 15 / 8, 500, 1 / 909410)
+        theorem1_epsilon(
+            num_roots=90941,
+            batch_size=10000,
+            affected_roots=8,
+            noise_multiplier=2.0 * 15 / 8,
+            steps=500,
+            delta=1 / 909410,
+        )
     )
     assert statement.rigorous.epsilon is not None
     assert "without replacement" in statement.rigorous.sampling
@@ -381,8 +407,14 @@ def test_theorem_1_against_all_batches(batch: int, degree: int, cap: int) -> Non
     affected = min(mechanism.affected_roots, 8)
     for order in (1.7, 4.0):
         expected = brute_force_rdp(8, affected, batch, std, order)
-        found = theorem1_rdp(8, batch, mechanism.affected_roots, mechanism.proved_multiplier, (order,))[0]
-        assert found == pytest.approx(expected, rel=1e-9)
+        rdp = theorem1_rdp(
+            num_roots=8,
+            batch_size=batch,
+            affected_roots=mechanism.affected_roots,
+            noise_multiplier=mechanism.proved_multiplier,
+            orders=(order,),
+        )[0]
+        assert rdp == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_epsilon_of_zero_says_what_it_means() -> None:

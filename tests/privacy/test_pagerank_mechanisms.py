@@ -73,21 +73,23 @@ def plain(release, model=(), **pagerank):
 @pytest.mark.parametrize(("cap", "noise"), [(1, 7.42), (4, 22.2)])
 def test_rigorous_example(cap, noise):
     """M = 70, mu_pr = .5, q = .25, T = 400, delta = 1e-3: epsilon 8 in all."""
-    found = poisson(noise=noise, column_cap=cap, delta=1e-3)
-    assert found.rigorous().epsilon == pytest.approx(8, rel=3e-3)
-    expected = gaussian_then_training_epsilon(70, math.sqrt(140) / 0.5, cap, 0.25, noise, 400, 1e-3)
-    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+    mechanism = poisson(noise=noise, column_cap=cap, delta=1e-3)
+    assert mechanism.rigorous().epsilon == pytest.approx(8, rel=3e-3)
+    expected = gaussian_then_training_epsilon(
+        rows=70, noise=math.sqrt(140) / 0.5, column_support=cap, rate=0.25, sgd_noise=noise, steps=400, delta=1e-3
+    )
+    assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
 
 
 def test_published_parts_add_up():
     """Theorem 6 at 2 M delta_row = delta / 2, and the moments accountant at q = B / N, delta / 2."""
-    found = fixed()
-    rows = theorem6_epsilon(70, 59.2, 1e-3 / 140)
-    training = moments_epsilon(60 / 216, 5.917, 400, 1e-3)
-    assert found.published().epsilon == pytest.approx(rows + training, rel=1e-12)
+    mechanism = fixed()
+    rows = theorem6_epsilon(rows=70, noise=59.2, row_delta=1e-3 / 140)
+    training = moments_epsilon(rate=60 / 216, noise_multiplier=5.917, steps=400, delta=1e-3)
+    assert mechanism.published().epsilon == pytest.approx(rows + training, rel=1e-12)
     assert (rows, training) == (pytest.approx(4, rel=1e-3), pytest.approx(4, rel=1e-3))
     assert "times q' = 0.09 the thesis claims 0.72; sampling once would give 5.59" in " ".join(
-        found.published().assumptions
+        mechanism.published().assumptions
     )
 
 
@@ -95,58 +97,64 @@ def test_published_parts_add_up():
 @pytest.mark.parametrize("release", ["gaussian", "exponential", "exponential-values"])
 @pytest.mark.parametrize("epsilon", [0.25, 4.0, 60.0])
 def test_release_noise_is_the_inverse_of_the_theorems(release, epsilon, published):
-    noise, values = release_noise(release, epsilon, 70, 4, 1e-3, published)
+    noise, values = release_noise(release, epsilon=epsilon, rows=70, top_k=4, delta=1e-3, published=published)
     row_delta = 1e-3 / 140
     if release == "gaussian":
-        cost = theorem6_epsilon(70, noise, row_delta) if published else gaussian_epsilon(math.sqrt(140) / noise, 1e-3)
+        cost = (
+            theorem6_epsilon(rows=70, noise=noise, row_delta=row_delta)
+            if published
+            else gaussian_epsilon(mu=math.sqrt(140) / noise, delta=1e-3)
+        )
         assert values is None
     else:
         assert (values is None) == (release == "exponential")
         cost = (
-            theorem7_epsilon(70, 4, noise, row_delta, values)
+            theorem7_epsilon(rows=70, top_k=4, eps_gumbel=noise, row_delta=row_delta, eps_laplace=values)
             if published
-            else exponential_epsilon(70, 4, noise, 1e-3, values)
+            else exponential_epsilon(rows=70, top_k=4, eps_gumbel=noise, delta=1e-3, eps_laplace=values)
         )
     assert epsilon * (1 - 1e-6) < cost <= epsilon
 
 
 def test_all_roots_may_change_under_the_published_mechanism():
     """Batches of B, all of whose gradients move by 2 C: a Gaussian of mu = 2 B sqrt(T) / sigma, and the rows' mu."""
-    found = fixed()
+    mechanism = fixed()
     mu = math.hypot(2 * 60 * math.sqrt(400) / 5.917, math.sqrt(140) / 59.2)
     expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
-    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
-    assert found.rigorous().epsilon > 1e4
+    assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+    assert mechanism.rigorous().epsilon > 1e4
 
 
 def test_dpsgd_pays_for_the_whole_batch():
     """Eq. 5.5: std = sigma B C, every gradient of the batch moves by 2 C, so mu = 2 sqrt(T) / sigma."""
-    found = fixed("exact", 3.181)
-    assert found.noise_std_over_clip == pytest.approx(3.181 * 60)
-    assert found.published().epsilon == moments_epsilon(60 / 216, 3.181, 400, 2e-3)
+    mechanism = fixed("exact", 3.181)
+    assert mechanism.noise_std_over_clip == pytest.approx(3.181 * 60)
+    assert mechanism.published().epsilon == moments_epsilon(
+        rate=60 / 216, noise_multiplier=3.181, steps=400, delta=2e-3
+    )
     mu = 2 * math.sqrt(400) / 3.181
     expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
-    assert found.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
-    assert found.rigorous().epsilon >= gaussian_epsilon(mu, 2e-3)
+    assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
+    assert mechanism.rigorous().epsilon >= gaussian_epsilon(mu=mu, delta=2e-3)
 
 
 def test_own_records_cost_what_dp_mlp_costs():
     delta = 1e-3
     mlp = PoissonTrees(num_roots=70, steps=400, delta=delta, noise_multiplier=5.0, hops=0, sampling_rate=0.25)
-    found = poisson("identity", 5.0, delta=delta)
-    assert found.rigorous().epsilon == mlp.rigorous().epsilon
-    assert found.published().epsilon == mlp.published().epsilon
+    mechanism = poisson("identity", 5.0, delta=delta)
+    assert mechanism.rigorous().epsilon == mlp.rigorous().epsilon
+    assert mechanism.published().epsilon == mlp.published().epsilon
 
 
 def test_draws_compose_by_the_better_of_two_bounds():
-    found = poisson("exponential", 30.0)
-    rows = epsilon_from_rdp(REAL_ORDERS, found.release_rdp(REAL_ORDERS), 1e-3)
+    mechanism = poisson("exponential", 30.0)
+    rows = epsilon_from_rdp(REAL_ORDERS, mechanism.release_rdp(REAL_ORDERS), 1e-3)
     alone = poisson("random", 30.0, delta=1e-3).rigorous().epsilon
-    epsilon = found.rigorous().epsilon
+    epsilon = mechanism.rigorous().epsilon
     assert max(alone, rows) < epsilon <= (rows + alone) * 1.01
-    both = epsilon_from_rdp(REAL_ORDERS, found.rdp(REAL_ORDERS), 2e-3)
+    both = epsilon_from_rdp(REAL_ORDERS, mechanism.rdp(REAL_ORDERS), 2e-3)
     assert epsilon <= both
-    assert found.release_rdp((2.0,))[0] == pytest.approx(2 * 70 * 4 * 0.05**2 / 2)
+    assert mechanism.release_rdp((2.0,))[0] == pytest.approx(2 * 70 * 4 * 0.05**2 / 2)
     assert poisson("exponential-values").release_rdp((2.0,))[0] == pytest.approx(70 * (4 * 0.05**2 + 0.1**2))
 
 
@@ -157,20 +165,20 @@ def test_more_of_anything_costs_more(change):
 
 def test_calibration_hits_the_target():
     for release in ("gaussian", "exponential", "exponential-values", "random", "identity"):
-        found = calibrate(cell(release), 2396)
-        assert isinstance(found.mechanism, PoissonPagerank)
-        assert 7.9 < found.statement.rigorous.epsilon <= 8
-        found = calibrate(cell(release, "published", node_share=0.09), 2396)
-        assert 7.9 < found.statement.published.epsilon <= 8
-        assert found.mechanism.sampled_nodes == 216
-        assert mechanism_from(FixedBatchPagerank, found.mechanism.model_dump()) == found.mechanism
-    alone = gaussian_epsilon(calibrate(cell(), 2396).mechanism.release_mu, 1e-3)
+        calibration = calibrate(cell(release), 2396)
+        assert isinstance(calibration.mechanism, PoissonPagerank)
+        assert 7.9 < calibration.statement.rigorous.epsilon <= 8
+        calibration = calibrate(cell(release, "published", node_share=0.09), 2396)
+        assert 7.9 < calibration.statement.published.epsilon <= 8
+        assert calibration.mechanism.sampled_nodes == 216
+        assert mechanism_from(FixedBatchPagerank, calibration.mechanism.model_dump()) == calibration.mechanism
+    alone = gaussian_epsilon(mu=calibrate(cell(), 2396).mechanism.release_mu, delta=1e-3)
     assert alone == pytest.approx(4, rel=1e-6)
 
 
 def test_training_epsilon_leaves_the_rest_to_the_release():
-    found = mechanism_for(cell("gaussian", "published", epsilon_share=None, training_epsilon=3.0), 2396)
-    assert theorem6_epsilon(70, found.release_noise, 1e-3 / 140) == pytest.approx(5, rel=1e-6)
+    mechanism = mechanism_for(cell("gaussian", "published", epsilon_share=None, training_epsilon=3.0), 2396)
+    assert theorem6_epsilon(rows=70, noise=mechanism.release_noise, row_delta=1e-3 / 140) == pytest.approx(5, rel=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["published", "rigorous"])
@@ -178,11 +186,11 @@ def test_training_epsilon_leaves_the_rest_to_the_release():
 def test_a_release_may_cost_nearly_all(release, variant):
     """Then doubling the noise of the steps hardly lowers the whole epsilon: no reason to refuse the target."""
     share = 0.95 if variant == "published" else 0.8
-    found = calibrate(cell(release, variant, 9.0, node_share=0.09, epsilon_share=share), 2396)
-    epsilon = getattr(found.statement, variant).epsilon
+    calibration = calibrate(cell(release, variant, 9.0, node_share=0.09, epsilon_share=share), 2396)
+    epsilon = getattr(calibration.statement, variant).epsilon
     assert 8.9 < epsilon <= 9
     with pytest.raises(UserError, match=r"epsilon=5.0: expected a number > .*, what the run costs at any noise"):
-        solve(found.mechanism, 5.0, variant, "noise")
+        solve(calibration.mechanism, variant, "noise", epsilon=5.0)
 
 
 def test_kept_nodes_and_roots():
@@ -193,7 +201,9 @@ def test_kept_nodes_and_roots():
 
 
 def test_a_search_pays_for_the_release_of_each_run():
-    assert paid_epsilon(poisson(), "geometric", 3, 1e-3) > paid_epsilon(poisson("random"), "geometric", 3, 1e-3)
+    assert paid_epsilon(poisson(), "geometric", mean_runs=3, delta=1e-3) > paid_epsilon(
+        poisson("random"), "geometric", mean_runs=3, delta=1e-3
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,27 @@ def test_the_sampler_draws_from_the_exponential_mechanism() -> None:
     weights = np.exp(-eps * np.abs(counts - share * 7) / (2 * affected))
     expected = weights / weights.sum()
     generator = numpy_generator("test", "quantile")
-    draws = [private_quantile(norms, GRID, share, 7, affected, eps, generator) for _ in range(4000)]
-    found = np.array([np.mean(np.isclose(draws, c)) for c in GRID])
-    assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000))
+    draws = [
+        private_quantile(
+            norms, GRID, share=share, num_roots=7, affected_roots=affected, eps_quantile=eps, generator=generator
+        )
+        for _ in range(4000)
+    ]
+    frequencies = np.array([np.mean(np.isclose(draws, c)) for c in GRID])
+    assert np.all(np.abs(frequencies - expected) < 5 * np.sqrt(expected * (1 - expected) / 4000))
 
 
 def test_a_generous_price_finds_the_quantile() -> None:
     norms = np.linspace(0.001, 50, 5000)
-    chosen = private_quantile(norms, np.arange(1.0, 51.0), 0.75, 5000, 9, 5.0, numpy_generator("quantile"))
+    chosen = private_quantile(
+        norms,
+        np.arange(1.0, 51.0),
+        share=0.75,
+        num_roots=5000,
+        affected_roots=9,
+        eps_quantile=5.0,
+        generator=numpy_generator("quantile"),
+    )
     assert chosen == pytest.approx(37.5, abs=2)
 
 
@@ -80,7 +93,7 @@ def test_the_price_is_charged_and_no_more_than_the_price() -> None:
 
 def test_pure_dp_alone_and_composed() -> None:
     """Alone the pair is (eps, 0)-DP; after a Gaussian of almost no loss nothing but eps is left."""
-    epsilon = composed_epsilon(gaussian_pair(1e-4), 1, 1e-9, once=PureDp(0.5))
+    epsilon = composed_epsilon(gaussian_pair(1e-4), steps=1, delta=1e-9, once=PureDp(0.5))
     assert epsilon == pytest.approx(0.5, rel=5e-3)
 
 

@@ -12,7 +12,7 @@ from dpgraph.errors import UserError
 from dpgraph.privacy import planner
 from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.planner import Plan, Question, pareto, plan_table, plans
+from dpgraph.privacy.planner import Question, TrainingPlan, pareto, plan_table, plans
 
 QUESTION: dict[str, Any] = {
     "num_train": 400, "hops": 1, "max_degree": 2, "list_cap": 2, "epsilon": 3.0, "delta": 1e-4, "max_steps": 20,
@@ -26,17 +26,17 @@ def test_every_plan_meets_the_target_and_none_is_beaten(
     monkeypatch.setattr(planner, "RATES", 2)
     monkeypatch.setattr(planner, "STEPS", 2)
     question = Question(**QUESTION, neighbour_clip=ratio)
-    found = plans(question, Cache(tmp_path))
-    assert found
-    for plan in found:
-        mechanism = question.mechanism(plan.sampling_rate, plan.steps).with_noise(plan.noise_multiplier)
+    front = plans(question, Cache(tmp_path))
+    assert front
+    for plan in front:
+        mechanism = question.mechanism(rate=plan.sampling_rate, steps=plan.steps).with_noise(plan.noise_multiplier)
         assert mechanism.rigorous().epsilon == pytest.approx(plan.epsilon)
         assert plan.epsilon <= 3.0
         assert plan.steps <= 20
-    assert plans(question, Cache(tmp_path)) == found
+    assert plans(question, Cache(tmp_path)) == front
     assert len(list(tmp_path.iterdir())) == len(planner.candidates(question))
-    lines = plan_table(question, found).splitlines()
-    assert len(lines) == 2 + len(found)
+    lines = plan_table(question, front).splitlines()
+    assert len(lines) == 2 + len(front)
     assert "5 affected roots" in lines[0]
     assert ("C_n / C_s = 0.2" in lines[0]) == ("sigma/C_s" in lines[1]) == (ratio is not None)
 
@@ -53,8 +53,8 @@ def test_residual_clipping_signals_more_than_one_clip_norm(monkeypatch: pytest.M
 
 
 def test_the_front_by_hand() -> None:
-    def plan(rate: float, steps: int, noise: float) -> Plan:
-        return Plan(sampling_rate=rate, steps=steps, noise_multiplier=noise, epsilon=1.0, num_train=100)
+    def plan(rate: float, steps: int, noise: float) -> TrainingPlan:
+        return TrainingPlan(sampling_rate=rate, steps=steps, noise_multiplier=noise, epsilon=1.0, num_train=100)
 
     good = plan(0.1, 100, 5.0)
     noisier = plan(0.1, 100, 6.0)
@@ -102,7 +102,7 @@ def test_impossible_questions(changes: dict[str, Any], line: str) -> None:
 def test_solved_to_the_private_side_of_the_target_and_close_to_it(
     name: str, mode: Any, parameters: dict[str, Any], unknown: Any, open_: str, step: float
 ) -> None:
-    solved = solve_for(name, mode, parameters, 1e-5, 2.0, unknown)
+    solved = solve_for(name, mode, parameters, unknown, delta=1e-5, epsilon=2.0)
     assert evaluate(name, mode, solved, 1e-5) <= 2.0
     value = solved[open_]
     further = value + step if isinstance(step, int) else value * (1 + step)
@@ -111,12 +111,15 @@ def test_solved_to_the_private_side_of_the_target_and_close_to_it(
 
 def test_what_cannot_be_solved_is_refused() -> None:
     with pytest.raises(UserError, match=r"^solve=rate: expected one of noise, steps$"):
-        solve_for("gaussian", "rigorous", {}, 1e-5, 1.0, "rate")
+        solve_for("gaussian", "rigorous", {}, "rate", delta=1e-5, epsilon=1.0)
     with pytest.raises(UserError, match=r"^solve=noise: expected a mechanism with noise$"):
-        solve_for("appr_exponential", "rigorous", {}, 1e-5, 1.0, "noise")
+        solve_for("appr_exponential", "rigorous", {}, "noise", delta=1e-5, epsilon=1.0)
     with pytest.raises(UserError, match=r"^epsilon=0.0: expected a finite number >= 1e-09$"):
-        solve_for("moments", "published", {}, 1e-5, 0.0, "noise")
+        solve_for("moments", "published", {}, "noise", delta=1e-5, epsilon=0.0)
     trees = {"affected_roots": 3, "sigma_over_clip": 1e-2, "steps": 9}
     with pytest.raises(UserError, match=r"^epsilon=0.01: expected a target >= .*, the epsilon at the rate 1e-08$"):
-        solve_for("double_mixture", "rigorous", trees, 1e-12, 0.01, "rate")
-    assert solve_for("double_mixture", "rigorous", {**trees, "sigma_over_clip": 1e4}, 1e-5, 2.0, "rate")["q"] == 1.0
+        solve_for("double_mixture", "rigorous", trees, "rate", delta=1e-12, epsilon=0.01)
+    assert (
+        solve_for("double_mixture", "rigorous", {**trees, "sigma_over_clip": 1e4}, "rate", delta=1e-5, epsilon=2.0)["q"]
+        == 1.0
+    )

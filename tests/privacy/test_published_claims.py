@@ -71,7 +71,9 @@ def test_daigavane_one_multiplier_for_all_groups() -> None:
     s, clip = 3.0, 1.0
     moved = np.concatenate([np.array([clip, 0.0]), np.array([0.0, clip])])  # both groups at their clip norm
     assert np.linalg.norm(moved) == pytest.approx(math.sqrt(2) * clip)
-    assert gaussian_epsilon(np.linalg.norm(moved) / (s * clip), 1e-5) > 1.4 * gaussian_epsilon(1 / s, 1e-5)
+    assert gaussian_epsilon(mu=np.linalg.norm(moved) / (s * clip), delta=1e-5) > 1.4 * gaussian_epsilon(
+        mu=1 / s, delta=1e-5
+    )
 
 
 def clipped(gradient: np.ndarray, norm_: float = 1.0) -> np.ndarray:
@@ -86,8 +88,8 @@ def test_igamberdiev_one_clipped_vector_moves_by_2c() -> None:
     """
     gap = np.linalg.norm(clipped(np.array([5.0, 0.0])) - clipped(np.array([-5.0, 0.0])))
     assert gap == pytest.approx(2.0)
-    claimed = moments_epsilon(1.0, 26.0, 2000, 1e-5)
-    true = gaussian_epsilon(gap * math.sqrt(2000) / 26, 1e-5)
+    claimed = moments_epsilon(rate=1.0, noise_multiplier=26.0, steps=2000, delta=1e-5)
+    true = gaussian_epsilon(mu=gap * math.sqrt(2000) / 26, delta=1e-5)
     assert (claimed, true) == (pytest.approx(9.755, abs=1e-3), pytest.approx(19.94, abs=0.01))
 
 
@@ -115,8 +117,8 @@ def test_igamberdiev_a_fixed_partition_amplifies_nothing() -> None:
     noise, steps, groups = 69.336, 20_000, 10
     cyclic = np.arange(steps) % groups
     assert np.count_nonzero(cyclic == 3) == steps // groups  # whatever the group
-    claimed = moments_epsilon(1 / groups, noise, steps, 1e-5)
-    partition = gaussian_epsilon(2 * math.sqrt(steps / groups) / noise, 1e-5)
+    claimed = moments_epsilon(rate=1 / groups, noise_multiplier=noise, steps=steps, delta=1e-5)
+    partition = gaussian_epsilon(mu=2 * math.sqrt(steps / groups) / noise, delta=1e-5)
     fresh = evaluate(
         "poisson_gaussian", "rigorous", {"q": 1 / groups, "noise_multiplier": noise / 2, "steps": steps}, 1e-5
     )
@@ -159,8 +161,10 @@ def test_zhang_theorem_5s_condition_fails_at_all_of_its_settings(rate: float, no
 
 def test_zhang_theorem_5_understates() -> None:
     """At sigma = .8, q = .33, T = 307, delta = .01 Theorem 5 gives 62.0; the exact epsilon is 112.5."""
-    claimed = theorem5_epsilon(0.33, 0.8, 307, 0.01)
-    exact = composed_epsilon(affected_roots_pair(1, 0.33, 0.8, own_root_removed=False), 307, 0.01)
+    claimed = theorem5_epsilon(rate=0.33, noise_multiplier=0.8, steps=307, delta=0.01)
+    exact = composed_epsilon(
+        affected_roots_pair(affected_roots=1, rate=0.33, noise_std=0.8, own_root_removed=False), steps=307, delta=0.01
+    )
     assert claimed == pytest.approx(62.0, abs=0.1)
     assert exact == pytest.approx(112.5, rel=5e-3)
 
@@ -182,8 +186,10 @@ def test_zhang_theorem_6_two_clipped_rows_are_sqrt_2_apart() -> None:
     assert gap == pytest.approx(math.sqrt(2))
     epsilon, delta = 0.5, 1e-5
     sigma = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    assert gaussian_epsilon(1 / sigma, delta) <= epsilon < gaussian_epsilon(gap / sigma, delta)
-    assert gaussian_epsilon(math.sqrt(2 * 70) / 199.09, 0.002) < theorem6_epsilon(70, 199.09, 1.429e-5)
+    assert gaussian_epsilon(mu=1 / sigma, delta=delta) <= epsilon < gaussian_epsilon(mu=gap / sigma, delta=delta)
+    assert gaussian_epsilon(mu=math.sqrt(2 * 70) / 199.09, delta=0.002) < theorem6_epsilon(
+        rows=70, noise=199.09, row_delta=1.429e-5
+    )
 
 
 def test_zhang_theorem_8_sampling_amplifies_less_than_linearly() -> None:
@@ -224,8 +230,10 @@ def test_zhang_theorem_8_the_batch_rate_is_over_the_private_rows() -> None:
 
     A Gaussian shift seen with probability .857 instead of .024 per step.
     """
-    claimed = composed_epsilon(affected_roots_pair(1, 60 / 2485, 5.92), 400, 1e-3)
-    true = composed_epsilon(affected_roots_pair(1, 60 / 70, 5.92), 400, 1e-3)
+    claimed = composed_epsilon(
+        affected_roots_pair(affected_roots=1, rate=60 / 2485, noise_std=5.92), steps=400, delta=1e-3
+    )
+    true = composed_epsilon(affected_roots_pair(affected_roots=1, rate=60 / 70, noise_std=5.92), steps=400, delta=1e-3)
     assert claimed < 1 < 10 < true
 
 

@@ -57,7 +57,7 @@ def test_shuffled_lots_cost_one_step_of_2c_per_epoch(lot, noise, steps):
     mechanism = shuffled(lot, noise, steps)
     assert mechanism.epochs == 100
     guarantee = mechanism.rigorous()
-    assert gaussian_delta(2 * math.sqrt(100) / noise, guarantee.epsilon) == pytest.approx(DELTA, rel=1e-3)
+    assert gaussian_delta(mu=2 * math.sqrt(100) / noise, epsilon=guarantee.epsilon) == pytest.approx(DELTA, rel=1e-3)
     assert guarantee.epsilon > mechanism.published().epsilon
 
 
@@ -97,7 +97,7 @@ def test_monotone_and_read_back(make):
     for mode in ("published", "rigorous"):
         here = epsilon_of(mechanism, mode)
         assert epsilon_of(make(noise=8.0), mode) < here < epsilon_of(make(steps=20_000), mode)
-        solved = solve(make(noise=None), 3.0, mode)
+        solved = solve(make(noise=None), mode, epsilon=3.0)
         assert 2.95 < epsilon_of(solved, mode) <= 3.0
     assert mechanism.statement().noise_std_over_clip == 4.0
 
@@ -139,7 +139,7 @@ def test_mechanism_of_a_cell():
     assert released.published().epsilon == shuffled().published().epsilon
     assert released.rigorous().epsilon is None
     assert "nothing is clipped" in released.rigorous().reason
-    assert math.isinf(paid_epsilon(released, "geometric", 2, DELTA))
+    assert math.isinf(paid_epsilon(released, "geometric", mean_runs=2, delta=DELTA))
     with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected 'rigorous', 'published' or 'released'"):
         cell("rigorous-fixed-size")
     with pytest.raises(UserError, match="architecture=gcn: expected 'mlp'"):
@@ -151,4 +151,4 @@ def test_the_best_of_several_runs_costs_more(mechanism):
     epsilon = mechanism.rigorous().epsilon
     rdp = mechanism.rdp(WIDE_ORDERS)
     assert epsilon <= epsilon_from_rdp(WIDE_ORDERS, rdp, DELTA) <= 1.3 * epsilon
-    assert paid_epsilon(mechanism, "geometric", 4, DELTA) > 1.15 * epsilon
+    assert paid_epsilon(mechanism, "geometric", mean_runs=4, delta=DELTA) > 1.15 * epsilon

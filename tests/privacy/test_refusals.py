@@ -73,7 +73,7 @@ def test_a_premise_that_does_not_hold_is_refused_in_one_line(name: str, premise:
     for call in (
         lambda: evaluate(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3),
         lambda: guarantee(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3),
-        lambda: solve_for(name, "rigorous", {**SETTINGS[name], premise: value}, 1e-3, 2.0, "noise"),
+        lambda: solve_for(name, "rigorous", {**SETTINGS[name], premise: value}, "noise", delta=1e-3, epsilon=2.0),
     ):
         with pytest.raises(UserError, match=f"^{premise}={value}: expected {PREMISES[premise][0]}: ") as caught:
             call()
@@ -131,9 +131,9 @@ def test_a_rigorous_statement_says_when_delta_was_not_checked() -> None:
 def test_a_published_accountant_has_no_rigorous_epsilon_and_says_where_to_look(name: str) -> None:
     with pytest.raises(UserError, match=r"nothing is guaranteed: .*see "):
         evaluate(name, "rigorous", {}, 1e-5)
-    found = guarantee(name, "rigorous", {}, 1e-5)
-    assert found.epsilon is None
-    assert "see " in (found.reason or "")
+    refused = guarantee(name, "rigorous", {}, 1e-5)
+    assert refused.epsilon is None
+    assert "see " in (refused.reason or "")
 
 
 @settings(max_examples=60, deadline=None)
@@ -157,7 +157,7 @@ def test_no_configuration_of_the_published_mechanism_has_a_rigorous_epsilon(
     )
     assert mechanism.rigorous().epsilon is None
     with pytest.raises(UserError, match="nothing is guaranteed"):
-        solve(mechanism, 1.0, "rigorous")
+        solve(mechanism, "rigorous", epsilon=1.0)
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,18 @@ def test_the_least_noise_of_four_digits(target: float, scale: float, guess: floa
         asked.append(noise)
         return epsilon(noise, scale)
 
-    found = solved("noise", epsilon_at, target, guess=guess)
-    assert found == float(f"{found:.4g}")
-    assert epsilon(found, scale) <= target
-    below = found - 10.0 ** (math.floor(math.log10(found)) - 3)
+    least = solved("noise", epsilon_at, target=target, guess=guess)
+    assert least == float(f"{least:.4g}")
+    assert epsilon(least, scale) <= target
+    below = least - 10.0 ** (math.floor(math.log10(least)) - 3)
     assert epsilon(below, scale) > target
     assert len(asked) <= 24
 
 
 def test_a_near_guess_saves_evaluations() -> None:
     asked: list[float] = []
-    found = least_noise(lambda noise: asked.append(noise) or epsilon(noise), 4.0, 1.0)
-    assert epsilon(found) <= 4 < epsilon(found - 1e-3)
+    least = least_noise(lambda noise: asked.append(noise) or epsilon(noise), target=4.0, guess=1.0)
+    assert epsilon(least) <= 4 < epsilon(least - 1e-3)
     assert len(asked) <= 6
     assert len(set(asked)) == len(asked)  # no point is tried twice
 
@@ -45,14 +45,14 @@ def test_a_near_guess_saves_evaluations() -> None:
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(target=st.floats(0.01, 30))
 def test_the_highest_rate_of_four_digits(target: float) -> None:
-    found = highest_rate(lambda rate: 40 * rate + rate**2, target)
-    assert found == float(f"{found:.4g}")
-    assert LOWEST_RATE <= found <= 1
-    assert 40 * found + found**2 <= target
-    above = found + 10.0 ** (math.floor(math.log10(found)) - 3)
+    highest = highest_rate(lambda rate: 40 * rate + rate**2, target)
+    assert highest == float(f"{highest:.4g}")
+    assert LOWEST_RATE <= highest <= 1
+    assert 40 * highest + highest**2 <= target
+    above = highest + 10.0 ** (math.floor(math.log10(highest)) - 3)
     assert above > 1 or 40 * above + above**2 > target
 
 
 def test_a_jump_over_the_target_is_bracketed() -> None:
     """A function that is constant but for one step: every secant is useless."""
-    assert least_noise(lambda noise: 5.0 if noise < 7.654 else 1.0, 2.0) == pytest.approx(7.654, rel=1e-12)
+    assert least_noise(lambda noise: 5.0 if noise < 7.654 else 1.0, target=2.0) == pytest.approx(7.654, rel=1e-12)

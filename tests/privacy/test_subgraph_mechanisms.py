@@ -47,7 +47,7 @@ def test_table_3_and_what_holds_instead(noise, steps, published, rigorous):
     statement = splits(MaskedSubgraphs, noise, steps, num_splits=1).statement()
     assert statement.published.epsilon == pytest.approx(published, abs=5.1e-3)
     assert statement.rigorous.epsilon == pytest.approx(rigorous, rel=2e-3)
-    assert statement.rigorous.epsilon == gaussian_epsilon(2 * math.sqrt(steps) / noise, 1e-5)
+    assert statement.rigorous.epsilon == gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_table_3_and_what_holds_instead(noise, steps, published, rigorous):
     ],
 )
 def test_ten_parts(noise, steps, claimed, cut, kept, fresh):
-    found = [splits(kind, noise, steps) for kind in (CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs)]
-    for mechanism in found:
+    mechanisms = [splits(kind, noise, steps) for kind in (CutSubgraphs, MaskedSubgraphs, PoissonSubgraphs)]
+    for mechanism in mechanisms:
         assert mechanism.published().epsilon == pytest.approx(claimed, rel=1e-5)
-    assert found[0].rigorous().epsilon == pytest.approx(cut, rel=1e-4)
-    assert found[1].rigorous().epsilon == pytest.approx(kept, rel=2e-3 if kept == 65.1 else 1e-4)
-    assert found[2].rigorous().epsilon == pytest.approx(fresh, rel=5e-3)
+    assert mechanisms[0].rigorous().epsilon == pytest.approx(cut, rel=1e-4)
+    assert mechanisms[1].rigorous().epsilon == pytest.approx(kept, rel=2e-3 if kept == 65.1 else 1e-4)
+    assert mechanisms[2].rigorous().epsilon == pytest.approx(fresh, rel=5e-3)
 
 
 def test_fresh_subgraphs_are_the_librarys_poisson_gaussian_at_half_the_noise():
     asked = {"q": 0.1, "noise_multiplier": 5.0, "steps": 300}
-    found = splits(PoissonSubgraphs, 10.0, 300).rigorous().epsilon
-    assert found == pytest.approx(evaluate("poisson_gaussian", "rigorous", asked, 1e-5), rel=1e-6)
+    epsilon = splits(PoissonSubgraphs, 10.0, 300).rigorous().epsilon
+    assert epsilon == pytest.approx(evaluate("poisson_gaussian", "rigorous", asked, 1e-5), rel=1e-6)
     whole = splits(PoissonSubgraphs, 10.0, 300, num_splits=1)
     assert whole.rigorous().epsilon == splits(MaskedSubgraphs, 10.0, 300, num_splits=1).rigorous().epsilon
 
@@ -102,19 +102,19 @@ def test_a_search_can_be_paid_for():
     """Renyi divergences of a run bound its epsilon, and a search of many runs costs more than one run."""
     orders = tuple(float(order) for order in range(2, 200))
     for kind in KINDS[:3]:
-        found = splits(kind, 30.0, 500)
-        exact = found.rigorous().epsilon
-        assert exact < epsilon_from_rdp(orders, found.rdp(orders), 1e-5) < 1.2 * exact
-        assert paid_epsilon([found], "geometric", 10.0, 1e-5) > exact
+        mechanism = splits(kind, 30.0, 500)
+        exact = mechanism.rigorous().epsilon
+        assert exact < epsilon_from_rdp(orders, mechanism.rdp(orders), 1e-5) < 1.2 * exact
+        assert paid_epsilon([mechanism], "geometric", mean_runs=10.0, delta=1e-5) > exact
     assert not splits(PureNoise, 30.0, 500).rdp(orders).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_round_trip_and_steps(kind):
-    found = splits(kind, 30.0, 500)
-    assert mechanism_from(kind, found.model_dump(mode="json")) == found
-    assert found.at_step(100).steps == 100
-    assert found.at_step(0).rigorous.epsilon == 0
+    mechanism = splits(kind, 30.0, 500)
+    assert mechanism_from(kind, mechanism.model_dump(mode="json")) == mechanism
+    assert mechanism.at_step(100).steps == 100
+    assert mechanism.at_step(0).rigorous.epsilon == 0
     with pytest.raises(UserError, match="noise_multiplier=None"):
         splits(kind, None, 500).statement()
     with pytest.raises(UserError, match="num_splits=0: expected an integer from 1 to num_roots = 1208"):
@@ -122,7 +122,7 @@ def test_json_round_trip_and_steps(kind):
     with pytest.raises(UserError, match="num_splits=1209: expected"):
         splits(kind, 1.0, 5, num_splits=1209)
     with pytest.raises(UserError, match="sampling_rate"):
-        found.with_rate(0.1)
+        mechanism.with_rate(0.1)
 
 
 @pytest.mark.parametrize("kind", [CutSubgraphs, PoissonSubgraphs])
@@ -134,9 +134,9 @@ def test_delta_of_a_node(kind):
 @pytest.mark.parametrize("kind", KINDS[:3])
 @pytest.mark.parametrize("mode", ["published", "rigorous"])
 def test_calibration_in_both_modes(kind, mode):
-    found = solve(splits(kind, None, 500), 2.0, mode)
-    assert 1.99 < epsilon_of(found, mode) <= 2.0
-    longest = solve(splits(kind, found.noise_multiplier, None), 2.0, mode, "steps")
+    closed = solve(splits(kind, None, 500), mode, epsilon=2.0)
+    assert 1.99 < epsilon_of(closed, mode) <= 2.0
+    longest = solve(splits(kind, closed.noise_multiplier, None), mode, "steps", epsilon=2.0)
     assert longest.steps >= 500
     assert epsilon_of(longest, mode) <= 2.0 < epsilon_of(longest.with_steps(longest.steps + 10), mode)
 
@@ -162,8 +162,8 @@ def cell(method="dp-subgraph", variant="rigorous", training=(), model=(), **priv
 def test_the_cells_mechanism():
     kinds = {"rigorous": PoissonSubgraphs, "cut": CutSubgraphs, "published": MaskedSubgraphs}
     for variant, kind in kinds.items():
-        found = mechanism_for(cell(variant=variant, training={"train_share": 0.25}), 1208)
-        assert found == splits(kind, None, 500, num_roots=302)
+        mechanism = mechanism_for(cell(variant=variant, training={"train_share": 0.25}), 1208)
+        assert mechanism == splits(kind, None, 500, num_roots=302)
         solved = calibrate(cell(variant=variant), 1208)
         epsilon = (solved.statement.published if variant == "published" else solved.statement.rigorous).epsilon
         assert 1.99 < epsilon <= 2.0

@@ -44,7 +44,9 @@ def library_epsilon(distribution: str, mean: float, delta: float = 1e-5) -> floa
 @pytest.mark.parametrize("mean", [1, 3, 10, 50.5])
 def test_one_affected_root_is_the_librarys_repeat_and_select(distribution: str, mean: float) -> None:
     """Its orders differ from ours, so the best of them differ a little."""
-    assert paid_epsilon(MLP, distribution, mean, 1e-5) == pytest.approx(library_epsilon(distribution, mean), rel=0.01)
+    assert paid_epsilon(MLP, distribution, mean_runs=mean, delta=1e-5) == pytest.approx(
+        library_epsilon(distribution, mean), rel=0.01
+    )
 
 
 def by_quadrature(near: list[tuple[float, float]], far: list[tuple[float, float]], order: float) -> float:
@@ -68,7 +70,10 @@ def test_divergences_of_residual_clipping_by_hand(order: float) -> None:
     left = [(w * (own if x else 1 - own), (x + 0.5 * y) / noise) for y, w in neighbours.items() for x in (0, 1)]
     right = [(1 - second, 0.0), (second, -0.5 / noise)]
     expected = max(by_quadrature(left, right, order), by_quadrature(right, left, order))
-    assert pair_rdp(residual_pair(2, own, second, 0.5, noise), (order,))[0] == pytest.approx(expected, rel=1e-6)
+    assert pair_rdp(
+        residual_pair(affected_roots=2, self_rate=own, neighbour_rate=second, neighbour_clip=0.5, noise_std=noise),
+        (order,),
+    )[0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_gaussian_mechanism_in_closed_form() -> None:
@@ -76,16 +81,16 @@ def test_the_gaussian_mechanism_in_closed_form() -> None:
     orders = (1.01, 1.5, 2.0, 30.0, 700.0)
     for noise in (0.3, 4.0, 1e3):
         expected = np.asarray(orders) / (2 * noise**2)
-        found = pair_rdp(affected_roots_pair(1, 1.0, noise), orders)
-        assert np.all((np.abs(found / expected - 1) < 1e-5) | np.isinf(found))
-        assert np.isfinite(found[:3]).all()
+        rdp = pair_rdp(affected_roots_pair(affected_roots=1, rate=1.0, noise_std=noise), orders)
+        assert np.all((np.abs(rdp / expected - 1) < 1e-5) | np.isinf(rdp))
+        assert np.isfinite(rdp[:3]).all()
 
 
 @pytest.mark.parametrize("mechanism", [MLP, POISSON, RESIDUAL, FIXED])
 def test_tuning_costs_more_than_one_run_and_more_runs_cost_more(mechanism: Any) -> None:
     single = mechanism.rigorous().epsilon
     for distribution in SHAPES:
-        few, many = (paid_epsilon(mechanism, distribution, mean, mechanism.delta) for mean in (2, 40))
+        few, many = (paid_epsilon(mechanism, distribution, mean_runs=mean, delta=mechanism.delta) for mean in (2, 40))
         assert single < few < many
         assert distribution != "geometric" or many < 3.5 * single  # about 3 single runs, however many are tried
 
@@ -93,21 +98,23 @@ def test_tuning_costs_more_than_one_run_and_more_runs_cost_more(mechanism: Any) 
 def test_the_price_of_a_fixed_size_run_is_theorem_2_over_theorem_1() -> None:
     """Papernot & Steinke, Theorem 2, geometric law (eta = 1, gamma = 1 / mean), written out at integer orders."""
     orders = np.arange(2.0, 200.0)
-    rdp = FIXED.steps * theorem1_rdp(1000, 100, 7, 2.0, tuple(orders.tolist()))  # type: ignore[operator]
+    rdp = FIXED.steps * theorem1_rdp(
+        num_roots=1000, batch_size=100, affected_roots=7, noise_multiplier=2.0, orders=tuple(orders.tolist())
+    )  # type: ignore[operator]
     extra = 2 * np.min((1 - 1 / orders) * rdp + math.log(10) / orders)
     paid = rdp + math.log(10) / (orders - 1) + extra
     epsilon = np.min(paid + np.log1p(-1 / orders) - np.log(1e-5 * orders) / (orders - 1))
-    assert paid_epsilon(FIXED, "geometric", 10, 1e-5) == pytest.approx(epsilon, rel=0.01)
+    assert paid_epsilon(FIXED, "geometric", mean_runs=10, delta=1e-5) == pytest.approx(epsilon, rel=0.01)
 
 
 def test_several_mechanisms_cost_at_least_the_dearest_and_equal_ones_nothing_more() -> None:
     dearer = POISSON.with_noise(10.0)
-    alone = paid_epsilon(dearer, "geometric", 5, 1e-5)
-    assert paid_epsilon([POISSON, dearer], "geometric", 5, 1e-5) == alone
-    assert paid_epsilon([dearer, dearer], "geometric", 5, 1e-5) == alone
+    alone = paid_epsilon(dearer, "geometric", mean_runs=5, delta=1e-5)
+    assert paid_epsilon([POISSON, dearer], "geometric", mean_runs=5, delta=1e-5) == alone
+    assert paid_epsilon([dearer, dearer], "geometric", mean_runs=5, delta=1e-5) == alone
     long = POISSON.with_steps(1).with_noise(3.0)  # other orders are worst for it
-    both = paid_epsilon([POISSON, long], "poisson", 5, 1e-5)
-    assert both >= max(paid_epsilon(one, "poisson", 5, 1e-5) for one in (POISSON, long))
+    both = paid_epsilon([POISSON, long], "poisson", mean_runs=5, delta=1e-5)
+    assert both >= max(paid_epsilon(one, "poisson", mean_runs=5, delta=1e-5) for one in (POISSON, long))
 
 
 def selected(rdp: np.ndarray, mean: float, delta: float) -> float:
@@ -129,14 +136,23 @@ CUT = CutSubgraphs(num_roots=100, num_splits=2, steps=3, delta=1e-5, noise_multi
 
 def of_rows() -> np.ndarray:
     """Gaussian, sensitivity sqrt(2 M) C1: order * (0.5)^2 / 2. Then 40 steps, two affected roots."""
-    return np.array(ORDERS) * 0.5**2 / 2 + 40 * pair_rdp(affected_roots_pair(2, 0.25, 7.42), ORDERS)
+    return np.array(ORDERS) * 0.5**2 / 2 + 40 * pair_rdp(
+        affected_roots_pair(affected_roots=2, rate=0.25, noise_std=7.42), ORDERS
+    )
 
 
 def of_choice() -> np.ndarray:
     """50 steps, 7 affected roots, and randomised response of epsilon 0.5."""
     orders, yes, no = np.array(ORDERS), -math.log1p(math.exp(-0.5)), -math.log1p(math.exp(0.5))
     chosen = np.logaddexp(orders * yes + (1 - orders) * no, orders * no + (1 - orders) * yes) / (orders - 1)
-    return 50 * pair_rdp(residual_pair(7, 0.1, 0.2, 0.1, 4.0), ORDERS) + chosen
+    return (
+        50
+        * pair_rdp(
+            residual_pair(affected_roots=7, self_rate=0.1, neighbour_rate=0.2, neighbour_clip=0.1, noise_std=4.0),
+            ORDERS,
+        )
+        + chosen
+    )
 
 
 def of_parts() -> np.ndarray:
@@ -148,15 +164,17 @@ def of_parts() -> np.ndarray:
 @pytest.mark.parametrize(("mechanism", "one_run"), [(RANKED, of_rows), (CHOOSING, of_choice), (CUT, of_parts)])
 def test_seeds_are_whole_runs(mechanism: Any, one_run: Any, seeds: int) -> None:
     """S times the divergences of one run, one-off costs too: more than one run with S times the steps."""
-    paid = paid_epsilon(mechanism, "geometric", 10, mechanism.delta, repeats=seeds)
+    paid = paid_epsilon(mechanism, "geometric", mean_runs=10, delta=mechanism.delta, repeats=seeds)
     assert paid == pytest.approx(selected(seeds * one_run(), 10, mechanism.delta), rel=1e-6)
-    longer = paid_epsilon(mechanism.with_steps(seeds * mechanism.steps), "geometric", 10, mechanism.delta)
+    longer = paid_epsilon(
+        mechanism.with_steps(seeds * mechanism.steps), "geometric", mean_runs=10, delta=mechanism.delta
+    )
     assert paid > 1.005 * longer if seeds > 1 else paid == longer
 
 
 def test_without_one_off_costs_seeds_are_as_many_more_steps() -> None:
-    assert paid_epsilon(POISSON, "poisson", 5, 1e-5, repeats=3) == pytest.approx(
-        paid_epsilon(POISSON.with_steps(150), "poisson", 5, 1e-5), rel=1e-9
+    assert paid_epsilon(POISSON, "poisson", mean_runs=5, delta=1e-5, repeats=3) == pytest.approx(
+        paid_epsilon(POISSON.with_steps(150), "poisson", mean_runs=5, delta=1e-5), rel=1e-9
     )
 
 
@@ -164,27 +182,32 @@ def test_without_one_off_costs_seeds_are_as_many_more_steps() -> None:
 @given(st.floats(0.01, 1.0), st.floats(0.3, 30.0), st.floats(1.1, 60.0))
 def test_divergences_are_at_most_those_of_whole_batches(rate: float, noise: float, order: float) -> None:
     """A random batch tells less than all roots drawn: (2R - 1) shifts of the Gaussian, alpha mu^2 / 2."""
-    found = pair_rdp(affected_roots_pair(4, rate, noise), (order,))[0]
-    assert 0 < found <= order * (7 / noise) ** 2 / 2 * (1 + 1e-6) or math.isinf(found)
+    rdp = pair_rdp(affected_roots_pair(affected_roots=4, rate=rate, noise_std=noise), (order,))[0]
+    assert 0 < rdp <= order * (7 / noise) ** 2 / 2 * (1 + 1e-6) or math.isinf(rdp)
 
 
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: paid_epsilon(MLP, "fixed", 3, 1e-5), "^distribution=fixed: expected one of geometric, poisson$"),
-        (lambda: paid_epsilon(MLP, "poisson", 0.5, 1e-5), "^mean_runs=0.5: expected a finite number >= 1$"),
-        (lambda: paid_epsilon(MLP, "poisson", math.nan, 1e-5), "^mean_runs=nan"),
-        (lambda: paid_epsilon(MLP, "poisson", 2, 0.0), "^delta=0.0"),
-        (lambda: paid_epsilon(MLP, "poisson", 2, 1e-5, repeats=0), "^repeats=0: expected an integer >= 1$"),
-        (lambda: paid_epsilon([], "poisson", 2, 1e-5), "^mechanism=none"),
-        (lambda: paid_epsilon(NonPrivate(steps=3), "poisson", 2, 1e-5), "^mechanism=non-private"),
-        (lambda: paid_epsilon(MLP.model_copy(update={"steps": None}), "poisson", 2, 1e-5), "^steps=None"),
+        (
+            lambda: paid_epsilon(MLP, "fixed", mean_runs=3, delta=1e-5),
+            "^distribution=fixed: expected one of geometric, poisson$"),
+        (lambda: paid_epsilon(MLP, "poisson", mean_runs=0.5, delta=1e-5),
+ "^mean_runs=0.5: expected a finite number >= 1$"),
+        (lambda: paid_epsilon(MLP, "poisson", mean_runs=math.nan, delta=1e-5), "^mean_runs=nan"),
+        (lambda: paid_epsilon(MLP, "poisson", mean_runs=2, delta=0.0), "^delta=0.0"),
+        (lambda: paid_epsilon(MLP, "poisson", mean_runs=2, delta=1e-5, repeats=0),
+ "^repeats=0: expected an integer >= 1$"),
+        (lambda: paid_epsilon([], "poisson", mean_runs=2, delta=1e-5), "^mechanism=none"),
+        (lambda: paid_epsilon(NonPrivate(steps=3), "poisson", mean_runs=2, delta=1e-5), "^mechanism=non-private"),
+        (lambda: paid_epsilon(MLP.model_copy(update={"steps": None}), "poisson", mean_runs=2, delta=1e-5),
+ "^steps=None"),
         (
             lambda: paid_epsilon(
                 FixedBatchTrees(
                     num_roots=9, batch_size=3, steps=2, hops=0, groups=2, delta=1e-3, noise_multiplier=3.0
                 ),
-                "poisson", 2, 1e-5,
+                "poisson", mean_runs=2, delta=1e-5,
             ),
             "^mechanism=fixed-batch-trees: nothing is guaranteed: the clip norms",
         ),

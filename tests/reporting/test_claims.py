@@ -183,8 +183,16 @@ def test_group_privacy_by_hand():
     from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
     orders, affected, doublings, noise = (2.0, 4.0), 3, 2, 5.0
-    single = theorem1_rdp(100, 100, 1, noise * affected, tuple(2**doublings * order for order in orders))
-    theorem = theorem1_rdp(100, 100, affected, noise, orders)
+    single = theorem1_rdp(
+        num_roots=100,
+        batch_size=100,
+        affected_roots=1,
+        noise_multiplier=noise * affected,
+        orders=tuple(2**doublings * order for order in orders),
+    )
+    theorem = theorem1_rdp(
+        num_roots=100, batch_size=100, affected_roots=affected, noise_multiplier=noise, orders=orders
+    )
     assert 3**doublings * single / theorem == pytest.approx([4.0, 4.0])
 
 

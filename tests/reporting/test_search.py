@@ -416,7 +416,9 @@ def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, name: str) -
     cost = tuning_cost(PAID_SEARCH, entries, ONCE[name])
     whole = tuning._best_of_runs(3 * run.rdp(tuning.ORDERS), "geometric", 5, run.delta)
     assert cost == (pytest.approx(whole, rel=1e-9), "")
-    assert cost.epsilon > 1.005 * tuning.paid_epsilon(run.with_steps(3 * run.steps), "geometric", 5, run.delta)
+    assert cost.epsilon > 1.005 * tuning.paid_epsilon(
+        run.with_steps(3 * run.steps), "geometric", mean_runs=5, delta=run.delta
+    )
 
 
 def test_a_record_of_another_mechanism_than_the_cells_is_not_accounted(trials: Callable) -> None:

@@ -13,13 +13,13 @@ TRAIN = np.sort(numpy_generator("train nodes").choice(200, 90, replace=False))
 
 
 def used(share, train=TRAIN):
-    return nodes_in_use(train, 200, nodes_with_loss(len(train), share), numpy_generator("share"))
+    return nodes_in_use(train, 200, nodes_with_loss(num_train=len(train), train_share=share), numpy_generator("share"))
 
 
 def test_shares_are_nested_and_exact():
-    found = [used(share) for share in (0.1, 0.2, 0.5, 1.0)]
-    assert [len(nodes) for nodes in found] == [9, 18, 45, 90]
-    for smaller, larger in pairwise(found):
+    samples = [used(share) for share in (0.1, 0.2, 0.5, 1.0)]
+    assert [len(nodes) for nodes in samples] == [9, 18, 45, 90]
+    for smaller, larger in pairwise(samples):
         assert set(smaller) < set(larger)
         assert (np.diff(smaller) > 0).all()
     assert len(used(1e-6)) == 1

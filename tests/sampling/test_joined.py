@@ -42,17 +42,17 @@ def test_every_tree_is_there_once_and_reads_what_it_reads_alone(graph, hops, chu
     trees = [trees_of(graph, hops, seed, chunk_rows) for seed in range(3)]
     rng = np.random.default_rng(0)
     positions = [rng.choice(trees[0].num_roots, size, replace=False) for size in (9, 0, 30)]
-    found = {seed: [] for seed in range(3)}
+    joined_trees = {seed: [] for seed in range(3)}
     for joined in joined_chunks(trees, positions):
         assert [len(sizes) for sizes in joined.batch.sizes] == [joined.batch.num_roots] * (hops + 1)
         for level, hop in enumerate(joined.batch.hops):
             assert len(hop.ptr) - 1 == joined.batch.sizes[level].sum()
         for at, seed in enumerate(joined.seeds):
-            found[seed] += nested(joined.batch, *joined.bounds[at : at + 2])
+            joined_trees[seed] += nested(joined.batch, *joined.bounds[at : at + 2])
     for seed, (one, drawn) in enumerate(zip(trees, positions, strict=True)):
         alone = [tree for batch in one.chunks(drawn) for tree in nested(batch, 0, batch.num_roots)]
-        assert sorted(map(str, found[seed])) == sorted(map(str, alone))
-    assert not found[1]
+        assert sorted(map(str, joined_trees[seed])) == sorted(map(str, alone))
+    assert not joined_trees[1]
 
 
 def test_pieces_share_the_memory_of_one(graph):

@@ -67,9 +67,9 @@ def test_gaussian_release_keeps_the_largest_of_the_noisy_rows() -> None:
     noisy = noisy_rows(rows, 0.5, 0.1, numpy_generator("test", "same"))
     released = gaussian_release(rows, 0.5, 0.1, 4, numpy_generator("test", "same"))
     assert (np.diff(released.indptr) == 4).all()
-    for row, found in zip(noisy, released.toarray()):
-        assert np.sort(found[found != 0]) == pytest.approx(np.sort(row)[-4:])
-        assert (found[found != 0] == row[found != 0]).all()
+    for row, kept in zip(noisy, released.toarray()):
+        assert np.sort(kept[kept != 0]) == pytest.approx(np.sort(row)[-4:])
+        assert (kept[kept != 0] == row[kept != 0]).all()
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "exponential"])
@@ -116,8 +116,8 @@ def test_capped_columns(rows: int, columns: int, cap: int, seed: int) -> None:
     capped = cap_columns(whole, cap, numpy_generator("test", "cap", seed))
     counts, kept = (np.diff(sp.csc_matrix(x).indptr) for x in (whole, capped))
     assert (kept == np.minimum(counts, cap)).all()
-    found = capped.toarray()
-    assert (found[found != 0] == whole.toarray()[found != 0]).all()
+    entries = capped.toarray()
+    assert (entries[entries != 0] == whole.toarray()[entries != 0]).all()
     assert (cap_columns(whole, cap, numpy_generator("test", "cap", seed)) != capped).nnz == 0
 
 

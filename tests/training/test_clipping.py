@@ -290,9 +290,9 @@ def test_sums_of_a_device_are_those_of_float64(graph, make_network, kind, hops, 
         expected = clipped_gradient_sum(exact, on_host, positions, features.double(), labels, 0.1)
         with products_in(precision):
             trees = pack_ego_trees(lists, graph.train_nodes, hops, device)
-            found = clipped_gradient_sum(rough, trees, positions, features.to(device), labels.to(device), 0.1)
+            clipped = clipped_gradient_sum(rough, trees, positions, features.to(device), labels.to(device), 0.1)
         length = torch.cat([part.flatten() for part in expected.sums]).norm()
-        for one, other in zip(found.sums, expected.sums, strict=True):
+        for one, other in zip(clipped.sums, expected.sums, strict=True):
             assert (one.double().cpu() - other).norm() <= tolerance * length
-        torch.testing.assert_close(found.norms.double().cpu(), expected.norms, rtol=tolerance, atol=tolerance)
-    assert torch.cat([part.flatten() for part in found.sums]).norm() <= 0.1 * (1 + 1e-6)
+        torch.testing.assert_close(clipped.norms.double().cpu(), expected.norms, rtol=tolerance, atol=tolerance)
+    assert torch.cat([part.flatten() for part in clipped.sums]).norm() <= 0.1 * (1 + 1e-6)

@@ -162,9 +162,9 @@ def test_products_are_as_exact_as_they_are_set_to_be():
     """Of the cell on GPUs, of PyTorch's own setting elsewhere; other types are not touched."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
-    for name, found in (("tf32", "tf32"), ("float32", "ieee")):
+    for name, precision in (("tf32", "tf32"), ("float32", "ieee")):
         with products_in(name):
-            assert matmul.fp32_precision == found
+            assert matmul.fp32_precision == precision
         assert matmul.fp32_precision == before
     one = torch.ones(1)
     assert product_eps(one) == torch.finfo(torch.float32).eps

@@ -155,11 +155,11 @@ def test_self_gradients_of_formed_trees_read_own_records_only(graph, setting):
     trees = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, 2)
     other = features.clone()
     other[np.setdiff1d(np.arange(graph.num_nodes), graph.train_nodes[positions])] = float("nan")
-    for (_, found, _), (_, again, _) in zip(
+    for (_, by_layer, _), (_, again, _) in zip(
         formed_gradients(network, trees, positions, features, labels, root_losses),
         formed_gradients(network, trees, positions, other, labels, root_losses),
         strict=True,
     ):
-        for module, gradients in found.items():
+        for module, gradients in by_layer.items():
             for parameter, values in gradients.gradients.items():
                 assert torch.equal(values, again[module].gradients[parameter])

@@ -30,12 +30,12 @@ def data(graph):
 
 def networks_of(make_network, kind, hops):
     """Different parameters for each seed."""
-    found = [make_network(hops, 2, 2, architecture=kind) for _ in SEEDS]
+    networks = [make_network(hops, 2, 2, architecture=kind) for _ in SEEDS]
     with torch.no_grad():
-        for seed, network in enumerate(found):
+        for seed, network in enumerate(networks):
             for parameter in network.parameters():
                 parameter.mul_(1 + 0.3 * seed)
-    return found
+    return networks
 
 
 def terms_of(graph, hops, seed, residual=False, clip_norm=0.5, chunk_rows=None):
@@ -62,8 +62,8 @@ def test_sums_are_those_of_each_seed(graph, make_network, kind, hops, chunk_rows
     for clip_norms in (0.3, {name: 0.1 * (1 + i) for i, name in enumerate(networks[0].groups)}):
         terms = [terms_of(graph, hops, seed, False, clip_norms, chunk_rows)[0] for seed in SEEDS]
         positions = [np.arange(seed, 45, seed + 1) for seed in SEEDS]
-        found = clipped_gradient_sums(networks, terms, positions, *data(graph))
-        for network, term, drawn, sums in zip(networks, terms, positions, found, strict=True):
+        clipped = clipped_gradient_sums(networks, terms, positions, *data(graph))
+        for network, term, drawn, sums in zip(networks, terms, positions, clipped, strict=True):
             alone = clipped_gradient_sum(network, term.trees, drawn, *data(graph), clip_norms)
             for one, other in zip(sums, alone.sums, strict=True):
                 torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
@@ -74,8 +74,8 @@ def test_each_seed_has_its_own_clip_norms(graph, make_network):
     networks = networks_of(make_network, "gcn", 1)
     clip_norms = [dict.fromkeys(networks[0].groups, 0.01 * 10**seed) for seed in SEEDS]
     terms = [terms_of(graph, 1, seed, False, clip_norms[seed])[0] for seed in SEEDS]
-    found = clipped_gradient_sums(networks, terms, [np.arange(45)] * 3, *data(graph))
-    for network, term, sums in zip(networks, terms, found, strict=True):
+    clipped = clipped_gradient_sums(networks, terms, [np.arange(45)] * 3, *data(graph))
+    for network, term, sums in zip(networks, terms, clipped, strict=True):
         alone = clipped_gradient_sum(network, term.trees, np.arange(45), *data(graph), term.clip_norms)
         for one, other in zip(sums, alone.sums, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
@@ -150,8 +150,8 @@ def test_a_root_without_finite_gradient_adds_nothing(graph, make_network):
     terms = [terms_of(graph, 1, seed)[0] for seed in SEEDS]
     lost = int(terms[0].trees.batch(np.array([4])).roots[0])
     features[lost] = float("inf")
-    found = clipped_gradient_sums(networks, terms, [np.arange(45)] * 3, features, labels)
-    for network, term, sums in zip(networks, terms, found, strict=True):
+    clipped = clipped_gradient_sums(networks, terms, [np.arange(45)] * 3, features, labels)
+    for network, term, sums in zip(networks, terms, clipped, strict=True):
         alone = clipped_gradient_sum(network, term.trees, np.arange(45), features, labels, term.clip_norms)
         assert int(alone.dropped) > 0
         for one, other in zip(sums, alone.sums, strict=True):

@@ -100,8 +100,8 @@ def test_sums_are_those_of_the_engine_for_any_network(kind, activation, clip_nor
     records = records_of(kind)
     stack, networks = stack_of([0, 1], records, torch.float64, activation=activation)
     expected = oracle(networks[0], records, np.array(positions), clip_norm)
-    found = sums_of(stack, 0, records, positions, clip_norm, torch.float64)
-    for one, other in zip(found, expected.sums, strict=True):
+    sums = sums_of(stack, 0, records, positions, clip_norm, torch.float64)
+    for one, other in zip(sums, expected.sums, strict=True):
         assert one.shape == other.shape
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-9 * clip_norm if clip_norm < 1 else 1e-9)
     clipped = (expected.norms > clip_norm).sum()
@@ -180,9 +180,9 @@ def test_a_root_that_is_not_finite_adds_exactly_nothing(kind, activation, broken
     for root in np.flatnonzero(names):
         assert not any(part.any() for part in sums_of(stack, 0, planted, [root], 0.5))
     others = np.flatnonzero(~names)
-    found, expected = sums_of(stack, 0, planted, np.arange(13), 0.5), sums_of(stack, 0, planted, others, 0.5)
+    sums, expected = sums_of(stack, 0, planted, np.arange(13), 0.5), sums_of(stack, 0, planted, others, 0.5)
     before = sums_of(stack, 0, records, others, 0.5)
-    for one, other, third in zip(found, expected, before, strict=True):
+    for one, other, third in zip(sums, expected, before, strict=True):
         assert torch.allclose(one, other, atol=1e-6)
         assert torch.allclose(other, third, atol=1e-6)
 
@@ -263,15 +263,15 @@ def test_a_seed_has_the_same_bits_alone_and_in_company(
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_roots_at_once_or_batches_one_by_one_is_the_same(kind, sampler, monkeypatch):
-    found = []
+    runs = []
     for together in (4096, 0):
         monkeypatch.setattr(stacked_rows, "TOGETHER", together)
         step, _ = step_of(range(3), kind, sampler=sampler, optimizer="adam")
         read = [step() for _ in range(15)]
-        found.append((read, step.stack.theta.data))
-    assert found[0][0] == found[1][0]
-    assert torch.allclose(found[0][1], found[1][1], atol=1e-4)
-    assert sampler != "rare" or found[0][0].count(0) > 0
+        runs.append((read, step.stack.theta.data))
+    assert runs[0][0] == runs[1][0]
+    assert torch.allclose(runs[0][1], runs[1][1], atol=1e-4)
+    assert sampler != "rare" or runs[0][0].count(0) > 0
 
 
 def test_a_step_is_the_sum_and_the_noise_of_the_other_engine():

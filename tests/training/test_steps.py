@@ -194,7 +194,7 @@ def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, 
     roots = graph.train_nodes
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
     sampler = FixedSizeSampler(len(roots), 8)
-    found = []
+    trained = []
     for build in (
         lambda network, optimizer: PlainStep(
             network,
@@ -220,8 +220,8 @@ def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, 
         step = build(network, make_optimizer(network.parameters(), SGD))
         for _ in range(3):
             assert step() == 8
-        found.append(copies(network))
-    for one, other in zip(*found, strict=True):
+        trained.append(copies(network))
+    for one, other in zip(*trained, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 

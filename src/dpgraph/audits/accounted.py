@@ -15,6 +15,7 @@ from dpgraph.audits import bugs, theory
 from dpgraph.audits.bugs import Bug
 from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
 from dpgraph.audits.result import AuditResult
+from dpgraph.privacy.procedure import Batches
 from dpgraph.privacy.relation import Relation
 
 ROOTS, DELTA = 400, 2e-4
@@ -23,19 +24,6 @@ SETTINGS = Settings(
     num_rows=ROOTS, release_noise=40.0,
 )  # fmt: skip
 BELOW, ABOVE = 0.003, 0.02  # relative: how far an epsilon may be below ours, and above
-RELATIONS = {
-    "dp-gnn": Relation.NODE_NULL,
-    "dp-mlp": Relation.NODE_NULL,
-    "dp-residual": Relation.NODE_NULL,
-    "dp-subgraph": Relation.NODE_REMOVE,
-    "dp-pure-noise": Relation.GRAPH,
-    "dp-appr": Relation.NODE_NULL,
-    "dp-lots": Relation.RECORD_REMOVE,
-}
-OTHER_RELATIONS = {
-    ("dp-subgraph", "published"): Relation.GRAPH,
-    ("dp-lots", "published"): Relation.RECORD_REPLACE,
-}
 
 
 def settings_of(kind: Kind) -> Settings:
@@ -51,19 +39,18 @@ def own_epsilon(kind: Kind) -> float | None:
     s, hops, noise = settings_of(kind), kind.hops, SETTINGS.noise
     roots = theory.affected_roots(s.max_degree, s.list_cap, hops, ROOTS)
     size = round(s.rate * ROOTS)
-    if kind.percentiles or kind.variant == "released":
+    if kind.relation is Relation.NONE:
         return None
-    if kind.method == "dp-pure-noise":
+    if kind.silent:
         return 0.0
-    if kind.method == "dp-residual":
+    if kind.residual:
         ratio = s.ratio if kind.neighbours else 0.0
         return theory.residual(roots, s.rate, s.second_rate or s.rate, ratio, noise, s.steps).epsilon(DELTA)
-    if kind.method == "dp-subgraph" and kind.variant == "rigorous":
+    if kind.parts and bugs.poisson(kind):
         return theory.poisson(1, s.rate, noise / 2, s.steps).epsilon(DELTA)
     if kind.partition:
         # every step, where messages cross parts; else an epoch's worth of them
-        every_step = kind.method == "dp-subgraph" and kind.variant == "published"
-        visits = s.steps if every_step else math.ceil(s.steps * s.rate)
+        visits = s.steps if kind.batches is Batches.MASKED_PARTS else math.ceil(s.steps * s.rate)
         return theory.gaussian(2 * math.sqrt(visits) / noise).epsilon(DELTA)
     if kind.release is not None:
         return _rows_epsilon(kind, s, noise, size)
@@ -100,30 +87,29 @@ def gaps_of(kind: Kind, bug: Bug | None = None) -> dict[str, str]:
     with (bug or Bug(bugs.every)).planted():
         opened = mechanism_of(kind, settings_of(kind), ROOTS)
         mechanism = type(opened)(**{**dict(opened), "delta": DELTA})
-        found, expected = mechanism.rigorous(), own_epsilon(kind)
+        stated, expected = mechanism.rigorous(), own_epsilon(kind)
         gaps: dict[str, str] = {}
-        unproved = found.epsilon is None or expected is None
-        if unproved and not (found.epsilon is None and expected is None):
-            gaps["epsilon"] = f"{found.epsilon}, {expected}"
-        elif found.epsilon is not None and expected is not None:
+        unproved = stated.epsilon is None or expected is None
+        if unproved and not (stated.epsilon is None and expected is None):
+            gaps["epsilon"] = f"{stated.epsilon}, {expected}"
+        elif stated.epsilon is not None and expected is not None:
             low, high = (1 - BELOW) * expected, (1 + ABOVE) * expected + 1e-9
-            gaps |= {} if low <= found.epsilon <= high else {"epsilon": f"{found.epsilon:.4g}, {expected:.4g}"}
-        relation = OTHER_RELATIONS.get((kind.method, kind.variant), RELATIONS[kind.method])
-        if found.relation != (relation if expected is not None else Relation.NONE):
-            gaps["relation"] = f"{found.relation}, {relation}"
+            gaps |= {} if low <= stated.epsilon <= high else {"epsilon": f"{stated.epsilon:.4g}, {expected:.4g}"}
+        if stated.relation != kind.relation:
+            gaps["relation"] = f"{stated.relation}, {kind.relation}"
         std = mechanism.noise_std_over_clip or 0.0
         factor = std_over_multiplier(kind, settings_of(kind), ROOTS)
         if not math.isclose(std, factor * multiplier(kind, settings_of(kind), ROOTS), rel_tol=1e-9):
             gaps["noise std / C"] = f"{std:.4g}, {SETTINGS.noise:.4g}"
-        stated = mechanism.procedure((1.0,))
-        if not np.allclose(stated.noise_std, SETTINGS.noise, rtol=1e-9):
-            gaps["noise std of the procedure"] = f"{stated.noise_std}, {SETTINGS.noise:.4g}"
+        procedure = mechanism.procedure((1.0,))
+        if not np.allclose(procedure.noise_std, SETTINGS.noise, rtol=1e-9):
+            gaps["noise std of the procedure"] = f"{procedure.noise_std}, {SETTINGS.noise:.4g}"
         return gaps
 
 
 def _pairs(kind: Kind) -> bool:
     """Mechanisms with a dominating pair of their own."""
-    return bugs.poisson(kind) and kind.method != "dp-lots"
+    return bugs.poisson(kind) and kind.reads != "records"
 
 
 ACCOUNTED_BUGS: dict[str, Bug] = {
@@ -143,13 +129,14 @@ ACCOUNTED_BUGS: dict[str, Bug] = {
 def accounted(trials: int, planted: str | None = None) -> AuditResult:
     """Each method and variant at one setting; `trials` is not used: nothing is random."""
     bug = ACCOUNTED_BUGS[planted] if planted else None
-    found = {name: gaps_of(kind, bug) for name, kind in KINDS.items() if bug is None or bug.applies(kind)}
-    broken = {name: gaps for name, gaps in found.items() if gaps}
-    missed = [name for name in found if name not in broken]
+    gaps_of_each = {name: gaps_of(kind, bug) for name, kind in KINDS.items() if bug is None or bug.applies(kind)}
+    broken = {name: gaps for name, gaps in gaps_of_each.items() if gaps}
+    missed = [name for name in gaps_of_each if name not in broken]
     shown = "; ".join(f"{name}: {what} {gap}" for name, gaps in broken.items() for what, gap in gaps.items())
     return AuditResult(
         audit="accounted", title="what mechanisms state", planted=planted,
-        passed=bool(missed) if planted else not broken, trials=len(found),
+        passed=bool(missed) if planted else not broken, trials=len(gaps_of_each),
         claim="rigorous epsilon, relation and noise as worked out from (q, K, D, r, C, noise multiplier, steps)",
-        finding=f"{len(broken)} of {len(found)} differ" + (f" (found, expected): {shown[:400]}" if shown else ""),
+        finding=f"{len(broken)} of {len(gaps_of_each)} differ"
+        + (f" (found, expected): {shown[:400]}" if shown else ""),
     )  # fmt: skip

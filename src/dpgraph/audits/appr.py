@@ -46,15 +46,15 @@ def appr(trials: int, planted: str | None = None) -> AuditResult:
         noisy = noisy_rows(rows, CLIP_NORM, sensitivity / MU / CLIP_NORM, generator)
         scores.append((noisy[:, 0] - noisy[:, 1]).reshape(trials, ROWS).sum(axis=1))
     errors = measured_errors(scores[0], scores[1])
-    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(MU, epsilons)))
+    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu=MU, epsilon=epsilons)))
     claim = f"mu = {MU:.3f} for {ROWS} rows; at most {COLUMN_CAP + 1} gradients change"
-    found = statistical_result("appr", APPR, planted, claim, trials, errors, test, DELTA)
+    result = statistical_result("appr", APPR, planted, claim, trials, errors, test, DELTA)
     changed = changed_gradients(cap_support=planted != COLUMN_NORM)
-    return found.model_copy(
+    return result.model_copy(
         update={
-            "passed": found.passed and changed <= COLUMN_CAP + 1,
-            "curve": () if planted == COLUMN_NORM else found.curve,  # it does not show there
-            "finding": f"{found.finding}; {changed} of {ROOTS + 1} gradients change",
+            "passed": result.passed and changed <= COLUMN_CAP + 1,
+            "curve": () if planted == COLUMN_NORM else result.curve,  # it does not show there
+            "finding": f"{result.finding}; {changed} of {ROOTS + 1} gradients change",
         }
     )
 
@@ -90,10 +90,10 @@ def _gradients(matrix: sp.csr_matrix, features: Tensor, labels: Tensor) -> np.nd
     roots, records = np.arange(matrix.shape[0]), features.numpy()
     padded = PaddedRows.of(matrix, roots, matrix.shape[1] + 1)
     rows = SeedRows(padded, with_constant(records, CPU), records, labels.numpy(), CPU, torch.float64)
-    batch, found = rows.batch(roots), np.zeros((len(roots), stack.size))
+    batch, gradients = rows.batch(roots), np.zeros((len(roots), stack.size))
     for root in roots:
         into, alone = torch.zeros_like(stack.theta.data), torch.zeros(1, len(roots), dtype=torch.float64)
         alone[0, root] = 1.0
         write_gradients(stack, slice(None), batch, alone, CLIP_NORM, into)
-        found[root] = into[0, : stack.size].numpy()
-    return found
+        gradients[root] = into[0, : stack.size].numpy()
+    return gradients

@@ -28,6 +28,7 @@ from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPager
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, PoissonSubgraphs
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees, StableTrees
+from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import full_edge_lists
@@ -58,15 +59,16 @@ def every(kind: Kind) -> bool:
 
 
 def trees(kind: Kind) -> bool:
-    return kind.method in ("dp-gnn", "dp-mlp", "dp-residual") or (kind.method, kind.variant) == ("dp-lots", "rigorous")
+    """Whether each root's gradient is clipped over its ego tree; a record by itself is one."""
+    return kind.trees or (kind.reads == "records" and poisson(kind))
 
 
 def poisson(kind: Kind) -> bool:
-    return not kind.fixed_size and (not kind.parts or (kind.method, kind.variant) == ("dp-subgraph", "rigorous"))
+    return kind.batches is Batches.POISSON
 
 
 def two_terms(kind: Kind) -> bool:
-    return kind.method == "dp-residual" and kind.neighbours
+    return kind.residual and kind.neighbours
 
 
 def less_noise(factor: float) -> Callable[[PreparedStep], None]:

@@ -38,7 +38,7 @@ DELTA = 1e-3
 CANARY_BUGS = {"noise left out": 1e-6, "noise over 10": 0.1}
 
 
-def canary(name: str, trials: int, planted: str | None = None) -> AuditResult:
+def canary(name: str, audit: str, trials: int, planted: str | None = None) -> AuditResult:
     """A10: a tiny model trained by the method `name`, `trials` times with a canary and as often without.
 
     No other root has the canary's strong feature, and the roots that list it have its label. Without it, its record is
@@ -57,14 +57,14 @@ def canary(name: str, trials: int, planted: str | None = None) -> AuditResult:
             scores[side, trial] = _gain(name, ran, side == 0, 2 * trial + side)
     errors = measured_errors(scores[0], scores[1])
     pair, steps = mechanism.dominating_pair, mechanism.steps or 0
-    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, {steps} steps"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    claim = f"epsilon {composed_epsilon(pair, steps=steps, delta=DELTA):.2f} at delta {DELTA:g}, {steps} steps"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
     title = f"canary in runs of {name}"
-    return statistical_result(AUDIT_NAMES[name], title, planted, claim, trials, errors, test, DELTA)
+    return statistical_result(audit, title, planted, claim, trials, errors, test, DELTA)
 
 
-AUDIT_NAMES = {"dp-gnn": "canary", "dp-residual": "canary-residual"}
-canary_gnn, canary_residual = (partial(canary, name) for name in AUDIT_NAMES)
+canary_gnn = partial(canary, "dp-gnn", "canary")
+canary_residual = partial(canary, "dp-residual", "canary-residual")
 
 
 @cache

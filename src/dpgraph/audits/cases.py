@@ -1,12 +1,13 @@
 """Every private method and variant, as the audits attack it: cells, and the prepared steps that the method would run.
 
 An audit never puts sampler, lists, clip norm or noise together: it takes them from `make_jobs`, as methods do, and
-brings a graph, a model and a loss. `theory` says what has to be found there.
+brings a graph, a model and a loss. The methods' specifications say which cases there are and what their theorems want
+(methods/attacks.py), `theory` what has to be found there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,84 +15,100 @@ import torch
 
 from dpgraph.audits import theory
 from dpgraph.data.graph import Graph
+from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import specs
+from dpgraph.methods.spec import MethodSpec
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.procedure import Batches, Clipped
 
 CPU = torch.device("cpu")
 CLIP_NORM = 0.5
 RELEASED = ("gaussian", "exponential", "exponential-values")
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A private method with one of its variants."""
+@dataclass(frozen=True, kw_only=True)
+class Kind(AttackCase):
+    """A private method with one of its variants, and what the method's specification says that a theorem wants."""
 
     method: str
-    variant: str = "rigorous"
-    hops: int = 0
-    release: str | None = None
-    neighbours: bool = True  # dp-residual: C_n > 0
 
     @property
     def name(self) -> str:
         parts = [self.method, "" if self.variant == "rigorous" else self.variant, self.release or ""]
-        parts += [f"r={self.hops}" if self.hops and self.method in ("dp-gnn", "dp-residual") else ""]
+        parts += [f"r={self.hops}" if self.hops and self.trees else ""]
         parts += ["" if self.neighbours else "C_n=0"]
         return " ".join(part for part in parts if part)
 
     @property
+    def neighbours(self) -> bool:
+        """Whether neighbours add to a root's gradient, if it has any: C_n > 0."""
+        return self.terms != "own"
+
+    @property
+    def residual(self) -> bool:
+        """Whether own gradients are clipped apart from what neighbours add."""
+        return self.terms != "joint"
+
+    @property
     def fixed_size(self) -> bool:
         """Whether its batches have a fixed size."""
-        sized = self.method in ("dp-lots", "dp-appr") and self.variant != "rigorous"
-        return sized or (self.method in ("dp-gnn", "dp-mlp") and self.variant != "rigorous")
+        return self.batches in (Batches.FIXED_SIZE, Batches.SHUFFLED)
+
+    @property
+    def lots(self) -> bool:
+        """Whether one vector is clipped for each lot of records."""
+        return self.batches is Batches.SHUFFLED
 
     @property
     def percentiles(self) -> bool:
         """Whether clip norms are percentiles of initial gradient norms."""
-        return self.method in ("dp-gnn", "dp-mlp") and self.variant == "published"
+        return self.clipping is Clipped.ROOT_GROUPS
 
     @property
     def clipped(self) -> bool:
         """Whether gradients are clipped, at C."""
-        return self.method != "dp-pure-noise" and self.variant != "released" and not self.percentiles
+        return self.clipping in (Clipped.ROOT, Clipped.STEP)
 
     @property
     def partition(self) -> bool:
         """Whether every root is read once in each epoch."""
-        if self.method == "dp-subgraph":
-            return self.variant != "rigorous"
-        return self.method == "dp-lots" and self.variant != "rigorous"
+        return self.batches in (Batches.SHUFFLED, Batches.MASKED_PARTS, Batches.PARTS_BY_ID)
 
     @property
     def trees(self) -> bool:
         """Whether it reads ego trees, of bounded lists."""
-        return self.method in ("dp-gnn", "dp-mlp", "dp-residual")
+        return self.reads == "trees"
 
     @property
     def parts(self) -> bool:
-        return self.method in ("dp-subgraph", "dp-pure-noise")
+        return self.reads == "parts"
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is read at all."""
+        return self.batches is Batches.NONE
 
 
-RELEASES = ("identity", "random", *RELEASED)
-TREES = ("rigorous", "rigorous-fixed-size", "published")
-KINDS = {
-    kind.name: kind
-    for kind in (
-        *(Kind("dp-gnn", variant, hops) for variant in TREES for hops in (1, 2)),
-        *(Kind("dp-mlp", variant) for variant in TREES),
-        *(Kind("dp-residual", hops=hops) for hops in (1, 2)),
-        Kind("dp-residual", hops=1, neighbours=False),
-        *(Kind("dp-lots", variant) for variant in ("rigorous", "published", "released")),
-        *(Kind("dp-subgraph", variant, 2) for variant in ("rigorous", "cut", "published", "released")),
-        Kind("dp-pure-noise", "published", 2),
-        *(Kind("dp-appr", "rigorous", release=release) for release in RELEASES),
-        *(Kind("dp-appr", "published", release=release) for release in ("exact", *RELEASES)),
-    )
-}  # fmt: skip
+def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
+    """The cases of these methods, by name. Raises UserError for a variant without a case, and for an unknown one."""
+    cases = [(one, case) for one in specifications for case in one.attacks]
+    for one in specifications:
+        attacked = {case.variant for case in one.attacks}
+        if attacked != set(one.variants):
+            wanted = ", ".join(sorted(one.variants)) or "none"
+            raise invalid(
+                "attacks", ", ".join(sorted(attacked)) or "none", f"a case for each variant of {one.name}: {wanted}"
+            )
+    return {kind.name: kind for kind in (Kind(method=one.name, **vars(case)) for one, case in cases)}
+
+
+KINDS = kinds(specs().values())
 
 
 @dataclass(frozen=True)
@@ -134,7 +151,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         **({"max_degree": settings.max_degree, "list_cap": settings.list_cap} if kind.trees else {}),
         **({"epsilon": 8.0} if private_rows else {"noise_multiplier": multiplier(kind, settings, num_train)}),
     }
-    if kind.method == "dp-residual":
+    if kind.residual:
         privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
         privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
     value: dict[str, Any] = {
@@ -178,7 +195,7 @@ def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float
     """Noise std on the sum over C times the noise multiplier, as the theorem of the kind has it."""
     size = batch_size(kind, settings, num_train)
     return theory.std_over_multiplier(
-        kind.method, kind.variant, kind.hops, settings.max_degree, settings.list_cap, num_train, size, kind.release
+        kind.noise_unit, kind.hops, settings.max_degree, settings.list_cap, num_train, size
     )
 
 
@@ -206,11 +223,11 @@ def prepared_steps(
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
     # nobody asks this calibration for its statement, whose epsilon takes time
     calibration = Calibration.model_construct(mechanism=mechanism)
-    found = []
+    steps = []
     for job in make_jobs(graph, cell, seeds, calibration, CPU):
         if job.prepared is None:
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if change is not None:
             change(job.prepared)
-        found.append(job.prepared)
-    return found
+        steps.append(job.prepared)
+    return steps

@@ -30,9 +30,9 @@ STRENGTH = 1e6  # far above every clip norm
 def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor, recorder: Recorder) -> Tensor:
     """(B,) the unit (B,) of the first layer that each root names, over its row (B, F); every layer is applied."""
     dense = recorder.on(batch)
-    found = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
-    logits = network.decoder(found, 0, dense)  # the engine wants every layer to be applied
-    return found.gather(1, units.clamp_min(0).unsqueeze(1)).squeeze(1) + 0.0 * logits.sum(dim=1)
+    hidden = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
+    logits = network.decoder(hidden, 0, dense)  # the engine wants every layer to be applied
+    return hidden.gather(1, units.clamp_min(0).unsqueeze(1)).squeeze(1) + 0.0 * logits.sum(dim=1)
 
 
 def coordinate_losses(
@@ -64,8 +64,8 @@ class CoordinateRun:
         features = np.zeros((size, self.width), dtype=np.float32)
         features[self.place, self.place // self.width] = STRENGTH
         graph = directed_graph([], [], features, self.place % self.width, classes=self.width)
-        (found,) = prepared_steps(KINDS["dp-mlp"], settings, null_records(graph, np.flatnonzero(~present)))
-        self.prepared = expected(found, PreparedTrees)
+        (step,) = prepared_steps(KINDS["dp-mlp"], settings, null_records(graph, np.flatnonzero(~present)))
+        self.prepared = expected(step, PreparedTrees)
         if sampler is not None:
             self.prepared.terms[0].draws.sampler = sampler
         if noise is not None:

@@ -65,12 +65,12 @@ def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
             (others["cells of two learning rates"],) = _observed(kind, _slower(SETTINGS), size, (0,), bug)
         else:
             (first,) = _observed(kind, SETTINGS, size, (0,), bug)
-        found = list(_facts(kind, size, first, others))
+        facts = list(_facts(kind, size, first, others))
         if kind.release is not None and planted.wide:
-            found += release_facts(kind, bug)
-        if kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours and planted.wide:
-            found += choice_facts(kind, bug)
-    return found
+            facts += release_facts(kind, bug)
+        if bugs.two_terms(kind) and kind.hops == 1 and planted.wide:
+            facts += choice_facts(kind, bug)
+    return facts
 
 
 NO_BUG = Bug(bugs.every, wide=True)
@@ -97,7 +97,7 @@ def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Ite
     yield from _noise(seen.noise / std, "noise")
     for name, other in others.items():
         yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))
-    if kind.method == "dp-pure-noise":
+    if kind.silent:
         yield Fact("nothing is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
         return
     if kind.clipped:
@@ -180,8 +180,8 @@ def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
 
     def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
         settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
-        (found,) = prepared_steps(kind, settings, graph, change=change)
-        prepared = expected(found, PreparedRows)
+        (one,) = prepared_steps(kind, settings, graph, change=change)
+        prepared = expected(one, PreparedRows)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
     if kind.variant == "rigorous" and kind.release != "identity":
@@ -238,7 +238,7 @@ def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
 FACTS_BUGS: dict[str, Bug] = {
     "noise over 1.05": Bug(bugs.every, bugs.less_noise(1.05)),
     "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
-    "batches twice as large": Bug(lambda kind: kind.method != "dp-pure-noise", bugs.rate_doubled),
+    "batches twice as large": Bug(lambda kind: not kind.silent, bugs.rate_doubled),
     "one batch for both terms": Bug(bugs.two_terms, bugs.one_batch),
     "one batch for all steps": Bug(lambda kind: not kind.parts and not kind.partition, bugs.same_batches),
     "cyclic partition": Bug(lambda kind: bugs.poisson(kind) and not kind.parts, bugs.cyclic_batches),
@@ -259,12 +259,12 @@ FACTS_BUGS: dict[str, Bug] = {
     ),
     "divided by the batch's own size": Bug(lambda kind: bugs.trees(kind) and bugs.poisson(kind), bugs.own_divisor),
     "noise before clipping": Bug(
-        lambda kind: kind.method == "dp-subgraph" and kind.clipped,
+        lambda kind: kind.parts and kind.clipped,
         patches={"dpgraph.preparation.parts.Privatizer": bugs.NoiseFirst},
     ),
     "mechanism and step with noise over 1.3": Bug(bugs.every, patches=bugs.less_noise_everywhere(1.3)),
     "mechanism and step with one root fewer": Bug(
-        lambda kind: kind.variant == "rigorous-fixed-size" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
+        lambda kind: kind.noise_unit == "2 C R" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
     ),
     "columns not capped": Bug(
         lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
@@ -272,9 +272,7 @@ FACTS_BUGS: dict[str, Bug] = {
         wide=True,
     ),
     "release noise over 1.3": Bug(lambda kind: kind.release in RELEASED, patches=bugs.RELEASE_OVER, wide=True),
-    "choice at sensitivity 1": Bug(
-        lambda kind: kind.method == "dp-residual" and kind.hops == 1 and kind.neighbours, bugs.choice_of_one, wide=True
-    ),
+    "choice at sensitivity 1": Bug(lambda kind: bugs.two_terms(kind) and kind.hops == 1, bugs.choice_of_one, wide=True),
 }
 
 
@@ -288,9 +286,9 @@ def facts(trials: int, planted: str | None = None) -> AuditResult:
     for name, kind in KINDS.items():
         if bug is not None and not bug.applies(kind):
             continue
-        found = facts_of(kind, trials, bug)
-        checked += len(found)
-        worst[name] = max(found, key=lambda fact: abs(fact.score))
+        facts_of_kind = facts_of(kind, trials, bug)
+        checked += len(facts_of_kind)
+        worst[name] = max(facts_of_kind, key=lambda fact: abs(fact.score))
     broken = {name: fact for name, fact in worst.items() if not fact.holds}
     name, fact = (min if planted else max)(worst.items(), key=lambda item: abs(item[1].score))
     seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if planted or broken else ""

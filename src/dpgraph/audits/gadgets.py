@@ -140,8 +140,8 @@ class Worst:
         """`present` (count,): which copies have v's record."""
         place = self.place[self.gadgets.copy]
         gone = np.flatnonzero((self.gadgets.roles == V) & (place >= 0) & ~present[place])
-        (found,) = prepared_steps(kind, settings, null_records(self.graph, gone), change=change)
-        return WorstRun(expected(found, PreparedTrees), self)
+        (step,) = prepared_steps(kind, settings, null_records(self.graph, gone), change=change)
+        return WorstRun(expected(step, PreparedTrees), self)
 
 
 class WorstRun:

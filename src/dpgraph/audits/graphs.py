@@ -46,8 +46,8 @@ def edges_of(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_edges(graph: Graph, owners: np.ndarray, members: np.ndarray) -> Graph:
-    found = directed_graph(owners, members, graph.features, graph.labels, graph.split, graph.num_classes)
-    return replace(found, name=graph.name)
+    joined = directed_graph(owners, members, graph.features, graph.labels, graph.split, graph.num_classes)
+    return replace(joined, name=graph.name)
 
 
 def null_records(graph: Graph, nodes: np.ndarray | Sequence[int]) -> Graph:

@@ -26,6 +26,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.preparation.base import Order, PrivateData
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
@@ -106,19 +107,18 @@ def _everything(graph: Graph, random: np.random.Generator) -> Graph:
 
 def unread(kind: Kind) -> dict[str, Other]:
     """What the guarantee of a kind says that training does not read, besides what is `_beyond` an edge."""
-    found: dict[str, Other] = {"labels of validation and test nodes": _labels}
-    if kind.method == "dp-pure-noise":
+    changes: dict[str, Other] = {"labels of validation and test nodes": _labels}
+    if kind.silent:
         return {"anything": _everything}
-    reads_lists = (kind.method == "dp-gnn") or (kind.method == "dp-residual" and kind.neighbours)
-    whole_graph = kind.method == "dp-subgraph" and kind.variant in ("published", "released")
-    if reads_lists or whole_graph:
-        return found
-    found["features of all but training nodes"] = _features
-    if kind.method == "dp-subgraph" or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
-        found["edges that are not among training nodes"] = _edges_outside
+    reads_lists = kind.trees and kind.hops > 0 and kind.neighbours
+    if reads_lists or kind.batches is Batches.MASKED_PARTS:
+        return changes
+    changes["features of all but training nodes"] = _features
+    if kind.parts or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):
+        changes["edges that are not among training nodes"] = _edges_outside
     else:
-        found["edges"] = _edges
-    return found
+        changes["edges"] = _edges
+    return changes
 
 
 def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
@@ -134,26 +134,26 @@ def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
 @contextmanager
 def _optimised() -> Iterator[list[torch.nn.Parameter]]:
     """The parameters of every optimiser that is made inside."""
-    found: list[torch.nn.Parameter] = []
+    parameters_held: list[torch.nn.Parameter] = []
     original = torch.optim.Optimizer.__init__
 
     def remember(self: torch.optim.Optimizer, parameters: Any, defaults: Any) -> None:
         original(self, parameters, defaults)
-        found.extend(parameter for group in self.param_groups for parameter in group["params"])
+        parameters_held.extend(parameter for group in self.param_groups for parameter in group["params"])
 
     with patch.object(torch.optim.Optimizer, "__init__", remember):
-        yield found
+        yield parameters_held
 
 
 @dataclass(frozen=True)
-class Read:
+class InputsRead:
     """Of one kind: which changes moved the parameters, out of how many."""
 
     moved: tuple[str, ...]
     tried: int
 
 
-def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> Read:
+def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> InputsRead:
     moved: list[str] = []
     tried = 0
     with (bug or Bug(bugs.every)).planted():
@@ -166,7 +166,7 @@ def read_by(kind: Kind, trials: int, bug: Bug | None = None) -> Read:
                 after = parameters_of(kind, change(graph, numpy_generator("audits", name, index)), index)
                 tried += 1
                 moved += [] if all(map(np.array_equal, before, after)) else [name]
-    return Read(tuple(dict.fromkeys(moved)), tried)
+    return InputsRead(tuple(dict.fromkeys(moved)), tried)
 
 
 def _data(change: Callable[[Graph], np.ndarray]) -> Callable[[Graph, torch.device], PrivateData]:
@@ -200,12 +200,10 @@ def _whole_trees(order: Order, hops: int) -> EgoTrees:
 OF = "dpgraph.preparation.base.PrivateData.of"
 SELF_TERMS_BUGS: Mapping[str, Bug] = {
     "self terms read their neighbours": Bug(
-        lambda kind: kind.method == "dp-residual" and not kind.neighbours,
+        lambda kind: not kind.neighbours,
         patches={"dpgraph.preparation.trees._alone": _whole_trees},
     ),
-    "features standardised over all nodes": Bug(
-        lambda kind: kind.method != "dp-pure-noise", patches={OF: _data(_standardised)}
-    ),
+    "features standardised over all nodes": Bug(lambda kind: not kind.silent, patches={OF: _data(_standardised)}),
     "features divided by degrees": Bug(lambda kind: _edges in unread(kind).values(), patches={OF: _data(_by_degree)}),
     "features moved by the mean label": Bug(lambda kind: kind.variant == "rigorous", patches={OF: _data(_by_label)}),
 }
@@ -216,14 +214,14 @@ def self_terms(trials: int, planted: str | None = None) -> AuditResult:
     bug = SELF_TERMS_BUGS[planted] if planted else None
     names = [name for name, kind in KINDS.items() if bug is None or bug.applies(kind)]
     graphs = 2 if bug is not None else max(2, trials // 2)  # one of each sort shows what is planted
-    found = {name: read_by(KINDS[name], graphs, bug) for name in names}
-    moved = {name: one.moved for name, one in found.items() if one.moved}
+    read = {name: read_by(KINDS[name], graphs, bug) for name in names}
+    moved = {name: one.moved for name, one in read.items() if one.moved}
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
-    tried = sum(one.tried for one in found.values())
+    tried = sum(one.tried for one in read.values())
     return AuditResult(
         audit="self-terms", title="parameters when what is not read changes", planted=planted,
         # a bug is caught if every method and variant that has it shows it
-        passed=len(moved) < len(found) if planted else not moved, trials=trials,
-        claim=f"bit-identical parameters of {len(found)} methods and variants",
+        passed=len(moved) < len(read) if planted else not moved, trials=trials,
+        claim=f"bit-identical parameters of {len(read)} methods and variants",
         finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),
     )  # fmt: skip

@@ -23,7 +23,7 @@ DELTA = 1e-3
 
 
 @dataclass(frozen=True)
-class Bug:
+class WrongNumbers:
     """What is planted: factors on noise and clip norm, clipping per group, another batch rate, more affected roots."""
 
     noise: float = 1.0
@@ -40,17 +40,17 @@ class Bug:
 
 
 UPDATE_BUGS = {
-    "noise over sqrt 2": Bug(noise=0.5**0.5),
-    "noise halved": Bug(noise=0.5),
-    "sensitivity C for 2C": Bug(clip=2.0),
-    "sqrt L forgotten": Bug(groups=True),
+    "noise over sqrt 2": WrongNumbers(noise=0.5**0.5),
+    "noise halved": WrongNumbers(noise=0.5),
+    "sensitivity C for 2C": WrongNumbers(clip=2.0),
+    "sqrt L forgotten": WrongNumbers(groups=True),
 }
 TRAJECTORY_BUGS = {
-    "noise over 1.25": Bug(noise=0.8),
-    "noise halved": Bug(noise=0.5),
-    "sqrt L forgotten": Bug(groups=True),
-    "full batch for rate q": Bug(rate=1.0),
-    "15 affected roots for 8": Bug(degree=7, cap=7),
+    "noise over 1.25": WrongNumbers(noise=0.8),
+    "noise halved": WrongNumbers(noise=0.5),
+    "sqrt L forgotten": WrongNumbers(groups=True),
+    "full batch for rate q": WrongNumbers(rate=1.0),
+    "15 affected roots for 8": WrongNumbers(degree=7, cap=7),
 }
 
 
@@ -73,7 +73,7 @@ def update(trials: int, planted: str | None = None) -> AuditResult:
     The clipped sum is the same in every trial, so the engine computes it once a side; noise is added anew in each. That
     this is what `PrivateStep` does is checked bit for bit on a few whole steps.
     """
-    bug = UPDATE_BUGS[planted] if planted else Bug()
+    bug = UPDATE_BUGS[planted] if planted else WrongNumbers()
     roots = 1 + MAX_DEGREE + LIST_CAP
     mechanism = _mechanism(1.0, 1, 2.0 * roots)
     case = worst_case()
@@ -147,7 +147,7 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
     The affected roots' clipped gradients come from the engine, once; batches from the sampler, noise from the trainer's
     function, anew in every step of every trial. The attacker knows all unaffected terms.
     """
-    bug = TRAJECTORY_BUGS[planted] if planted else Bug()
+    bug = TRAJECTORY_BUGS[planted] if planted else WrongNumbers()
     steps = 64
     mechanism = _mechanism(0.25, steps, 24.0)
     case = worst_case(bug.degree, bug.cap)
@@ -166,6 +166,7 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
         positions = sums.numpy() / CLIP_NORM
         scores.append(pair.log_ratio(positions.ravel()).reshape(trials, steps).sum(axis=1))
     errors = measured_errors(scores[0], scores[1])
-    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    epsilon = composed_epsilon(pair, steps=steps, delta=DELTA)
+    claim = f"epsilon {epsilon:.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
     return statistical_result("trajectory", TRAJECTORY, planted, claim, trials, errors, test, DELTA)

@@ -37,17 +37,17 @@ def one_run(trials: int, planted: str | None = None) -> AuditResult:
     guesses = 2 * max(1, round(SHARE * trials / 2))
     correct = one_run_guesses(np.asarray(scores), present, guesses)
     epsilons = np.linspace(0.0, 8.0, 65)
-    measured = one_run_delta(correct, guesses, trials, epsilons)
-    promised = composed_delta(pair, STEPS, epsilons)
-    epsilon = composed_epsilon(pair, STEPS, DELTA)
+    measured = one_run_delta(correct=correct, guesses=guesses, canaries=trials, epsilon=epsilons)
+    promised = composed_delta(pair, steps=STEPS, epsilons=epsilons)
+    epsilon = composed_epsilon(pair, steps=STEPS, delta=DELTA)
+    shown = one_run_epsilon(correct=correct, guesses=guesses, canaries=trials, delta=DELTA)
     return AuditResult(
         audit="one-run",
         title=ONE_RUN,
         planted=planted,
         passed=bool(np.all(measured <= promised)),
         claim=f"epsilon {epsilon:.2f} at delta {DELTA:g}",
-        finding=f"eps_lb {one_run_epsilon(correct, guesses, trials, DELTA):.3g} at delta {DELTA:g}; "
-        f"{correct} of {guesses} guesses right",
+        finding=f"eps_lb {shown:.3g} at delta {DELTA:g}; {correct} of {guesses} guesses right",
         trials=trials,
         curve=tuple(
             Point(epsilon=e, claimed=c, measured=m)

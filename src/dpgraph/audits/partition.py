@@ -62,6 +62,8 @@ def partition(trials: int, planted: str | None = None) -> AuditResult:
         known[group == step % GROUPS] += moved[group == step % GROUPS]
         mixed += pair.log_ratio(moved)
     errors = joint_errors([(score[present], score[~present]) for score in (known, mixed)])
-    claim = f"epsilon {composed_epsilon(pair, steps, DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{GROUPS}"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps, epsilons))
+    claim = (
+        f"epsilon {composed_epsilon(pair, steps=steps, delta=DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{GROUPS}"
+    )
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
     return statistical_result("partition", PARTITION, planted, claim, trials, errors, test, DELTA)

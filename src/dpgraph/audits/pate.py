@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -38,17 +39,18 @@ def pate(trials: int, planted: str | None = None) -> AuditResult:
         scores.append(moves[0] * check + moves[1] * answer)
     errors = measured_errors(scores[0], scores[1])
     mu = math.sqrt(2) * MU
-    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu, epsilons)))
+    test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu=mu, epsilon=epsilons)))
     claim = f"mu = {mu:.3f} for a check and an answer; caps stop the run at {CAP}"
-    found = statistical_result("pate", PATE, planted, claim, trials, errors, test, DELTA)
+    result = statistical_result("pate", PATE, planted, claim, trials, errors, test, DELTA)
     cap = QUERIES if planted == NO_CAP else CAP
     unanimous = np.tile([50, 0, 0], (QUERIES, 1))
-    few_answers = confident_gnmax(unanimous, 25.0, *stds, QUERIES, cap, generator)
-    few_checks = confident_gnmax(unanimous, 500.0, *stds, cap, QUERIES, generator)
-    return found.model_copy(
+    run = partial(confident_gnmax, unanimous, check_noise_std=stds[0], vote_noise_std=stds[1], generator=generator)
+    few_answers = run(threshold=25.0, max_checks=QUERIES, max_answers=cap)
+    few_checks = run(threshold=500.0, max_checks=cap, max_answers=QUERIES)
+    return result.model_copy(
         update={
-            "passed": found.passed and few_answers.answers <= CAP and few_checks.checks <= CAP,
-            "curve": () if planted == NO_CAP else found.curve,  # it does not show there
-            "finding": f"{found.finding}; {few_answers.answers} answers, {few_checks.checks} checks",
+            "passed": result.passed and few_answers.answers <= CAP and few_checks.checks <= CAP,
+            "curve": () if planted == NO_CAP else result.curve,  # it does not show there
+            "finding": f"{result.finding}; {few_answers.answers} answers, {few_checks.checks} checks",
         }
     )

@@ -25,6 +25,7 @@ from dpgraph.audits.reach import DEGREES
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.subgraphs import Positions, crowd
 from dpgraph.experiments.cell import Model
+from dpgraph.methods.attacks import RunAttack
 from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack
@@ -32,6 +33,7 @@ from dpgraph.preparation.base import expected
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts
 from dpgraph.privacy.auditing import CONFIDENCE, Errors, ProfileTest, measured_errors, profile_test
+from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator, torch_generator
 
 DELTAS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -64,8 +66,8 @@ def curve(kind: Kind, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
 
 def _few_roots(kind: Kind) -> int:
     """As few as the mechanism admits without a smaller R: at most one more, and in full batches all of them drawn."""
-    if kind.method == "dp-subgraph":
-        return 1 if kind.variant == "published" else round(1 / RATE)
+    if kind.parts:
+        return 1 if kind.batches is Batches.MASKED_PARTS else round(1 / RATE)
     hops = kind.hops if kind.neighbours else 0
     roots = theory.affected_roots(*DEGREES[hops], hops, 10**6)
     return roots if kind.fixed_size else max(1, roots - 1)
@@ -95,15 +97,15 @@ def trees(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     roots = theory.affected_roots(degree, cap, hops, 10**6)
     worst = _worst(kind.name, trials)
     rate = 1.0 if kind.fixed_size else RATE
-    noise = 3.0 if kind.method == "dp-residual" and hops else (2.0 * roots if hops else 1.0) * math.sqrt(STEPS)
-    noise *= 1.0 if kind.fixed_size or (kind.method == "dp-residual" and hops) else 0.6
+    noise = 3.0 if kind.residual and hops else (2.0 * roots if hops else 1.0) * math.sqrt(STEPS)
+    noise *= 1.0 if kind.fixed_size or (kind.residual and hops) else 0.6
     size = len(worst.gadgets.graph.train_nodes)
     settings = Settings(noise=noise, rate=rate, batch_size=size if kind.fixed_size else None, steps=STEPS)
     settings = replace(settings, max_degree=degree, list_cap=cap)
     present = _halves((kind.name,), worst.count)
     run = worst.run(kind, settings, present, bug.change if bug else None)
     claim = theory.poisson(roots, rate, noise, 1)
-    if kind.method == "dp-residual" and kind.neighbours:
+    if bugs.two_terms(kind):
         claim = theory.residual(roots, rate, rate, settings.ratio, noise, 1)
     scores = np.sum([claim.log_ratio(run.step()[0]) for _ in range(STEPS)], axis=0)
     return settings, (scores[present], scores[~present])
@@ -117,9 +119,9 @@ def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     graph = directed_graph([], [], features, [1, 0, 0, 0])
     scores = []
     for index, side in enumerate((graph, null_records(graph, [0]))):
-        (found,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
+        (step_of_side,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
         network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
-        step = expected(found, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
+        step = expected(step_of_side, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
         weights, moved = next(network.parameters()), np.zeros(max(500, trials // 6))
         for trial in range(len(moved)):
             flat(list(network.parameters()))
@@ -131,21 +133,20 @@ def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
 
 def subgraphs(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     """Node 0 turns gradients around in the steps that draw it, which fixed parts make public."""
-    rate = {"rigorous": RATE, "cut": RATE, "published": 1.0}[kind.variant]
+    rate = 1.0 if kind.batches is Batches.MASKED_PARTS else RATE
     settings = Settings(noise=2.0, rate=rate, steps=STEPS, learning_rate=1.0)
     claim = theory.poisson(1, rate, settings.noise / 2, 1)
     scores, seeds = [], 100
     for index, present in enumerate((True, False)):
-        found = prepared_steps(
+        steps = prepared_steps(
             kind, settings, crowd(present), range(index * seeds, (index + 1) * seeds), bug.change if bug else None
         )
-        run = Positions([expected(one, PreparedParts) for one in found], crowd(present))
+        run = Positions([expected(one, PreparedParts) for one in steps], crowd(present))
         rounds = math.ceil(trials / seeds)
         total = np.zeros((rounds, seeds))
         for step in range(rounds * STEPS):
             moved, drawn = run.step(step)
-            fresh = kind.variant == "rigorous"
-            total[step // STEPS] += claim.log_ratio(moved) if fresh else np.where(drawn, moved, 0.0)
+            total[step // STEPS] += claim.log_ratio(moved) if bugs.poisson(kind) else np.where(drawn, moved, 0.0)
         scores.append(total.ravel()[:trials])
     return settings, (scores[0], scores[1])
 
@@ -164,8 +165,8 @@ def _row_scores(kind: Kind, settings: Settings, seed: int, bug: Bug | None) -> S
     own_only, change = kind.release == "identity", bug.change if bug else None
     size = 800 if own_only else 2000
     blank = directed_graph([], [], np.zeros((size, 1)), np.full(size, -1))
-    (found,) = prepared_steps(kind, settings, blank, (seed,), change)
-    v, w = _disjoint(expected(found, PreparedRows), own_only)
+    (first,) = prepared_steps(kind, settings, blank, (seed,), change)
+    v, w = _disjoint(expected(first, PreparedRows), own_only)
     place, count = np.arange(len(v)), len(v)
     features, labels = np.zeros((size, count), dtype=np.float32), np.full(size, -1)
     features[w, place[: len(w)]], labels[w] = HUGE, 0
@@ -208,15 +209,8 @@ def _disjoint(prepared: PreparedRows, own_only: bool) -> tuple[np.ndarray, np.nd
 
 
 Attack = Callable[[Kind, int, Bug | None], tuple[Settings, Scores]]
-ATTACKS: dict[str, Attack] = {
-    **{name: trees for name, kind in KINDS.items() if bugs.trees(kind) and kind.clipped},
-    "dp-lots published": lots,
-    "dp-subgraph": subgraphs,
-    "dp-subgraph cut": subgraphs,
-    "dp-subgraph published": subgraphs,
-    "dp-appr identity": rows,
-    "dp-appr random": rows,
-}
+ON_RUNS: dict[RunAttack, Attack] = {"trees": trees, "lots": lots, "subgraphs": subgraphs, "rows": rows}
+ATTACKS = {name: ON_RUNS[kind.run_attack] for name, kind in KINDS.items() if kind.run_attack is not None}
 
 
 def attack(name: str, trials: int, bug: Bug | None = None) -> Found:
@@ -240,7 +234,7 @@ def _curve(kind: Kind, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
 
 def _exact(kind: Kind) -> bool:
     """Privacy loss distributions lose nothing, so that small bugs show; Renyi bounds and few trials do not."""
-    return (bugs.trees(kind) and bugs.poisson(kind)) or (kind.method, kind.variant) == ("dp-subgraph", "rigorous")
+    return (bugs.trees(kind) or kind.parts) and bugs.poisson(kind)
 
 
 def _deep(kind: Kind) -> bool:
@@ -248,8 +242,17 @@ def _deep(kind: Kind) -> bool:
     return bugs.trees(kind) and kind.hops == 2
 
 
-def _some(*names: str) -> Callable[[Kind], bool]:
-    return lambda kind: kind.name in names
+def _one_hop(kind: Kind) -> bool:
+    """Trees of one hop, at sensitive settings."""
+    return kind.trees and kind.hops == 1 and _exact(kind)
+
+
+def _own_records(kind: Kind) -> bool:
+    return kind.trees and kind.hops == 0 and _exact(kind)
+
+
+def _fresh_parts(kind: Kind) -> bool:
+    return kind.parts and bugs.poisson(kind)
 
 
 # with the share of the trials that shows them; `facts`, `reach` and `accounted` plant the like in every method
@@ -259,12 +262,18 @@ PREPARED_BUGS: dict[str, tuple[Bug, float]] = {
     "clip norm doubled": (Bug(lambda kind: not kind.fixed_size and not _deep(kind), bugs.clip_doubled), 0.3),
     "batches twice as large": (Bug(lambda kind: _exact(kind) and not _deep(kind), bugs.rate_doubled), 0.3),
     "mechanism and step with noise over 2": (
-        Bug(_some("dp-mlp", "dp-residual r=1", "dp-subgraph"), patches=bugs.less_noise_everywhere(2.0)),
+        Bug(
+            lambda kind: _own_records(kind) or (_one_hop(kind) and bugs.two_terms(kind)) or _fresh_parts(kind),
+            patches=bugs.less_noise_everywhere(2.0),
+        ),
         0.4,
     ),
-    "mechanism with one affected root fewer": (Bug(_some("dp-gnn r=1"), patches=bugs.ONE_ROOT_FEWER), 4.0),
+    "mechanism with one affected root fewer": (
+        Bug(lambda kind: _one_hop(kind) and not kind.residual, patches=bugs.ONE_ROOT_FEWER),
+        4.0,
+    ),
     "mechanism at half the rate": (
-        Bug(_some("dp-gnn r=1", "dp-residual r=1", "dp-subgraph"), patches=bugs.HALF_THE_RATE),
+        Bug(lambda kind: (_one_hop(kind) and kind.neighbours) or _fresh_parts(kind), patches=bugs.HALF_THE_RATE),
         1.2,
     ),
 }
@@ -274,18 +283,18 @@ def prepared(trials: int, planted: str | None = None) -> AuditResult:
     """All attacks. The curve is that of `SHOWN`, unless a bug does not apply to it or changes what is claimed."""
     bug, share = PREPARED_BUGS[planted] if planted else (None, 1.0)
     names = [name for name in ATTACKS if bug is None or bug.applies(KINDS[name])]
-    found = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
-    broken = [name for name, one in found.items() if one.test.refuted]
-    name = (min if planted else max)(found, key=lambda one: found[one].excess)
-    seen = f"refuted for {len(broken)} of {len(found)}; " if planted or broken else ""
-    drawn = SHOWN if SHOWN in found else name
-    one, worst = found[drawn], found[name]
+    attacked = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
+    broken = [name for name, one in attacked.items() if one.test.refuted]
+    name = (min if planted else max)(attacked, key=lambda one: attacked[one].excess)
+    seen = f"refuted for {len(broken)} of {len(attacked)}; " if planted or broken else ""
+    drawn = SHOWN if SHOWN in attacked else name
+    one, worst = attacked[drawn], attacked[name]
     claim = ", ".join(f"({epsilon:.3g}, {delta:g})" for epsilon, delta in zip(one.test.epsilons, one.test.claimed))
     result = statistical_result("prepared", PREPARED, planted, f"{drawn}: {claim}", trials, one.errors, one.test, 0.1)
     return result.model_copy(
         update={
             # a bug is caught if every method and variant that has it shows it
-            "passed": len(broken) < len(found) if planted else not broken,
+            "passed": len(broken) < len(attacked) if planted else not broken,
             "finding": f"{seen}{'least' if planted else 'nearest'}: {name}, {worst.excess:+.2g} from its claim; "
             f"{drawn}: {result.finding}",
             "curve": result.curve if drawn == SHOWN and (bug is None or not bug.patches) else (),

@@ -52,7 +52,7 @@ class Seen:
 def probe_graph(kind: Kind, size: int) -> Graph:
     """Nodes without edges, each with a feature of its own; for trees the features name columns of the first layer."""
     place = np.arange(size)
-    if kind.parts or kind.release is not None or (kind.method == "dp-lots" and kind.variant != "rigorous"):
+    if kind.parts or kind.release is not None or kind.lots:
         return directed_graph([], [], HUGE * np.eye(size, dtype=np.float32), place % 2)
     width = math.ceil(math.sqrt(size))
     features = np.zeros((size, BLOCKS * width), dtype=np.float32)
@@ -62,7 +62,7 @@ def probe_graph(kind: Kind, size: int) -> Graph:
 
 def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
     """By what the noisy sum is divided: q N, m, or nothing."""
-    if kind.parts or (kind.method == "dp-lots" and kind.variant != "rigorous"):
+    if kind.parts or kind.lots:
         return 1.0
     roots = roots_of(kind, settings, size)
     return float(settings.batch_size or round(settings.rate * roots)) if kind.fixed_size else settings.rate * roots

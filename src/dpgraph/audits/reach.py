@@ -78,14 +78,14 @@ def _trees(kind: Kind, bug: Bug | None) -> Reach:
     worst = Worst.of(gadgets, gadgets.changed(kind, settings, _change(bug)), roots)
     sides = [worst.run(kind, settings, np.full(worst.count, side), _change(bug)).step()[0] for side in (True, False)]
     bound = 2.0 * roots - 1
-    if kind.method == "dp-residual":
+    if kind.residual:
         bound = 1 + (settings.ratio * bound if kind.neighbours else 0.0)
     return Reach(float(np.abs(sides[0] - sides[1]).max()), bound)
 
 
 def _vector(kind: Kind, bug: Bug | None) -> Reach:
     """One clipped vector: of a lot, or of a subgraph."""
-    if kind.method == "dp-lots":
+    if kind.lots:
         features = np.full((8, 1), HUGE, dtype=np.float32)
         features[0] *= 1e6
         graph = directed_graph([], [], features, [1, 0, 0, 0, 0, 0, 0, 0])
@@ -98,10 +98,10 @@ def _vector(kind: Kind, bug: Bug | None) -> Reach:
 
 
 def _lot(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
-    (found,) = prepared_steps(kind, settings, graph, change=_change(bug))
+    (prepared,) = prepared_steps(kind, settings, graph, change=_change(bug))
     network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
     optimizer = torch.optim.SGD(network.parameters(), lr=settings.learning_rate)
-    step = expected(found, PreparedLots).step(network, optimizer)
+    step = expected(prepared, PreparedLots).step(network, optimizer)
     flat(list(network.parameters()))
     before = [parameter.detach().clone() for parameter in network.parameters()]
     step()
@@ -131,8 +131,8 @@ def _rows(kind: Kind, bug: Bug | None) -> Reach:
         release_noise=1.0, values_epsilon=1.0,
     )  # fmt: skip
     blank = directed_graph([], [], np.zeros((ROWS, 1)), np.full(ROWS, -1))
-    (found,) = prepared_steps(kind, settings, blank, change=_change(bug))
-    prepared = expected(found, PreparedRows)
+    (step,) = prepared_steps(kind, settings, blank, change=_change(bug))
+    prepared = expected(step, PreparedRows)
     roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
     named = weights.copy()
     named[np.arange(ROWS), roots] = 0
@@ -165,8 +165,8 @@ def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
     sides = []
     with (bug or Bug(bugs.every)).planted():
         for graph in (star, null_records(star, [0])):
-            (found,) = prepared_steps(kind, settings, graph, change=_change(bug))
-            sides.append(np.asarray(expected(found, PreparedRows).weights.todense()))
+            (step,) = prepared_steps(kind, settings, graph, change=_change(bug))
+            sides.append(np.asarray(expected(step, PreparedRows).weights.todense()))
     gap = np.abs(sides[0] - sides[1])
     if gaussian:
         return Reach(float(np.linalg.norm(gap)), float(np.sqrt(2 * size)) * clip)
@@ -208,15 +208,15 @@ def reach(trials: int, planted: str | None = None) -> AuditResult:
     """Steps with a proved sensitivity, and releases of rows; `trials` is not used: nothing is random."""
     bug = REACH_BUGS[planted] if planted else None
     kinds = {name: kind for name, kind in KINDS.items() if kind.clipped and (bug is None or bug.applies(kind))}
-    found = {} if planted == UNCLIPPED_ROWS else {name: reach_of(kind, bug) for name, kind in kinds.items()}
+    reaches = {} if planted == UNCLIPPED_ROWS else {name: reach_of(kind, bug) for name, kind in kinds.items()}
     if bug is None or planted == UNCLIPPED_ROWS:
-        found |= {f"{name}: rows": release_reach(kind, bug) for name, kind in kinds.items() if _releases(kind)}
-    broken = [name for name, one in found.items() if not one.holds]
-    name, one = (min if planted else max)(found.items(), key=lambda item: item[1].share)
-    seen = f"broken for {len(broken)} of {len(found)}; " if planted or broken else ""
+        reaches |= {f"{name}: rows": release_reach(kind, bug) for name, kind in kinds.items() if _releases(kind)}
+    broken = [name for name, one in reaches.items() if not one.holds]
+    name, one = (min if planted else max)(reaches.items(), key=lambda item: item[1].share)
+    seen = f"broken for {len(broken)} of {len(reaches)}; " if planted or broken else ""
     return AuditResult(
         audit="reach", title="what one record does to a prepared step", planted=planted,
-        passed=len(broken) < len(found) if planted else not broken, trials=len(found),
+        passed=len(broken) < len(reaches) if planted else not broken, trials=len(reaches),
         claim=f"between {LEAST:g} and {1 + SLACK:g} of the theorem's bound",
         finding=f"{seen}{'least' if planted else 'most'}: {one.share:.5g} of {one.bound:g} C ({name})",
     )  # fmt: skip

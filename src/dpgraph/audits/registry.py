@@ -83,14 +83,14 @@ def run_audit(name: str, trials: int | None = None, planted: str | None = None) 
     if count < 4:
         raise invalid("trials", count, "an integer >= 4")
     start = time.monotonic()
-    found = audit.run(count, planted)
-    return found.model_copy(update={"seconds": round(time.monotonic() - start, 2)})
+    result = audit.run(count, planted)
+    return result.model_copy(update={"seconds": round(time.monotonic() - start, 2)})
 
 
-def write_audits(found: list[AuditResult], path: Path) -> None:
+def write_audits(results: list[AuditResult], path: Path) -> None:
     """Parquet: one row per point of a curve; an audit without a curve has one row, with epsilon and deltas empty."""
     rows = []
-    for one in found:
+    for one in results:
         shared = one.model_dump(exclude={"curve"})
         empty = {"epsilon": None, "claimed": None, "measured": None}
         rows += [{**shared, **point} for point in ([p.model_dump() for p in one.curve] or [empty])]

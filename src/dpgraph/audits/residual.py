@@ -47,13 +47,15 @@ def residual(trials: int, planted: str | None = None) -> AuditResult:
     root. One scores by the likelihood ratio of the claimed pair, the other by that under one batch for both terms: if
     the draws coincide, the self term tells whether the neighbour term was drawn, and the pair is refuted.
     """
-    pair = residual_pair(ROOTS, RATE, RATE, RATIO, NOISE)
+    pair = residual_pair(
+        affected_roots=ROOTS, self_rate=RATE, neighbour_rate=RATE, neighbour_clip=RATIO, noise_std=NOISE
+    )
     scores = []
     for present in (True, False):
         y, z = released(present, trials, RATE, NOISE, planted)
         scores.append((_one_batch_log_ratio(y, z), pair.log_ratio(y)))
     errors = joint_errors(list(zip(*scores)))
-    claim = f"epsilon {composed_epsilon(pair, 1, DELTA):.2f} at delta {DELTA:g}, R = {ROOTS}"
+    claim = f"epsilon {composed_epsilon(pair, steps=1, delta=DELTA):.2f} at delta {DELTA:g}, R = {ROOTS}"
     test = profile_test(errors, pair.delta)
     return statistical_result("residual", RESIDUAL, planted, claim, trials, errors, test, DELTA)
 
@@ -73,8 +75,8 @@ def released(
     settings = settings if present else _other(settings)
     worst = _worst()
     run = worst.run(KIND, settings, np.full(worst.count, present), RESIDUAL_BUGS[planted] if planted else None)
-    found = [run.step() for _ in range(-(-trials // worst.count))]
-    y, z = (np.concatenate(part)[:trials] for part in zip(*found))
+    positions = [run.step() for _ in range(-(-trials // worst.count))]
+    y, z = (np.concatenate(part)[:trials] for part in zip(*positions))
     return y, z
 
 

@@ -88,8 +88,8 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
         scores.append((known.ravel()[:trials], mixed.ravel()[:trials]))
     errors = joint_errors(list(zip(*scores)))
     pair = mechanism.dominating_pair  # type: ignore[union-attr]
-    claim = f"epsilon {composed_epsilon(pair, total, DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
-    test = profile_test(errors, lambda epsilons: composed_delta(pair, total, epsilons))
+    claim = f"epsilon {composed_epsilon(pair, steps=total, delta=DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
+    test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=total, epsilons=epsilons))
     return statistical_result("subgraph-steps", STEPS, planted, claim, trials, errors, test, DELTA)
 
 
@@ -227,12 +227,12 @@ def _clipped_gradients(graph: Graph, variant: str, bug: str, index: int) -> list
         privatizer = PerTensor(*vars(privatizer).values())
     still = torch.optim.SGD([states.network.theta], lr=0.0)
     step = StackedStep(states, still, replace(source, block=build), 0.0, [], privatizer)
-    found = []
+    gradients = []
     for _ in range(8):
         nodes_read.append(np.zeros(0, dtype=np.int64))
         step()
-        found.append((nodes_read[-1], step.gradients[0].clone()))
-    return found
+        gradients.append((nodes_read[-1], step.gradients[0].clone()))
+    return gradients
 
 
 def _neighbours(index: int) -> tuple[Graph, Graph, int]:

@@ -15,6 +15,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import binom, hypergeom
 
+from dpgraph.methods.attacks import NoiseUnit
+
 Law = tuple[np.ndarray, np.ndarray]  # probabilities, means in units of C
 
 
@@ -28,17 +30,13 @@ def affected_roots(degree: int, cap: int, hops: int, num_roots: int) -> int:
     return min(tree_size(degree, hops) + cap * tree_size(degree, hops - 1), num_roots + 1) if hops else 1
 
 
-def std_over_multiplier(
-    method: str, variant: str, hops: int, degree: int, cap: int, num_roots: int, batch_size: int, release: str | None
-) -> float:
+def std_over_multiplier(unit: NoiseUnit, hops: int, degree: int, cap: int, num_roots: int, batch_size: int) -> float:
     """Noise std on the sum, over C times the noise multiplier."""
-    if method in ("dp-gnn", "dp-mlp") and variant == "rigorous-fixed-size":
+    if unit == "2 C R":
         return 2.0 * affected_roots(degree, cap, hops, num_roots)
-    if method == "dp-gnn" and variant == "published":
+    if unit == "2 C N(K, r)":
         return 2.0 * tree_size(degree, hops)
-    if method == "dp-appr" and variant == "published" and release == "exact":
-        return float(batch_size)
-    return 1.0
+    return float(batch_size) if unit == "m C" else 1.0
 
 
 def binomial(count: int, rate: float) -> Law:
@@ -51,7 +49,7 @@ def added(first: Law, second: Law) -> Law:
 
 
 @dataclass(frozen=True)
-class Claim:
+class MixtureClaim:
     """What a run may show: Gaussian mixtures `left` against minus `right`, `steps` times, then mu-GDP once."""
 
     left: Law
@@ -67,33 +65,33 @@ class Claim:
 
     def delta(self, epsilons: Sequence[float] | np.ndarray) -> np.ndarray:
         """delta(epsilon), the larger of both directions."""
-        both = [_Losses.of(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
+        both = [_LossLaw.of(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
         return np.maximum(*both)
 
     def epsilon(self, delta: float) -> float:
-        return max(_Losses.of(self, way).epsilon(delta) for way in (1, -1))
+        return max(_LossLaw.of(self, way).epsilon(delta) for way in (1, -1))
 
     def divergence(self, orders: np.ndarray) -> np.ndarray:
         """Renyi divergences, the larger of both directions; for orders at which tails beyond `REACH` do not count."""
-        return np.maximum(*(_Losses.of(self, way).divergence(orders) for way in (1, -1)))
+        return np.maximum(*(_LossLaw.of(self, way).divergence(orders) for way in (1, -1)))
 
 
-def poisson(roots: int, rate: float, noise: float, steps: int, mu: float = 0.0) -> Claim:
+def poisson(roots: int, rate: float, noise: float, steps: int, mu: float = 0.0) -> MixtureClaim:
     """Theorem 2: R affected roots at rate q, R - 1 on the side without the record."""
-    return Claim(binomial(roots, rate), binomial(roots - 1, rate), noise, steps, mu)
+    return MixtureClaim(binomial(roots, rate), binomial(roots - 1, rate), noise, steps, mu)
 
 
-def residual(roots: int, first: float, second: float, ratio: float, noise: float, steps: int) -> Claim:
+def residual(roots: int, first: float, second: float, ratio: float, noise: float, steps: int) -> MixtureClaim:
     """Theorem 3: an own term at rate q1, neighbour terms of norm C_n / C_s at rate q2."""
     weights, counts = binomial(roots, second)
     left = added(binomial(1, first), (weights, ratio * counts))
     weights, counts = binomial(roots - 1, second)
-    return Claim(left, (weights, ratio * counts), noise, steps)
+    return MixtureClaim(left, (weights, ratio * counts), noise, steps)
 
 
-def gaussian(mu: float) -> Claim:
+def gaussian(mu: float) -> MixtureClaim:
     nothing = (np.ones(1), np.zeros(1))
-    return Claim(nothing, nothing, 1.0, 0, mu)
+    return MixtureClaim(nothing, nothing, 1.0, 0, mu)
 
 
 def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
@@ -129,14 +127,14 @@ def _log_density(x: np.ndarray, law: Law, sign: int, noise: float) -> np.ndarray
 
 
 @dataclass(frozen=True)
-class _Losses:
+class _LossLaw:
     """Probabilities of losses first, first + GRID, ...: rounded to the nearest, so that errors average out."""
 
     first: float
     mass: np.ndarray
 
     @classmethod
-    def of(cls, claim: Claim, way: int) -> _Losses:
+    def of(cls, claim: MixtureClaim, way: int) -> _LossLaw:
         low = -claim.right[1].max() - REACH * claim.noise
         high = claim.left[1].max() + REACH * claim.noise
         total = cls(0.0, np.ones(1))
@@ -152,19 +150,19 @@ class _Losses:
         return total
 
     @classmethod
-    def _rounded(cls, losses: np.ndarray, weights: np.ndarray) -> _Losses:
+    def _rounded(cls, losses: np.ndarray, weights: np.ndarray) -> _LossLaw:
         place = np.rint(losses / GRID).astype(np.int64)
         return cls(GRID * place.min(), np.bincount(place - place.min(), weights=weights))
 
-    def repeated(self, steps: int) -> _Losses:
+    def repeated(self, steps: int) -> _LossLaw:
         length = next_fast_len(steps * (len(self.mass) - 1) + 1, real=True)
         mass = irfft(rfft(self.mass, length) ** steps, length)
-        return _Losses(steps * self.first, np.maximum(mass, 0.0))
+        return _LossLaw(steps * self.first, np.maximum(mass, 0.0))
 
-    def with_(self, other: _Losses) -> _Losses:
+    def with_(self, other: _LossLaw) -> _LossLaw:
         length = next_fast_len(len(self.mass) + len(other.mass) - 1, real=True)
         mass = irfft(rfft(self.mass, length) * rfft(other.mass, length), length)
-        return _Losses(self.first + other.first, np.maximum(mass, 0.0))
+        return _LossLaw(self.first + other.first, np.maximum(mass, 0.0))
 
     def delta(self, epsilons: np.ndarray) -> np.ndarray:
         losses = self.first + GRID * np.arange(len(self.mass))

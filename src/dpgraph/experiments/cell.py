@@ -209,7 +209,8 @@ class Privacy(Finite):
         default=None, description="Noise std / clip norm, but where the variant's mechanism says another unit"
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="None: 1 / (10 N), N = number of training nodes"
+        default=None,
+        description="None: 1 / (10 N), N the roots; of everybody protected where that is too large for them",
     )
     clip_norm: Annotated[float, Field(gt=0, description="C, public")] = 1.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.public_numbers import default_delta, whole_batch
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Counts
 
 
@@ -16,7 +17,7 @@ class Asked:
     cell: Any  # of the method's own class
     privacy: Any
     counts: Counts
-    inference: Inference
+    inference: PredictionInput
 
     @property
     def num_train(self) -> int:
@@ -41,12 +42,11 @@ class Asked:
         }
 
     def default_delta(self, num_roots: int) -> float:
-        return default_delta(num_roots, self.counts.num_protected)
+        return default_delta(num_roots=num_roots, num_protected=self.counts.num_protected)
 
     @property
     def batch_size(self) -> int:
-        training = self.cell.training
-        return training.batch_size or max(1, round((training.sampling_rate or 0) * self.num_train))
+        return batch_size(self.cell.training, self.num_train)
 
     @property
     def rate(self) -> float:
@@ -54,7 +54,6 @@ class Asked:
         return self.batch_size / self.num_train if rate is None else rate
 
 
-def default_delta(num_roots: int, num_protected: int | None) -> float:
-    """1 / (10 N), N the roots, as in the papers; of everybody protected where the first would mean nothing."""
-    usual = 1 / (10 * num_roots)
-    return usual if num_protected is None or usual < 1 / num_protected else 1 / (10 * num_protected)
+def batch_size(training: Any, num_roots: int) -> int:
+    """m as the cell gives it, or q N rounded."""
+    return training.batch_size or whole_batch(rate=training.sampling_rate or 0, num_roots=num_roots)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpgraph.methods.asked import batch_size
 from dpgraph.methods.base import Job, Observation, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.models.inference import FullGraph, Inference
@@ -59,10 +60,7 @@ def set_up(job: Job) -> Bench:
 
 
 def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
-    """m as the cell gives it, or q N rounded."""
-    training = cell.training
-    size = training.batch_size or max(1, round((training.sampling_rate or 0) * num_roots))
-    return FixedSizeSampler(num_roots, size)
+    return FixedSizeSampler(num_roots, batch_size(cell.training, num_roots))
 
 
 @dataclass(frozen=True)

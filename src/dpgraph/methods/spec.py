@@ -14,12 +14,13 @@ from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.asked import Asked
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import network_seconds
 from dpgraph.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 
 
@@ -32,9 +33,9 @@ class Variant:
     target: Mode = "rigorous"
 
 
-def reads_edges_with_hops(cell: Any) -> Inference:
+def reads_edges_with_hops(cell: Any) -> PredictionInput:
     """What a prediction reads at test time: the raw graph where the model passes messages."""
-    return Inference.RAW_GRAPH if cell.model.hops > 0 else Inference.OWN_RECORD
+    return PredictionInput.RAW_GRAPH if cell.model.hops > 0 else PredictionInput.OWN_RECORD
 
 
 def unknown_exchanges(cell: Any) -> None:
@@ -51,11 +52,12 @@ class MethodSpec:
     cell: type[Cell]  # its settings: what it does not read is refused
     contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it
     variants: Mapping[str, Variant] = field(default_factory=dict)
+    attacks: tuple[AttackCase, ...] = ()  # at least one for each variant: tests/audits refuses a method without
     without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
     look: Callable[[Any], Look] = any_look  # in figures
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges
-    inference: Callable[[Any], Inference] = reads_edges_with_hops
+    inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
 

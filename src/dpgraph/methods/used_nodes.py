@@ -13,5 +13,5 @@ from dpgraph.sampling.graph_splits import nodes_in_use
 def used_nodes(job: Job) -> np.ndarray:
     """Training nodes that have a loss, ascending."""
     graph = job.graph
-    count = nodes_with_loss(len(graph.train_nodes), job.cell.training.train_share)
+    count = nodes_with_loss(num_train=len(graph.train_nodes), train_share=job.cell.training.train_share)
     return nodes_in_use(graph.train_nodes, graph.num_nodes, count, numpy_generator(*job.names("training share")))

@@ -163,11 +163,11 @@ class KipfStack(nn.Module):
         """Rows of parameters -> (n, classes) for each, without dropout."""
         layers = [self.layers(row) for row in rows]
         products = block.features.times_each([w1 for w1, *_ in layers])
-        found = []
+        outputs = []
         for (_, b1, w2, b2), product in zip(layers, products, strict=True):
             mixed = block.outer.times(_hidden(block, product, b1))
-            found.append(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T)
-        return found
+            outputs.append(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T)
+        return outputs
 
     def losses(self, rows: Sequence[Tensor], block: Block) -> Tensor:
         """(S,) mean cross-entropies, on the device."""
@@ -191,8 +191,8 @@ class KipfStack(nn.Module):
                 self._backward(self.theta.data[seed], reads[seed], product, into[seed])
                 for seed, product in zip(seeds, products, strict=True)
             ]
-            for seed, found in zip(seeds, features.transposed_times_each(back), strict=True):
-                self.layers(into[seed])[0].copy_(found)
+            for seed, gradient in zip(seeds, features.transposed_times_each(back), strict=True):
+                self.layers(into[seed])[0].copy_(gradient)
 
     def _backward(self, row: Tensor, read: Read, product: Tensor, into: Tensor) -> Tensor:
         """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).

@@ -173,8 +173,8 @@ class SeedRows:
         """The roots at `positions` (b,), in that order."""
         places, records, count = self.places[positions], self.records, len(self.nodes)
         if len(positions) < WHOLE_FROM * len(self.places):
-            used, found = np.unique(places, return_inverse=True)
-            places, count = found.reshape(places.shape).astype(np.int32), len(used)
+            used, renumbered = np.unique(places, return_inverse=True)
+            places, count = renumbered.reshape(places.shape).astype(np.int32), len(used)
             records = self.features.of(self.nodes[used])
         flat = places.ravel()
         ends = np.zeros(count + 1, dtype=np.int32)

@@ -153,8 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.ERROR)
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(options.device.replace("auto", found))
+    available = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(options.device.replace("auto", available))
     try:
         tokenize, states = load(options.checkpoint, device)
         texts = pd.read_parquet(options.texts)["text"].tolist()

@@ -60,17 +60,17 @@ class PaddedRows:
         """`weights` (M, n) of the `roots`, `length` = L. Raises ValueError for a row of more than L - 1 others."""
         roots = np.asarray(roots, dtype=np.int64)
         entries = weights.tocoo()
-        nodes, found = np.repeat(roots[:, None], length, axis=1), np.zeros((len(roots), length))
+        nodes, padded = np.repeat(roots[:, None], length, axis=1), np.zeros((len(roots), length))
         own = entries.col == roots[entries.row]
-        found[entries.row[own], 0] = entries.data[own]
+        padded[entries.row[own], 0] = entries.data[own]
         order = np.lexsort((entries.col[~own], entries.row[~own]))
         owner = entries.row[~own][order]
         counts = np.bincount(owner, minlength=len(roots))
         if counts.max(initial=0) >= length:
             raise ValueError(f"a row names {counts.max()} other nodes: expected at most {length - 1}")
         place = 1 + np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-        nodes[owner, place], found[owner, place] = entries.col[~own][order], entries.data[~own][order]
-        return cls(roots, nodes, found)
+        nodes[owner, place], padded[owner, place] = entries.col[~own][order], entries.data[~own][order]
+        return cls(roots, nodes, padded)
 
 
 def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists:

@@ -18,7 +18,7 @@ from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.privacy.solving import MAX_STEPS
 from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
@@ -98,7 +98,7 @@ def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[
     return kept
 
 
-def inference_of(cell: Cell) -> Inference:
+def inference_of(cell: Cell) -> PredictionInput:
     """What the prediction of a node reads at test time."""
     return spec(cell.method).inference(cell)
 
@@ -143,7 +143,8 @@ def calibrate(
 ) -> Calibration:
     """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for cache and show."""
     mechanism = mechanism_for(cell, num_train, num_protected)
-    return calibrated(mechanism, *target_of(cell), max_steps, cache, show)
+    epsilon, mode, unknown = target_of(cell)
+    return calibrated(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, cache=cache, show=show)
 
 
 def target_of(cell: Cell) -> tuple[float | None, Mode, Unknown | None]:

@@ -21,7 +21,8 @@ from dpgraph.errors import invalid
 from dpgraph.experiments.streams import stream
 from dpgraph.loading import load
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, check_same
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, check_same
+from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.training.noise import GaussianNoise
@@ -95,6 +96,11 @@ class Order:
             raise invalid("noise_multiplier", None, "a number > 0: calibrate the cell first")
         return value
 
+    @property
+    def noise_std(self) -> float:
+        """In the unit of the gradients, at the cell's clip norm."""
+        return noise_std(noise_over_clip=self.noise_over_clip, clip_norm=self.privacy.clip_norm)
+
 
 class PreparedStep(ABC):
     """The private part of one seed's run."""
@@ -134,10 +140,10 @@ class PreparedStep(ABC):
 
 def prepare(order: Order) -> PreparedStep:
     """The private part of one seed's run, by the class that the mechanism names."""
-    found = load(order.mechanism.prepared)(order)
-    if not isinstance(found, PreparedStep):
+    step = load(order.mechanism.prepared)(order)
+    if not isinstance(step, PreparedStep):
         raise TypeError(f"{order.mechanism.prepared}: expected a prepared step")
-    return found
+    return step
 
 
 P = TypeVar("P", bound=PreparedStep)
@@ -152,7 +158,7 @@ def expected(prepared: PreparedStep | None, kind: type[P]) -> P:
 
 def procedure(
     mechanism: NoisySteps,
-    terms: Sequence[Term],
+    terms: Sequence[ClippedSum],
     noise: GaussianNoise | None,
     divisor: float,
     resumed_at: int,

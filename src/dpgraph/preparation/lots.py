@@ -9,7 +9,7 @@ import torch
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.lots import ShuffledLots, UnclippedLots
-from dpgraph.privacy.procedure import Clipped, Procedure, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.lots import LotSchedule, LotStep
@@ -27,7 +27,7 @@ class PreparedLots(PreparedStep):
         self.lots = LotSchedule(len(graph.train_nodes), mechanism.batch_size, order.names("lots"))
         self.records = pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, 0, order.device)
         self.clip_norm = order.privacy.clip_norm if isinstance(mechanism, ShuffledLots) else math.inf
-        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self.noise = order.noise(order.noise_std)
         self._step: LotStep | None = None
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer) -> LotStep:
@@ -42,7 +42,7 @@ class PreparedLots(PreparedStep):
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
         lots, lists = step.lots, step.records.lists
-        term = Term(
+        term = ClippedSum(
             lists=lists.kind,
             max_degree=lists.max_degree,
             list_cap=lists.list_cap,

@@ -19,7 +19,7 @@ from dpgraph.privacy.mechanisms.subgraphs import (
     PureNoise,
     UnclippedSubgraphs,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Procedure, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Procedure
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
 from dpgraph.training.checkpoint import Generator
 from dpgraph.training.stacked import BlockCache, GraphSource, NoSource, Privatizer, Source
@@ -49,7 +49,7 @@ class PreparedParts(PreparedStep):
         elif isinstance(mechanism, MaskedSubgraphs | UnclippedSubgraphs):
             self.schedule = masked_schedule(nodes, mechanism.num_splits, order)
         self.clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm
-        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
         self._index = 0
@@ -68,7 +68,7 @@ class PreparedParts(PreparedStep):
         noise = privatizer.noises[self._index]
         norms = (privatizer.clip_norm,)
         if isinstance(source, NoSource):
-            term = Term(
+            term = ClippedSum(
                 loss=Loss.NOTHING, lists=Lists.NONE, batches=Batches.NONE, num_roots=self.mechanism.num_roots,
                 clipped=clipped, clip_norms=norms, draws=0,
             )  # fmt: skip
@@ -79,7 +79,7 @@ class PreparedParts(PreparedStep):
             if isinstance(schedule, FreshNodes)
             else {"num_roots": sum(map(len, schedule.parts)), "num_parts": len(schedule.parts)}
         )
-        term = Term(
+        term = ClippedSum(
             lists=lists_of(source, schedule),
             batches=schedule.name,
             **drawn,

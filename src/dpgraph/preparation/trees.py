@@ -15,7 +15,8 @@ from dpgraph.privacy.choice import noisily_positive
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
-from dpgraph.privacy.procedure import Clipped, Lists, Loss, Procedure, Release, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
+from dpgraph.privacy.public_numbers import expected_batch, noise_std
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
@@ -56,7 +57,7 @@ class PreparedTrees(PreparedStep):
         self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
         self._noise_over_clip = order.noise_over_clip
         self.batches = order.generator("batches")
-        self.noise = order.noise(order.noise_over_clip * order.privacy.clip_norm)
+        self.noise = order.noise(order.noise_std)
         self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
         self._losses = Losses()
@@ -70,7 +71,7 @@ class PreparedTrees(PreparedStep):
                 second = self._poisson(mechanism.neighbour_rate)
                 trees = stable_trees(order, mechanism)
                 self.terms.append(self._term(trees, second, mechanism.neighbour_clip * clip_norm, Loss.NEIGHBOURS))
-            self.divisor = mechanism.sampling_rate * mechanism.num_roots
+            self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
             if mechanism.choice_epsilon:
                 self.choice = PreparedChoice(order, mechanism)
         elif isinstance(mechanism, FixedBatchTrees):
@@ -84,7 +85,7 @@ class PreparedTrees(PreparedStep):
         else:
             trees = _alone(order, 0) if isinstance(mechanism, PoissonLots) else stable_trees(order, mechanism)
             self.terms = [self._term(trees, self._poisson(mechanism.sampling_rate), clip_norm)]
-            self.divisor = mechanism.sampling_rate * mechanism.num_roots  # N as it was made public
+            self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)  # public N
 
     @property
     def generators(self) -> dict[str, Generator]:
@@ -156,8 +157,8 @@ class PreparedTrees(PreparedStep):
             starts = np.cumsum([0, *counts[:-1]])
             spread = [set(noise.std[start : start + count]) for start, count in zip(starts, counts, strict=True)]
             of_groups = tuple(value for values in spread for value in sorted(values))
-            found = procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
-            return found.model_copy(update={"noise_std": of_groups})
+            as_ran = procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
+            return as_ran.model_copy(update={"noise_std": of_groups})
         releases = () if self.choice is None else (self.choice.release,)
         return procedure(self.mechanism, terms, noise, step.divisor, resumed_at, releases)
 
@@ -189,14 +190,14 @@ def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tu
     if isinstance(clip_norms, float | int):
         raise TypeError("expected a clip norm for each group")
     return tuple(
-        noise_over_clip * clip_norms[name]
+        noise_std(noise_over_clip=noise_over_clip, clip_norm=clip_norms[name])
         for name, layers in network.groups.items()
         for layer in layers
         for _ in layer.parameters()
     )
 
 
-def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> Term:
+def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
     """What a term of the step that ran is: from its trees, sampler, draws, clip norms and loss."""
     lists, sampler = term.trees.lists, term.draws.sampler
     norms = term.clip_norms
@@ -205,7 +206,7 @@ def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> Term:
         loss = Loss.NEIGHBOURS
     elif lists.kind is Lists.NONE and term.trees.hops:
         loss = Loss.SELF
-    return Term(
+    return ClippedSum(
         loss=loss,
         lists=lists.kind,
         hops=term.trees.hops,
@@ -254,7 +255,9 @@ class PreparedChoice:
                 for lists in (self.lists, None)
             ]
             sensitivity = min(self.sensitivity, len(self.nodes))
-            self._made = noisily_positive(right[0] - right[1], sensitivity, self.epsilon, self._noise)
+            self._made = noisily_positive(
+                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self.epsilon, generator=self._noise
+            )
         return self._made
 
     @property

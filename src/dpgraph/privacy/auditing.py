@@ -27,7 +27,7 @@ CANDIDATES = 400  # thresholds among which the first half chooses
 Curve = Callable[[np.ndarray], np.ndarray]  # epsilon -> claimed delta
 
 
-def clopper_pearson_upper(events: np.ndarray | int, trials: int, confidence: float) -> np.ndarray:
+def clopper_pearson_upper(*, events: np.ndarray | int, trials: int, confidence: float) -> np.ndarray:
     """Upper end of the one-sided interval for the probability of an event seen `events` times in `trials`."""
     counts = np.asarray(events)
     with np.errstate(invalid="ignore"):
@@ -81,8 +81,8 @@ def measured_errors(with_scores: np.ndarray, without_scores: np.ndarray, confide
     pool = np.concatenate([first_with, first_without])
     candidates = np.unique(np.quantile(pool, np.linspace(0, 1, CANDIDATES)))
     false_positives, false_negatives = _counts(first_with, first_without, candidates)
-    f = clopper_pearson_upper(false_positives, half, 0.99)
-    m = clopper_pearson_upper(false_negatives, half, 0.99)
+    f = clopper_pearson_upper(events=false_positives, trials=half, confidence=0.99)
+    m = clopper_pearson_upper(events=false_negatives, trials=half, confidence=0.99)
     merits = [-ndtri(np.minimum(f, 1 - 1e-12)) - ndtri(np.minimum(m, 1 - 1e-12))]
     for grown in np.exp(TARGETS):
         merits += [1 - m - grown * f, 1 - f - grown * m]
@@ -90,7 +90,7 @@ def measured_errors(with_scores: np.ndarray, without_scores: np.ndarray, confide
     rest_with, rest_without = with_scores[half:trials], without_scores[half:trials]
     counts = _counts(rest_with, rest_without, chosen)
     level = 1 - (1 - confidence) / (2 * len(chosen))
-    return Errors(*(clopper_pearson_upper(count, trials - half, level) for count in counts))
+    return Errors(*(clopper_pearson_upper(events=count, trials=trials - half, confidence=level) for count in counts))
 
 
 def joint_errors(attacks: Sequence[tuple[np.ndarray, np.ndarray]], confidence: float = CONFIDENCE) -> Errors:
@@ -122,7 +122,7 @@ def profile_test(errors: Errors, claim: Curve, epsilons: np.ndarray | None = Non
     return ProfileTest(grid, claimed, errors.delta(grid))
 
 
-def one_run_tail(correct: int, guesses: int, canaries: int, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def one_run_tail(*, correct: int, guesses: int, canaries: int, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(beta, slope): P(at least `correct` right guesses) <= beta + delta slope under (epsilon, delta)-DP, per epsilon.
 
     Steinke, Nasr & Jagielski (2023), Theorem 5.2: each of `canaries` = m independent records is in with probability
@@ -138,23 +138,25 @@ def one_run_tail(correct: int, guesses: int, canaries: int, epsilon: np.ndarray)
 
 
 def one_run_delta(
-    correct: int, guesses: int, canaries: int, epsilon: np.ndarray, confidence: float = CONFIDENCE
+    *, correct: int, guesses: int, canaries: int, epsilon: np.ndarray, confidence: float = CONFIDENCE
 ) -> np.ndarray:
     """Lower bound of the true delta at each epsilon, from right guesses in a single run; see `one_run_tail`.
 
     More right guesses refute more, at every epsilon, so the whole curve holds at once.
     """
-    beta, slope = one_run_tail(correct, guesses, canaries, epsilon)
+    beta, slope = one_run_tail(correct=correct, guesses=guesses, canaries=canaries, epsilon=epsilon)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(beta < 1 - confidence, (1 - confidence - beta) / slope, 0.0)
     return np.minimum(np.nan_to_num(bound, posinf=1.0), 1.0)
 
 
-def one_run_epsilon(correct: int, guesses: int, canaries: int, delta: float, confidence: float = CONFIDENCE) -> float:
+def one_run_epsilon(
+    *, correct: int, guesses: int, canaries: int, delta: float, confidence: float = CONFIDENCE
+) -> float:
     """Lower bound of epsilon at `delta`: the largest that is refuted."""
 
     def excess(epsilon: float) -> float:
-        beta, slope = one_run_tail(correct, guesses, canaries, np.array([epsilon]))
+        beta, slope = one_run_tail(correct=correct, guesses=guesses, canaries=canaries, epsilon=np.array([epsilon]))
         return float(beta[0] + delta * slope[0]) - (1 - confidence)
 
     return float(brentq(excess, 0.0, 50.0)) if excess(0.0) < 0 else 0.0

@@ -32,10 +32,10 @@ def versions() -> dict[str, str]:
 @cache
 def accountants_digest() -> str:
     """Hash of the accountants: the files of this room, Python's and the libraries' versions."""
-    found = hashlib.sha256(canonical_json([versions(), platform.python_version()]).encode())
+    hashed = hashlib.sha256(canonical_json([versions(), platform.python_version()]).encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        found.update(str(path.relative_to(Path(__file__).parent)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
+        hashed.update(str(path.relative_to(Path(__file__).parent)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return hashed.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,10 @@ def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
 
 def solve(
     mechanism: Mechanism,
-    epsilon: float,
     mode: Mode,
     unknown: Unknown = "noise",
+    *,
+    epsilon: float,
     max_steps: int = MAX_STEPS,
     show: bool = False,
     guess: float | None = None,
@@ -72,7 +73,7 @@ def solve(
     watched = shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at)
     with watched as function:
         target = (epsilon - fixed) * (1 - 1e-12) if fixed else epsilon  # less by what the subtraction may round
-        return close(solved(unknown, function, target, max_steps, guess))
+        return close(solved(unknown, function, target=target, max_steps=max_steps, guess=guess))
 
 
 class Calibration(Frozen):
@@ -110,9 +111,10 @@ class Calibration(Frozen):
 
 def calibrated(
     mechanism: Mechanism,
-    epsilon: float | None,
     mode: Mode,
     unknown: Unknown | None,
+    *,
+    epsilon: float | None,
     max_steps: int = MAX_STEPS,
     cache: Cache | None = None,
     show: bool = False,
@@ -125,7 +127,7 @@ def calibrated(
     start = time.monotonic()
     closed = mechanism
     if epsilon is not None and unknown is not None:
-        closed = solve(mechanism, epsilon, mode, unknown, max_steps, show, guess)
+        closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=guess)
     statement = closed.statement()
     answer = Calibration(
         mechanism=closed,
@@ -141,27 +143,27 @@ def calibrated(
     return answer
 
 
-def check_calibration(path: Path, found: Calibration, fresh: Calibration) -> None:
+def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> None:
     """Raises UserError unless the file at `path` says what solving it anew says: target, noise and both epsilons.
 
     The file may be another cell's, of another target, made by other code, or edited by hand; an epsilon that nobody
     computed is worse than a late error. The epsilons are evaluated anew, not read from a cache.
     """
     for name in ("target_epsilon", "mode", "unknown"):
-        _same(path, name, getattr(found, name), getattr(fresh, name))
-    stored, asked = found.mechanism.model_dump(), fresh.mechanism.model_dump()
+        _same(path, name, getattr(stored, name), getattr(fresh, name))
+    held, asked = stored.mechanism.model_dump(), fresh.mechanism.model_dump()
     for name, value in asked.items():
-        _same(path, name, stored.get(name), value)
+        _same(path, name, held.get(name), value)
     statement = _statement_of(fresh.mechanism)
     for mode in ("published", "rigorous"):
-        _same(path, f"{mode} epsilon", getattr(found.statement, mode).epsilon, getattr(statement, mode).epsilon)
-    if found.statement != statement:
+        _same(path, f"{mode} epsilon", getattr(stored.statement, mode).epsilon, getattr(statement, mode).epsilon)
+    if stored.statement != statement:
         raise UserError(f"{path}: its statement is not that of its mechanism; calibrate it anew")
 
 
-def _same(path: Path, name: str, found: Any, expected: Any) -> None:
-    if found != expected:
-        raise UserError(f"{path}: {name}={found}: the cell asks for {expected}; calibrate it anew")
+def _same(path: Path, name: str, stored: Any, expected: Any) -> None:
+    if stored != expected:
+        raise UserError(f"{path}: {name}={stored}: the cell asks for {expected}; calibrate it anew")
 
 
 @lru_cache(maxsize=256)

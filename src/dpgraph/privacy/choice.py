@@ -9,7 +9,7 @@ import numpy as np
 from dpgraph.errors import invalid
 
 
-def noisily_positive(count: float, sensitivity: float, epsilon: float, generator: np.random.Generator) -> bool:
+def noisily_positive(*, count: float, sensitivity: float, epsilon: float, generator: np.random.Generator) -> bool:
     """Whether `count` + Laplace(sensitivity / epsilon) > 0.
 
     Guarantee: (epsilon, 0)-DP if one record changes `count` by at most `sensitivity`, a public number. Sampled in

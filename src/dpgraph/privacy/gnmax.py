@@ -10,7 +10,7 @@ mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 holds whatever the dat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -22,6 +22,7 @@ NO_ANSWER = -1
 @dataclass(frozen=True)
 class Answers:
     labels: np.ndarray  # (Q,) int64 classes; NO_ANSWER where the check failed or the run had stopped
+    _: KW_ONLY
     checks: int  # <= max_checks
     answers: int  # <= max_answers
 
@@ -50,6 +51,7 @@ def noisy_histograms(votes: np.ndarray, noise_std: float, generator: np.random.G
 
 def confident_gnmax(
     votes: np.ndarray,
+    *,
     threshold: float,
     check_noise_std: float,
     vote_noise_std: float,
@@ -73,7 +75,7 @@ def confident_gnmax(
     checks = int(answered[-1]) + 1 if len(answered) == max_answers else len(passed)
     labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
     labels[answered] = noisy_histograms(votes[answered], vote_noise_std, generator).argmax(axis=1)
-    return Answers(labels, checks, len(answered))
+    return Answers(labels, checks=checks, answers=len(answered))
 
 
 def _check_std(name: str, value: float) -> None:

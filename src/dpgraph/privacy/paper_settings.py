@@ -17,6 +17,7 @@ from dpgraph.privacy.accountants.evaluate import solve_for
 from dpgraph.privacy.calibration import epsilon_of, solve
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.privacy.public_numbers import usual_delta, whole_batch
 
 PAPER = "daigavane2022-node-level-dp-gnn"
 CLAIMS = {"table1": 12.0, "table2": 15.0, "table3": 12.0, "table4": 15.0}  # epsilon in the tables' captions
@@ -39,9 +40,9 @@ NOISE_HEADER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoiseRow:
-    """Noise std / clip norm (of the self terms) on ogbn-arxiv, q = 0.1, T = 100, delta = 1 / (10 N)."""
+    """Noise std / clip norm (of the self terms) on ogbn-arxiv, q = 0.1, T = 100, the usual delta."""
 
     hops: int
     max_degree: int
@@ -49,7 +50,7 @@ class NoiseRow:
 
     def cells(self) -> tuple[str, ...]:
         num_roots = NUM_TRAIN["ogbn-arxiv"]
-        steps, rate, delta = 100, 0.1, 1 / (10 * num_roots)
+        steps, rate, delta = 100, 0.1, usual_delta(num_roots)
         run: dict[str, Any] = {"num_roots": num_roots, "steps": steps, "delta": delta, "noise_multiplier": None}
         trees: dict[str, Any] = {"hops": self.hops, "max_degree": self.max_degree, "list_cap": self.max_degree}
         gnn = PoissonTrees(**run, **trees, sampling_rate=rate)
@@ -62,20 +63,24 @@ class NoiseRow:
             residual(0.05),
             residual(0.1),
             gnn,
-            FixedSizeStableTrees(**run, **trees, batch_size=round(rate * num_roots)),
+            FixedSizeStableTrees(**run, **trees, batch_size=whole_batch(rate=rate, num_roots=num_roots)),
         )
-        noise = [f"{solve(one, self.epsilon, 'rigorous').noise_std_over_clip:.4g}" for one in mechanisms]
+        noise = [f"{solve(one, 'rigorous', epsilon=self.epsilon).noise_std_over_clip:.4g}" for one in mechanisms]
         one_batch = {"affected_roots": gnn.affected_roots, "q": rate, "neighbour_to_self_clip": 0.1, "steps": steps}
-        solved = solve_for("residual_one_batch", "rigorous", one_batch, delta, self.epsilon, "noise")
+        solved = solve_for("residual_one_batch", "rigorous", one_batch, "noise", delta=delta, epsilon=self.epsilon)
         noise.insert(3, f"{solved['sigma_over_self_clip']:.4g}")
         return (f"{self.hops}", f"{self.max_degree}", f"{gnn.affected_roots}", f"{self.epsilon:g}", *noise)
 
 
-NOISE_ROWS = tuple(NoiseRow(*trees, epsilon) for trees in ((1, 7), (2, 3)) for epsilon in (1.0, 4.0, 8.0))
+NOISE_ROWS = tuple(
+    NoiseRow(hops=hops, max_degree=degree, epsilon=epsilon)
+    for hops, degree in ((1, 7), (2, 3))
+    for epsilon in (1.0, 4.0, 8.0)
+)
 
 
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, kw_only=True)
+class PaperSetting:
     experiment: str
     dataset: str
     model: str
@@ -98,10 +103,10 @@ class Setting:
             hops=self.hops,
             max_degree=self.max_degree,
             groups=3 if self.hops else 2,
-            delta=1 / (10 * num_roots),
+            delta=usual_delta(num_roots),
             noise_multiplier=self.noise_multiplier,
         )
-        steps = solve(open_steps, self.claim, "published", "steps").steps
+        steps = solve(open_steps, "published", "steps", epsilon=self.claim).steps
         return open_steps.with_steps(steps or 0)
 
     def as_proved(self, published: FixedBatchTrees) -> PoissonTrees:
@@ -129,14 +134,14 @@ class Setting:
         return (self.experiment, self.dataset, self.model, *numbers)
 
 
-def settings() -> Iterator[Setting]:
+def settings() -> Iterator[PaperSetting]:
     """The private rows of the paper's Tables 9 to 12, as transcribed; equal rows once."""
     seen = set()
     for row in match("hyperparameters", paper=PAPER):
         if not row["model"].startswith("DP-"):
             continue
         mlp = row["model"] == "DP-MLP"
-        setting = Setting(
+        setting = PaperSetting(
             experiment=row["experiment"],
             dataset=row["dataset"],
             model=row["model"],

@@ -29,6 +29,7 @@ from dpgraph.privacy.accountants.parameters import (
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
 from dpgraph.privacy.mechanisms.trees import PoissonTrees, ResidualTrees
+from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.progress import progress
 
 RATES, STEPS = 6, 4  # points of the logarithmic grids
@@ -61,11 +62,11 @@ class Question(Frozen):
             raise invalid("epsilon", self.epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
         if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= MOST_RATIO:
             raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {MOST_RATIO:g}")
-        if (roots := self.mechanism(1.0, 1).affected_roots) > MOST_TERMS:
+        if (roots := self.mechanism(rate=1.0, steps=1).affected_roots) > MOST_TERMS:
             raise invalid("hops", self.hops, f"at most {MOST_TERMS} affected roots, found {roots}")
         return self
 
-    def mechanism(self, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
+    def mechanism(self, *, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
         common: dict[str, Any] = {
             "num_roots": self.num_train,
             "hops": self.hops,
@@ -81,7 +82,7 @@ class Question(Frozen):
         return ResidualTrees(**common, neighbour_rate=rate, neighbour_clip=self.neighbour_clip)
 
 
-class Plan(Frozen):
+class TrainingPlan(Frozen):
     """noise_multiplier is noise std / clip norm, with residual clipping noise std / C_s."""
 
     sampling_rate: float
@@ -91,8 +92,12 @@ class Plan(Frozen):
     num_train: int
 
     @property
+    def expected_batch(self) -> float:
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_train)
+
+    @property
     def merits(self) -> dict[str, float]:
-        noise = self.noise_multiplier / (self.sampling_rate * self.num_train)
+        noise = self.noise_multiplier / self.expected_batch
         return {
             "noise_per_step": noise,
             "total_signal": math.sqrt(self.steps) / noise,
@@ -108,18 +113,18 @@ def candidates(question: Question) -> list[tuple[float, int]]:
     return [(float(rate), int(count)) for rate in rates for count in steps]
 
 
-def plans(question: Question, cache: Cache | None = None) -> list[Plan]:
+def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
     """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
     grid = candidates(question)
-    found: list[Plan] = []
+    solved: list[TrainingPlan] = []
     with progress("plan", len(grid), "setting") as bar:
         for rate, steps in grid:
             # with the same rate the next number of steps needs little more noise
-            guess = found[-1].noise_multiplier if found else None
-            mechanism = question.mechanism(rate, steps)
-            answer = calibrated(mechanism, question.epsilon, "rigorous", "noise", cache=cache, guess=guess)
-            found.append(
-                Plan(
+            guess = solved[-1].noise_multiplier if solved else None
+            mechanism = question.mechanism(rate=rate, steps=steps)
+            answer = calibrated(mechanism, "rigorous", "noise", epsilon=question.epsilon, cache=cache, guess=guess)
+            solved.append(
+                TrainingPlan(
                     sampling_rate=rate,
                     steps=steps,
                     noise_multiplier=answer.statement.noise_std_over_clip or 0.0,
@@ -128,29 +133,29 @@ def plans(question: Question, cache: Cache | None = None) -> list[Plan]:
                 )
             )
             bar.update()
-    return sorted(pareto(found), key=lambda plan: (plan.steps, plan.merits["epochs"]))
+    return sorted(pareto(solved), key=lambda plan: (plan.steps, plan.merits["epochs"]))
 
 
-def pareto(found: list[Plan]) -> list[Plan]:
+def pareto(settings: list[TrainingPlan]) -> list[TrainingPlan]:
     """Those that no other one dominates."""
-    if not found:
+    if not settings:
         return []
-    losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in found])
+    losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in settings])
     gap = losses[:, None, :] - losses[None, :, :]  # of i over j
     dominated = (np.all(gap >= -TIE, axis=2) & np.any(gap > TIE, axis=2)).any(axis=1)
-    return [plan for plan, drop in zip(found, dominated) if not drop]
+    return [plan for plan, drop in zip(settings, dominated) if not drop]
 
 
-def plan_table(question: Question, found: list[Plan]) -> str:
-    roots = question.mechanism(1.0, 1).affected_roots
+def plan_table(question: Question, front: list[TrainingPlan]) -> str:
+    roots = question.mechanism(rate=1.0, steps=1).affected_roots
     clip = "C" if question.neighbour_clip is None else "C_s"
     head = ("q", "batch", "T", f"sigma/{clip}", "epsilon", "noise/step", "signal", "epochs")
     rows = [
         (
-            f"{p.sampling_rate:.3g}", f"{p.sampling_rate * p.num_train:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
+            f"{p.sampling_rate:.3g}", f"{p.expected_batch:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
             f"{p.epsilon:.4g}", *(f"{p.merits[name]:.3g}" for name in ("noise_per_step", "total_signal", "epochs")),
         )
-        for p in found
+        for p in front
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in (head, *rows)]

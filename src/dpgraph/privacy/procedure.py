@@ -64,7 +64,7 @@ class Clipped(StrEnum):
     NOTHING = "nothing"
 
 
-class Term(Frozen):
+class ClippedSum(Frozen):
     """One sum of clipped gradients within a step, over a batch that is drawn for it alone."""
 
     loss: Loss = Loss.FULL
@@ -100,7 +100,7 @@ class Procedure(Frozen):
     """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""
 
     relation: Relation
-    terms: tuple[Term, ...]
+    terms: tuple[ClippedSum, ...]
     noise_std: tuple[float, ...] = Field(description="One for all coordinates, or one for each group")
     noise_draws: int
     divisor: float = Field(description="Public number by which the noisy sum is divided")
@@ -114,32 +114,32 @@ class NotAsAccounted(UserError):
 
 def check_same(accounted: Procedure, ran: Procedure) -> None:
     """Raises NotAsAccounted, which names every field that differs with both values."""
-    found = list(differences(accounted, ran))
-    if found:
-        raise NotAsAccounted(f"what ran is not what was accounted for, so no epsilon holds: {'; '.join(found)}")
+    unlike = list(differences(accounted, ran))
+    if unlike:
+        raise NotAsAccounted(f"what ran is not what was accounted for, so no epsilon holds: {'; '.join(unlike)}")
 
 
-def differences(expected: Frozen, found: Frozen, first: str = "accounted", second: str = "ran") -> Iterator[str]:
+def differences(expected: Frozen, actual: Frozen, first: str = "accounted", second: str = "ran") -> Iterator[str]:
     """'noise_std: ran 0.77, accounted 1' for every field in which the two differ by more than rounding."""
-    yield from _compare("", expected.model_dump(), found.model_dump(), first, second)
+    yield from _compare("", expected.model_dump(), actual.model_dump(), first, second)
 
 
-def _compare(path: str, expected: Any, found: Any, first: str, second: str) -> Iterator[str]:
-    if isinstance(expected, dict) and isinstance(found, dict):
+def _compare(path: str, expected: Any, actual: Any, first: str, second: str) -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(actual, dict):
         for name, value in expected.items():
-            yield from _compare(f"{path}.{name}" if path else name, value, found[name], first, second)
-    elif isinstance(expected, tuple) and isinstance(found, tuple) and len(expected) == len(found):
-        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+            yield from _compare(f"{path}.{name}" if path else name, value, actual[name], first, second)
+    elif isinstance(expected, tuple) and isinstance(actual, tuple) and len(expected) == len(actual):
+        for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
             yield from _compare(f"{path}[{index}]", one, other, first, second)
-    elif not _equal(expected, found):
-        yield f"{path}: {second} {_text(found)}, {first} {_text(expected)}"
+    elif not _equal(expected, actual):
+        yield f"{path}: {second} {_text(actual)}, {first} {_text(expected)}"
 
 
-def _equal(expected: Any, found: Any) -> bool:
-    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found)]
+def _equal(expected: Any, actual: Any) -> bool:
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, actual)]
     if all(numbers):
-        return math.isclose(expected, found, rel_tol=TOLERANCE)
-    return bool(expected == found)
+        return math.isclose(expected, actual, rel_tol=TOLERANCE)
+    return bool(expected == actual)
 
 
 def _text(value: Any) -> str:

@@ -69,7 +69,7 @@ COVERED = {
 }
 
 
-class Inference(StrEnum):
+class PredictionInput(StrEnum):
     """What the prediction of a node reads besides the released parameters."""
 
     NOTHING = "nothing"
@@ -80,7 +80,7 @@ class Inference(StrEnum):
     def scope(self) -> Scope:
         """What a guarantee of the parameters covers if predictions read this."""
         return {
-            Inference.NOTHING: Scope.ALL_OUTPUTS,
-            Inference.OWN_RECORD: Scope.JOINT,
-            Inference.RAW_GRAPH: Scope.PARAMETERS,
+            PredictionInput.NOTHING: Scope.ALL_OUTPUTS,
+            PredictionInput.OWN_RECORD: Scope.JOINT,
+            PredictionInput.RAW_GRAPH: Scope.PARAMETERS,
         }[self]

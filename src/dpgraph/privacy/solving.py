@@ -24,7 +24,7 @@ EVALUATIONS: dict[Unknown, int] = {"noise": 8, "steps": 30, "rate": 12}  # about
 EpsilonAt = Callable[[Any], float]
 
 
-def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> float:
+def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) -> float:
     """The least noise, rounded up to four digits, with epsilon at most `target`.
 
     Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
@@ -32,18 +32,18 @@ def least_noise(epsilon_at: EpsilonAt, target: float, guess: float = 10.0) -> fl
     """
     low, high = NOISE_RANGE
     evaluated: dict[float, float] = {}
-    found = _crossing(epsilon_at, target, low, high, guess, evaluated, _noise)
-    if found is None or (not _moves(evaluated, found) and _stalled(epsilon_at, max(found * (1 - 1e-2), low))):
+    noise = _crossing(epsilon_at, target, low, high, guess, evaluated, _noise)
+    if noise is None or (not _moves(evaluated, noise) and _stalled(epsilon_at, max(noise * (1 - 1e-2), low))):
         least = _least_shown(epsilon_at)
         raise invalid(
             "epsilon",
             target,
             f"a target >= {least:.4g}: below, doubling the noise lowers this accountant's epsilon by less than a fifth",
         )
-    return found
+    return noise
 
 
-def most_steps(epsilon_at: EpsilonAt, target: float, max_steps: int = MAX_STEPS) -> int:
+def most_steps(epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS) -> int:
     if max_steps < 1:
         raise invalid("max_steps", max_steps, "an integer >= 1")
     if (least := epsilon_at(1)) > target:
@@ -74,16 +74,12 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
     def at(inverse: float) -> float:
         return epsilon_at(rate(inverse))
 
-    found = _crossing(at, target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
-    return rate(found) if found else LOWEST_RATE
+    inverse_rate = _crossing(at, target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
+    return rate(inverse_rate) if inverse_rate else LOWEST_RATE
 
 
 def solved(
-    unknown: Unknown,
-    epsilon_at: EpsilonAt,
-    target: float,
-    max_steps: int = MAX_STEPS,
-    guess: float | None = None,
+    unknown: Unknown, epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS, guess: float | None = None
 ) -> Any:
     """The value of `unknown` for the `target` epsilon, the noise near `guess` found sooner.
 
@@ -92,8 +88,12 @@ def solved(
     if not LEAST_PRICE <= target < math.inf:
         raise invalid("epsilon", target, f"a finite number >= {LEAST_PRICE:g}")
     if unknown == "steps":
-        return most_steps(epsilon_at, target, max_steps)
-    return least_noise(epsilon_at, target, guess or 10.0) if unknown == "noise" else highest_rate(epsilon_at, target)
+        return most_steps(epsilon_at, target=target, max_steps=max_steps)
+    return (
+        least_noise(epsilon_at, target=target, guess=guess or 10.0)
+        if unknown == "noise"
+        else highest_rate(epsilon_at, target)
+    )
 
 
 @contextmanager
@@ -102,9 +102,9 @@ def shown(unknown: Unknown, epsilon_at: EpsilonAt) -> Iterator[EpsilonAt]:
     with progress(f"solve for the {unknown}", EVALUATIONS[unknown], "evaluation") as bar:
 
         def evaluated(value: Any) -> float:
-            found = epsilon_at(value)
+            epsilon = epsilon_at(value)
             bar.update()
-            return found
+            return epsilon
 
         yield evaluated
 
@@ -176,12 +176,12 @@ def _secant(gaps: dict[float, float]) -> float | None:
     return x0 - y0 / min(slope, -0.1)
 
 
-def _moves(evaluated: dict[float, float], found: float) -> bool:
-    """Whether what has been evaluated shows that epsilon still falls with the noise around `found`, without a jump."""
-    here = evaluated.get(found, 0.0)
-    near = [x for x, value in evaluated.items() if found / 2 <= x < found * 0.98 and value < math.inf]
+def _moves(evaluated: dict[float, float], noise: float) -> bool:
+    """Whether what has been evaluated shows that epsilon still falls around `noise`, without a jump."""
+    here = evaluated.get(noise, 0.0)
+    near = [x for x, value in evaluated.items() if noise / 2 <= x < noise * 0.98 and value < math.inf]
     steepness = -math.log(STALLED) / math.log(2)
-    return here > 0 and any(math.log(evaluated[x] / here) > 2 * steepness * math.log(found / x) for x in near)
+    return here > 0 and any(math.log(evaluated[x] / here) > 2 * steepness * math.log(noise / x) for x in near)
 
 
 def _stalled(epsilon_at: EpsilonAt, noise: float) -> bool:

@@ -61,12 +61,24 @@ def tighter_than_group_privacy() -> Finding:
     for num_roots, batch in ((1_000, 100), (90_941, 1_000), (90_941, 10_000)):
         for max_degree in (2, 3, 5, 7, 10):
             for hops in (1, 2):
-                affected = tree_size(max_degree, hops)
+                affected = tree_size(max_degree=max_degree, hops=hops)
                 doublings = ceil(log2(affected))
                 for multiplier in (0.5, 1.0, 2.0, 4.0):
-                    theorem = theorem1_rdp(num_roots, batch, affected, multiplier, orders)
+                    theorem = theorem1_rdp(
+                        num_roots=num_roots,
+                        batch_size=batch,
+                        affected_roots=affected,
+                        noise_multiplier=multiplier,
+                        orders=orders,
+                    )
                     raised = tuple(2**doublings * order for order in orders)
-                    single = theorem1_rdp(num_roots, batch, 1, multiplier * affected, raised)
+                    single = theorem1_rdp(
+                        num_roots=num_roots,
+                        batch_size=batch,
+                        affected_roots=1,
+                        noise_multiplier=multiplier * affected,
+                        orders=raised,
+                    )
                     ratios.append(3.0**doublings * single / theorem)
     all_ratios = np.concatenate(ratios)
     tighter = int((all_ratios > 1).sum())

@@ -35,7 +35,7 @@ def noise_epsilon_table() -> Finding:
     for row in rows:
         settings = parameters_of(row["other_params"])
         noise, steps = float(settings["noise"]), int(settings["epochs"])
-        ours = moments_epsilon(1.0, noise, steps, DELTA)
+        ours = moments_epsilon(rate=1.0, noise_multiplier=noise, steps=steps, delta=DELTA)
         wrong += f"{ours:.2f}" != row["value"]
         parts.append(
             f"{row['optimizer']}, noise {noise:g}, {steps} steps: printed {row['value']}, by the formula {ours:.2f}, "
@@ -55,8 +55,13 @@ def epsilon_one_without_splits() -> Finding:
 
     parts, reached = [], 0
     for optimizer, steps in FULL_RUNS.items():
-        noise = least_noise(lambda sigma, steps=steps: moments_epsilon(1.0, sigma, steps, DELTA), 1.0)  # type: ignore[misc]
-        found = moments_epsilon(1.0, noise, steps, DELTA)
+        noise = least_noise(
+            lambda sigma, steps=steps: moments_epsilon(  # type: ignore[misc]
+                rate=1.0, noise_multiplier=sigma, steps=steps, delta=DELTA
+            ),
+            target=1.0,
+        )
+        found = moments_epsilon(rate=1.0, noise_multiplier=noise, steps=steps, delta=DELTA)
         reached += found <= 1.0
         parts.append(
             f"{optimizer}, {steps} steps on the whole graph: noise {significant(noise, 4)} gives ε = {found:.4f} by "
@@ -78,7 +83,12 @@ def privacy_bound_factor() -> Finding:
     parts, worse = [f"by the paper's formula the factor is e^(2.0 − 1.0) = {math.exp(1):.2f}, as printed"], 0
     for optimizer, epochs in FULL_RUNS.items():
         steps = epochs * SPLITS
-        noise = least_noise(lambda sigma, steps=steps: moments_epsilon(1 / SPLITS, sigma, steps, DELTA), 1.0)  # type: ignore[misc]
+        noise = least_noise(
+            lambda sigma, steps=steps: moments_epsilon(  # type: ignore[misc]
+                rate=1 / SPLITS, noise_multiplier=sigma, steps=steps, delta=DELTA
+            ),
+            target=1.0,
+        )
         before, after = _whole_graph(whole[optimizer], epochs), _whole_graph(noise, steps)
         worse += after >= before
         parts.append(
@@ -128,9 +138,9 @@ def lot_size_accounting() -> Finding:
         lot, noise = int(settings["lot_size"]), float(settings["noise"])
         rate = lot / EXAMPLES
         steps = round(EPOCHS / rate)
-        found[noise, lot] = ours = moments_epsilon(rate, noise, steps, DELTA)
+        found[noise, lot] = ours = moments_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
         wrong += f"{ours:.2f}" != row["value"]
-        proved = poisson_gaussian_epsilon(rate, noise, steps, DELTA)
+        proved = poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
         parts.append(
             f"lot {lot}, noise {noise:g}: printed {row['value']}, by the formula {ours:.2f}, proved {epsilon(proved)}"
         )
@@ -146,7 +156,7 @@ def lot_size_accounting() -> Finding:
 def _whole_graph(noise: float, steps: int) -> float:
     from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
-    return gaussian_epsilon(2 * math.sqrt(steps) / noise, DELTA)
+    return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=DELTA)
 
 
 FUNCTIONS = {

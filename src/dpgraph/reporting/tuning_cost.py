@@ -15,7 +15,7 @@ from dpgraph.planning.plan import Entry, merged
 from dpgraph.planning.resolve import inference_of, resolve
 from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import NoisySteps, mechanism_from
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 NOT_ACCOUNTED = "tuning not accounted"
 PAID = ("geometric", "poisson")
@@ -47,7 +47,9 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
         run = mechanism_from(spec(cell.method).mechanism_class(cell), dict(mechanism))
         if not isinstance(run, NoisySteps) or run.steps is None:
             raise UserError("the recorded mechanism has no noise or no steps")
-        epsilon = tuning.paid_epsilon(run, search.distribution, search.trials or 1, run.delta, repeats=len(cell.seeds))
+        epsilon = tuning.paid_epsilon(
+            run, search.distribution, mean_runs=search.trials or 1, delta=run.delta, repeats=len(cell.seeds)
+        )
         return TuningCost(epsilon, "")
     except UserError as error:
         return TuningCost(math.nan, f"{NOT_ACCOUNTED}: {error}")
@@ -69,7 +71,7 @@ def objections(search: Search, trials: Sequence[Entry]) -> list[str]:
     part = search.metric.partition("/")[2]
     if part not in ("validation", "val"):
         found.append(f"trials are scored on {part} nodes, not on validation nodes")
-    if inference_of(cell) is Inference.RAW_GRAPH and cell.task.setting == "transductive":
+    if inference_of(cell) is PredictionInput.RAW_GRAPH and cell.task.setting == "transductive":
         found.append("validation scores read training records along edges (setting transductive)")
     for path in search.space:
         if _moves_the_mechanism(cell, path, search.space[path]):

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.procedure import Batches
+from dpgraph.privacy.public_numbers import expected_batch
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PoissonSampler:
     @property
     def expected_size(self) -> float:
         """q N: the public divisor of a noisy sum (a batch's own size is private)."""
-        return self.rate * self.num_roots
+        return expected_batch(rate=self.rate, num_roots=self.num_roots)
 
     def draw(self, generator: np.random.Generator) -> np.ndarray:
         return poisson_batch(self.num_roots, self.rate, generator)

@@ -174,9 +174,9 @@ def pack_ego_trees(
     if hops == MAX_HOPS:
         entries_ptr, nodes = _closed_lists(lists, levels[1][1])
         owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[row_ptr[1]]))
-        found = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + nodes)
+        places = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + nodes)
         segment_ptr.append(entries_ptr)
-        within = found - row_ptr[2][owner]
+        within = places - row_ptr[2][owner]
         columns.append(within)
         own = within[entries_ptr[row_ptr[1][:-1]]]  # a closed list starts with its owner, and level 1 with the root
     if chunk_rows is None:

@@ -27,8 +27,8 @@ def joined_chunks(trees: Sequence[EgoTrees], positions: Sequence[np.ndarray]) ->
         replace(one, chunk_rows=max(1, one.chunk_rows // len(trees))).chunks(drawn)
         for one, drawn in zip(trees, positions, strict=True)
     ]
-    for found in zip_longest(*pieces):
-        present = {seed: batch for seed, batch in enumerate(found) if batch is not None}
+    for batches in zip_longest(*pieces):
+        present = {seed: batch for seed, batch in enumerate(batches) if batch is not None}
         yield JoinedBatch(
             _joined(list(present.values())),
             tuple(present),

@@ -136,10 +136,10 @@ class _Problem:
         ends = np.cumsum(lengths)
         lists = np.arange(lengths.sum()) + np.repeat(self.adjacency.indptr[rows.indices] - (ends - lengths), lengths)
         wanted = np.repeat(first, lengths) + self.adjacency.indices[lists]
-        found = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-        hit = keys[found] == wanted
+        places = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
+        hit = keys[places] == wanted
         ptr = np.concatenate(([0], np.cumsum(hit)))[np.concatenate(([0], ends))]
-        return owner, sp.csr_matrix((np.ones(ptr[-1]), found[hit], ptr), (len(keys), len(keys)))
+        return owner, sp.csr_matrix((np.ones(ptr[-1]), places[hit], ptr), (len(keys), len(keys)))
 
 
 def _count(mask: np.ndarray, ptr: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.public_numbers import noise_std
 
 CHUNK_ENTRIES = 1 << 24  # of a dense piece of the matrix: 128 MiB
 
@@ -56,7 +57,7 @@ def noisy_rows(
     _check_number("noise_multiplier", noise_multiplier)
     clipped = clip_rows(rows, clip_norm)
     noise = generator.standard_normal(clipped.shape)
-    noise *= noise_multiplier * clip_norm
+    noise *= noise_std(noise_over_clip=noise_multiplier, clip_norm=clip_norm)
     return np.asarray(noise + clipped)
 
 
@@ -118,11 +119,11 @@ def largest_entries(rows: sp.csr_matrix, top_k: int, value: float | None = None)
         dense = piece.toarray()
         columns = _largest(dense, top_k)
         kept.append((columns, np.take_along_axis(dense, columns, axis=1)))
-    found = _packed(kept, rows.shape)
-    found.eliminate_zeros()
+    largest = _packed(kept, rows.shape)
+    largest.eliminate_zeros()
     if value is not None:
-        found.data[:] = value
-    return found
+        largest.data[:] = value
+    return largest
 
 
 def cap_columns(released: sp.csr_matrix, column_cap: int, generator: np.random.Generator) -> sp.csr_matrix:

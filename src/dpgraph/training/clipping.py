@@ -97,15 +97,15 @@ def clipped_gradient_sum(
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
-    for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
-        squared, factors, finite = clip_factors(found, values, column, bounds)
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses):
+        squared, factors, finite = clip_factors(by_layer, values, column, bounds)
         lost = finite if _may_lose(finite) else None
-        for layer, gradients in found.items():
+        for layer, gradients in by_layer.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
         norms[_index(places, norms)] = squared.sqrt()
         total += values.sum()
         dropped += (~finite).sum()
-        del found, gradients  # before the next part is computed: they are the most of its memory
+        del by_layer, gradients  # before the next part is computed: they are the most of its memory
     return ClippedGradients(list(sums.values()), norms, total, dropped)
 
 
@@ -123,10 +123,10 @@ def gradient_norms(
     """
     column = _columns_of_groups(network)
     norms = next(network.parameters()).new_empty(len(positions), len(network.groups))
-    for places, found, values in _root_gradients(network, trees, positions, features, labels, losses):
-        squared, _ = _squared_norms(found, values, column, norms.shape[1])
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses):
+        squared, _ = _squared_norms(by_layer, values, column, norms.shape[1])
         norms[_index(places, norms)] = squared.sqrt()
-        del found
+        del by_layer
     return norms
 
 
@@ -153,24 +153,24 @@ def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tenso
 
 
 def clip_factors(
-    found: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], limits: Tensor
+    by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], limits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(B, L) squared norms; (B, L) factors c_v of guarantees 2 and 3; (B,) whether a root's gradient is finite.
 
     `limits` are the clip norms C, (L,) or (B, L).
     """
-    squared, scale = _squared_norms(found, values, column, limits.shape[-1])
+    squared, scale = _squared_norms(by_layer, values, column, limits.shape[-1])
     enlarged = squared + ROUNDING * product_eps(squared) * scale
     finite = torch.isfinite(enlarged).all(1)
     return squared, torch.clamp_max(limits / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0), finite
 
 
 def _squared_norms(
-    found: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
+    by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
 ) -> tuple[Tensor, Tensor]:
     """(B, L) squared norms and their rounding scales."""
     squared, scale = values.new_zeros(2, len(values), columns)
-    for layer, gradients in found.items():
+    for layer, gradients in by_layer.items():
         norm, magnitude = gradients.squared_norms()
         squared[:, column[layer]] += norm
         scale[:, column[layer]] += magnitude

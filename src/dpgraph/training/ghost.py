@@ -153,9 +153,9 @@ class Recorder:
     def gradients(self, losses: Tensor) -> dict[nn.Module, RootGradients]:
         """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
         # Parameters are not among the inputs, so that their gradients are not computed.
-        found = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
+        output_gradients = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
         calls: dict[nn.Module, tuple[Rows, ...]] = {}
-        for (layer, inputs, _, sizes), gradient in zip(self.calls, found, strict=True):
+        for (layer, inputs, _, sizes), gradient in zip(self.calls, output_gradients, strict=True):
             calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
         return {
             layer: ScalarGradients.of(layer, rows) if isinstance(layer, SelfWeight) else LinearGradients(layer, rows)  # type: ignore[arg-type]

@@ -100,8 +100,8 @@ class StackedPrivateStep:
         for terms in zip(*(step.terms for step in steps), strict=True):
             positions = [term.draws.next() for term in terms]
             first = steps[0]
-            found = clipped_gradient_sums(networks, terms, positions, first.features, first.labels)
-            for mine, parts in zip(sums, found, strict=True):
+            clipped = clipped_gradient_sums(networks, terms, positions, first.features, first.labels)
+            for mine, parts in zip(sums, clipped, strict=True):
                 for total, part in zip(mine, parts, strict=True):
                     total += part
             read += sum(map(len, positions))
@@ -141,16 +141,16 @@ def clipped_gradient_sums(
     for joined in joined_chunks([term.trees for term in terms], positions):
         recorder = SeedRecorder(twins, joined)
         values = losses(first, joined.batch, features, labels, recorder)
-        found = recorder.gradients(values)
+        by_layer = recorder.gradients(values)
         counts = torch.from_numpy(np.diff(joined.bounds)).to(features.device, non_blocking=True)
         mine = torch.tensor(joined.seeds).to(features.device, non_blocking=True)
         bounds = torch.repeat_interleave(limits[mine], counts, dim=0, output_size=joined.batch.num_roots)
-        _, factors, finite = clip_factors(found, values.detach(), column, bounds)
+        _, factors, finite = clip_factors(by_layer, values.detach(), column, bounds)
         for seed, (begin, end) in zip(joined.seeds, pairwise(joined.bounds.tolist()), strict=True):
-            for layer, gradients in found.items():
+            for layer, gradients in by_layer.items():
                 part = _of_roots(gradients, twins[layer][seed], begin, end)
                 part.add_weighted(sums[seed], factors[begin:end, column[layer]], finite[begin:end])
-        del found, gradients, part  # before the next piece is computed: they are the most of its memory
+        del by_layer, gradients, part  # before the next piece is computed: they are the most of its memory
     return [list(mine.values()) for mine in sums]
 
 

@@ -32,12 +32,12 @@ class BlockCache:
 
     def of(self, nodes: np.ndarray) -> Block:
         key = nodes.tobytes()
-        if (found := self._blocks.get(key)) is None:
-            found = self.build(nodes)
-            if self.held + found.nbytes <= self.limit:
-                self.held += found.nbytes
-                self._blocks[key] = found
-        return found
+        if (block := self._blocks.get(key)) is None:
+            block = self.build(nodes)
+            if self.held + block.nbytes <= self.limit:
+                self.held += block.nbytes
+                self._blocks[key] = block
+        return block
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Training, UndroppedMlp
 from dpgraph.methods.constant import look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 
 
 class AnyBatches(Training):
@@ -37,8 +37,8 @@ class Majority(NetworkCell):
     privacy: None = None
 
 
-def reads_nothing(cell: Any) -> Inference:
-    return Inference.NOTHING
+def reads_nothing(cell: Any) -> PredictionInput:
+    return PredictionInput.NOTHING
 
 
 CONTRACT: dict[str, dict[str, Any]] = {

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
 from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 
 class TreeModel(Model):
@@ -89,9 +93,42 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
     return cells
 
 
+def attacks(hops: int) -> tuple[AttackCase, ...]:
+    proved = AttackCase(
+        reads="trees",
+        hops=hops,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.NODE_NULL,
+        run_attack="trees",
+    )
+    published = AttackCase(
+        variant="published",
+        reads="trees",
+        hops=hops,
+        batches=Batches.FIXED_SIZE,
+        clipping=Clipped.ROOT_GROUPS,
+        noise_unit="2 C N(K, r)" if hops else "C",
+        relation=Relation.NONE,
+    )
+    fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
+    return proved, fixed_size, published
+
+
 SPECS = (
     MethodSpec("gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain),
     MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain, problems=RECORDS),
-    MethodSpec("dp-gnn", PRIVATE_SUMMARY, PRIVATE, DpGnn, contract(True, (1, 2)), VARIANTS, look=look.private),
-    MethodSpec("dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, look=look.private),
+    MethodSpec(
+        "dp-gnn",
+        PRIVATE_SUMMARY,
+        PRIVATE,
+        DpGnn,
+        contract(True, (1, 2)),
+        VARIANTS,
+        (*attacks(1), *attacks(2)),
+        look=look.private,
+    ),
+    MethodSpec(
+        "dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, attacks(0), look=look.private
+    ),
 )

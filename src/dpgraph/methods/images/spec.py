@@ -11,7 +11,7 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import ORANGE, Look
 from dpgraph.methods.spec import MethodSpec
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 
 
@@ -38,8 +38,8 @@ def look(cell: Any) -> Look:
     return Look(ORANGE, "s", "-")
 
 
-def own_record(cell: Any) -> Inference:
-    return Inference.OWN_RECORD
+def own_record(cell: Any) -> PredictionInput:
+    return PredictionInput.OWN_RECORD
 
 
 def seconds(cell: Any, size: Size) -> float:

@@ -7,10 +7,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dpgraph.experiments.cell import MlpModel, NetworkCell, Privacy, RootBatches
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.lots.look import look
 from dpgraph.methods.lots.mechanism import poisson_lots, shuffled_lots, unclipped_lots
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.lots import PoissonLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 
 class LotsPrivacy(Privacy):
@@ -40,6 +43,30 @@ CONTRACT: dict[str, dict[str, Any]] = {
     }
     for variant in VARIANTS
 }
+ATTACKS = (
+    AttackCase(
+        reads="records",
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.RECORD_REMOVE,
+        run_attack="trees",  # each record is a tree of its own
+    ),
+    AttackCase(
+        variant="published",
+        reads="records",
+        batches=Batches.SHUFFLED,
+        clipping=Clipped.STEP,
+        relation=Relation.RECORD_REPLACE,
+        run_attack="lots",
+    ),
+    AttackCase(
+        variant="released",
+        reads="records",
+        batches=Batches.SHUFFLED,
+        clipping=Clipped.NOTHING,
+        relation=Relation.NONE,
+    ),
+)
 
 SPECS = (
     MethodSpec(
@@ -49,6 +76,7 @@ SPECS = (
         DpLots,
         CONTRACT,
         VARIANTS,
+        ATTACKS,
         look=look,
         problems=("node-classification", "images"),
     ),

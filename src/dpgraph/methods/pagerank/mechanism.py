@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.methods.asked import Asked
+from dpgraph.methods.asked import Asked, batch_size
 from dpgraph.methods.pagerank.roots import kept_and_roots
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 
@@ -15,7 +15,7 @@ def published_pagerank(asked: Asked) -> FixedBatchPagerank:
     kept, rows = kept_and_roots(pagerank, asked.num_train)
     return FixedBatchPagerank(
         **_rows(asked, published=True),
-        batch_size=training.batch_size or max(1, round((training.sampling_rate or 0) * rows)),
+        batch_size=batch_size(training, rows),
         sampled_nodes=kept,
         node_share=pagerank.node_share,
         column_norm=pagerank.column_norm,
@@ -44,7 +44,12 @@ def _rows(asked: Asked, published: bool) -> dict[str, Any]:
     values: float | None = None
     if asked.cell.release_epsilon is not None:
         noise, values = release_noise(
-            pagerank.release, asked.cell.release_epsilon, rows, pagerank.top_k, common["delta"] / 2, published
+            pagerank.release,
+            epsilon=asked.cell.release_epsilon,
+            rows=rows,
+            top_k=pagerank.top_k,
+            delta=common["delta"] / 2,
+            published=published,
         )
     shared = {"release": pagerank.release, "top_k": pagerank.top_k, "release_noise": noise, "values_epsilon": values}
     return common | shared

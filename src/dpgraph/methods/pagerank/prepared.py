@@ -18,7 +18,8 @@ from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
-from dpgraph.privacy.procedure import Clipped, Lists, NotAsAccounted, Procedure, Release, Term
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, Release
+from dpgraph.privacy.public_numbers import expected_batch, noise_std
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
@@ -83,7 +84,8 @@ class PreparedRows(PreparedStep):
             weights = cap_columns(weights, mechanism.column_cap, order.generator("column priorities"))
             self.rows = Rows(weights, roots, Lists.CAPPED_ROWS, column_cap=mechanism.column_cap)
             sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
-            self.divisor = mechanism.sampling_rate * mechanism.num_roots  # as they were made public
+            # as they were made public
+            self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
         else:
             weights = clip_columns(weights, mechanism.column_norm)
             self.rows = Rows(weights, roots, Lists.SCALED_ROWS, column_norm=mechanism.column_norm)
@@ -94,7 +96,7 @@ class PreparedRows(PreparedStep):
         self.length = longest(pagerank, len(graph.train_nodes))
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
-        self.noise = order.noise(order.noise_over_clip * self.clip_norm)
+        self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
         self._step: PrivateStep | StackedRowsStep | None = None
         self._index = 0
 
@@ -145,7 +147,7 @@ class PreparedRows(PreparedStep):
         else:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
         sampler = draws.sampler
-        found = Term(
+        found = ClippedSum(
             lists=self.rows.kind,
             max_degree=self.rows.column_cap,
             column_norm=self.rows.column_norm,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.pagerank.look import look
 from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
 from dpgraph.methods.pagerank.settings import Appr, DpAppr
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import PredictionInput, Relation
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
 
 
-def inference(cell: Any) -> Inference:
-    return Inference.RAW_GRAPH if cell.pagerank.inference_steps > 0 else Inference.OWN_RECORD
+def inference(cell: Any) -> PredictionInput:
+    return PredictionInput.RAW_GRAPH if cell.pagerank.inference_steps > 0 else PredictionInput.OWN_RECORD
 
 
 def root_exchanges(cell: Any) -> int:
@@ -40,6 +42,21 @@ def contract(release: str, variant: str | None) -> dict[str, Any]:
         **({} if variant is None else {"privacy": {"variant": variant, "epsilon": 6.0}}),
         "pagerank": pagerank,
     }
+
+
+def attack(release: str, variant: str) -> AttackCase:
+    """Whole runs are attacked where rows cost nothing and steps have a dominating pair."""
+    rigorous = variant == "rigorous"
+    return AttackCase(
+        variant=variant,
+        reads="rows",
+        release=release,
+        batches=Batches.POISSON if rigorous else Batches.FIXED_SIZE,
+        clipping=Clipped.ROOT,
+        noise_unit="m C" if release == "exact" else "C",
+        relation=Relation.NODE_NULL,
+        run_attack="rows" if rigorous and release in WITHOUT_DATA else None,
+    )
 
 
 SPECS = (
@@ -69,6 +86,10 @@ SPECS = (
             "rigorous": Variant(PoissonPagerank, poisson_pagerank),
             "published": Variant(FixedBatchPagerank, published_pagerank, target="published"),
         },
+        (
+            *(attack(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)),
+            *(attack(release, "published") for release in ("exact", *WITHOUT_DATA, *FROM_DATA)),
+        ),
         inference=inference,
         look=look,
         root_exchanges=root_exchanges,

@@ -15,7 +15,7 @@ from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BLUE, GREY, Look
 from dpgraph.methods.spec import MethodSpec
-from dpgraph.privacy.relation import Inference
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
@@ -56,8 +56,8 @@ def linear_look(cell: Any) -> Look:
     return Look(BLUE, "o", "-")
 
 
-def own_record(cell: Any) -> Inference:
-    return Inference.OWN_RECORD
+def own_record(cell: Any) -> PredictionInput:
+    return PredictionInput.OWN_RECORD
 
 
 def no_training(cell: Any, size: Size) -> float:

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dpgraph.experiments.cell import TreePrivacy
+from dpgraph.methods.attacks import AttackCase, Terms
 from dpgraph.methods.ego_trees.spec import DpGnn, TreeModel
 from dpgraph.methods.residual.look import look
 from dpgraph.methods.residual.mechanism import residual_trees
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.trees import ResidualTrees
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 
 class HopModel(TreeModel):
@@ -48,6 +51,19 @@ CONTRACT: dict[str, dict[str, Any]] = {
     for architecture in ("gcn", "gin", "gat")
 }
 
+
+def attack(hops: int, terms: Terms) -> AttackCase:
+    return AttackCase(
+        reads="trees",
+        hops=hops,
+        terms=terms,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.NODE_NULL,
+        run_attack="trees",
+    )
+
+
 SPECS = (
     MethodSpec(
         "dp-residual",
@@ -56,6 +72,7 @@ SPECS = (
         DpResidual,
         CONTRACT,
         {"rigorous": Variant(ResidualTrees, residual_trees)},
+        (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),
         look=look,
     ),
 )

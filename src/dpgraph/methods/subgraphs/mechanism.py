@@ -14,7 +14,7 @@ S = TypeVar("S", bound=GraphSplits)
 def parts(kind: type[S]) -> Callable[[Asked], S]:
     def build(asked: Asked) -> S:
         training = asked.cell.training
-        used = nodes_with_loss(asked.num_train, training.train_share)
+        used = nodes_with_loss(num_train=asked.num_train, train_share=training.train_share)
         return kind(**asked.common(used), num_splits=training.num_splits)
 
     return build

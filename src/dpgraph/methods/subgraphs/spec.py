@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dpgraph.experiments.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
+from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.methods.subgraphs import look
 from dpgraph.methods.subgraphs.mechanism import parts
@@ -17,6 +18,8 @@ from dpgraph.privacy.mechanisms.subgraphs import (
     PureNoise,
     UnclippedSubgraphs,
 )
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 
 class KipfModel(Model):
@@ -87,6 +90,25 @@ def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict
     }
 
 
+def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="parts",
+        hops=2,
+        batches=batches,
+        clipping=clipping,
+        relation=relation,
+        run_attack="subgraphs" if clipping is Clipped.STEP else None,
+    )
+
+
+ATTACKS = (
+    attack("rigorous", Batches.POISSON, Clipped.STEP, Relation.NODE_REMOVE),
+    attack("cut", Batches.PARTS_BY_ID, Clipped.STEP, Relation.NODE_REMOVE),
+    attack("published", Batches.MASKED_PARTS, Clipped.STEP, Relation.GRAPH),
+    attack("released", Batches.MASKED_PARTS, Clipped.NOTHING, Relation.NONE),
+)
+
 SPECS = (
     MethodSpec(
         "kipf-gcn",
@@ -103,6 +125,7 @@ SPECS = (
         DpSubgraph,
         contract(tuple(VARIANTS), 0.5),
         VARIANTS,
+        ATTACKS,
         look=look.private,
     ),
     MethodSpec(
@@ -112,6 +135,7 @@ SPECS = (
         DpPureNoise,
         contract(("published",), 0.0),
         {"published": Variant(PureNoise, parts(PureNoise), target="published")},
+        (attack("published", Batches.NONE, Clipped.NOTHING, Relation.GRAPH),),
         look=look.noise,
     ),
 )

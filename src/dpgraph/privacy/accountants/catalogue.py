@@ -1,15 +1,17 @@
-"""Every accountant by name: its parameters and what its theorem presumes. Imports nothing heavy."""
+"""Every accountant by name: its parameters, and the statement of its theorem. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.privacy import statements
 from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import Statement
 
 Unknown = Literal["noise", "steps", "rate"]
 
@@ -21,9 +23,7 @@ class Accountant:
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     premises: tuple[str, ...] = ()
-    relation: Relation = Relation.NONE
-    sampling: str = ""
-    assumptions: tuple[str, ...] = ()
+    statement: Statement | None = None  # of an epsilon
     noise: str | None = None
     steps: str | None = "steps"
     rate: str | None = None
@@ -35,11 +35,11 @@ class Accountant:
 
     def unknown(self, unknown: Unknown) -> str:
         """The parameter to solve for; raises UserError where there is none."""
-        found = {"noise": self.noise, "steps": self.steps, "rate": self.rate}[unknown]
-        if found is None:
+        parameter = {"noise": self.noise, "steps": self.steps, "rate": self.rate}[unknown]
+        if parameter is None:
             known = [name for name in ("noise", "steps", "rate") if getattr(self, name) is not None]
             raise invalid("solve", unknown, f"one of {', '.join(known)}" if known else "a mechanism with noise")
-        return found
+        return parameter
 
     def checked(self, accountant: str, parameters: Mapping[str, Any], open_: str | None = None) -> dict[str, Any]:
         """Parameters in their types; premises that do not hold, unknown and missing ones raise UserError."""
@@ -58,32 +58,30 @@ class Accountant:
 
 
 SGD_PREMISES = ("sampling", "clipping", "groups")
-PUBLIC = "public clip norm and hyper-parameters, not tuned on the private data"
 _RELATIONAL = ("nodes", "relations", "max_degree", "negatives", "q", "sigma_over_sensitivity")
 _DM = ("affected_roots", "q", "sigma_over_clip", "steps")
 _PATE: dict[str, Any] = {
     "required": ("checks", "answers", "sigma_threshold", "sigma_votes"),
-    "relation": Relation.VOTE,
     "noise": "sigma_votes",
     "steps": "answers",
 }
 _POISSON: dict[str, Any] = {"required": ("q", "noise_multiplier", "steps"), "noise": "noise_multiplier", "rate": "q"}
 
+
+def _own(relation: Relation, sampling: str, *assumptions: str) -> Statement:
+    """Of an accountant whose mechanism nobody runs here, or whose parts are named one by one."""
+    return Statement(method="", relation=relation, sampling=sampling, assumptions=assumptions)
+
+
 ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("moments", "published", "epsilon"): Accountant(
         **_POISSON,
         optional=("lambda_max",),
-        relation=Relation.SUBGRAPH,
-        sampling="Poisson, as claimed",
-        assumptions=("integer moments up to lambda_max", "sensitivity C although a (sub)graph's gradient moves 2C"),
+        statement=statements.MOMENTS.also("sensitivity C although a (sub)graph's gradient moves 2C"),
     ),
     ("gaussian", "rigorous", "epsilon"): Accountant(
         ("sensitivity", "sigma", "compositions"),
-        relation=Relation.GRAPH,
-        sampling="none",
-        assumptions=(
-            "T releases that move by at most `sensitivity` (L2) between any two data sets",
-        ),
+        statement=statements.GAUSSIAN,
         noise="sigma",
         steps="compositions",
     ),
@@ -91,16 +89,12 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         **_POISSON,
         optional=("relation", "method"),
         premises=SGD_PREMISES,
-        relation=Relation.RECORD_REMOVE,
-        sampling="Poisson",
-        assumptions=("one record changes one term", PUBLIC),
+        statement=statements.POISSON_GAUSSIAN,
     ),
     ("hypergeometric", "published", "epsilon"): Accountant(
         ("num_train", "batch_size", "max_degree", "hops", "noise_multiplier", "steps"),
         optional=("orders", "conversion"),
-        relation=Relation.NODE_REMOVE,
-        sampling="batches of fixed size without replacement",
-        assumptions=("at most N(K, r) roots change (Lemma 1)", "one multiplier for all groups"),
+        statement=statements.HYPERGEOMETRIC.also(statements.ONE_MULTIPLIER),
         noise="noise_multiplier",
     ),
     ("hypergeometric", "published", "rdp_per_step"): Accountant(
@@ -110,9 +104,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         _DM,
         optional=("own_root_removed",),
         premises=(*SGD_PREMISES, "sampler"),
-        relation=Relation.NODE_NULL,
-        sampling="Poisson",
-        assumptions=("at most R loss terms change", PUBLIC),
+        statement=statements.DOUBLE_MIXTURE,
         noise="sigma_over_clip",
         rate="q",
     ),
@@ -120,18 +112,14 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         ("affected_roots", "q_self", "neighbour_to_self_clip", "sigma_over_self_clip", "steps"),
         optional=("q_neighbour",),
         premises=(*SGD_PREMISES, "sampler", "batches"),
-        relation=Relation.NODE_NULL,
-        sampling="two independent Poisson batches per step",
-        assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
+        statement=statements.RESIDUAL_CLIPPING,
         noise="sigma_over_self_clip",
         rate="q_self",
     ),
     ("residual_one_batch", "rigorous", "epsilon"): Accountant(
         ("affected_roots", "q", "neighbour_to_self_clip", "sigma_over_self_clip", "steps"),
         premises=(*SGD_PREMISES, "sampler"),
-        relation=Relation.NODE_NULL,
-        sampling="one Poisson batch for both terms; the number of drawn affected roots counts as revealed",
-        assumptions=("at most R neighbour terms change", "self terms depend on their own record only", PUBLIC),
+        statement=statements.RESIDUAL_ONE_BATCH,
         noise="sigma_over_self_clip",
         rate="q",
     ),
@@ -139,24 +127,20 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         (*_DM, "eps_quantile"),
         optional=("own_root_removed",),
         premises=("sampling", "groups", "sampler"),
-        relation=Relation.NODE_NULL,
-        sampling="Poisson",
-        assumptions=(
-            "clip norm from the exponential mechanism on a public grid, sensitivity R, eps_quantile-DP",
-            "at most R loss terms change",
-            "public hyper-parameters, not tuned on the private data",
-        ),
+        statement=statements.PRIVATE_QUANTILE,
         noise="sigma_over_clip",
         rate="q",
     ),
     ("paid_tuning", "rigorous", "epsilon"): Accountant(
         (*_POISSON["required"], "runs", "mean_runs"),
         premises=SGD_PREMISES,
-        relation=Relation.RECORD_REMOVE,
-        sampling="Poisson",
-        assumptions=(
-            "the number of runs is drawn before and hidden, and only the best run is released",
-            "the score that chooses is part of each run's guarantee",
+        statement=replace(
+            statements.POISSON_GAUSSIAN,
+            assumptions=(
+                "the number of runs is drawn before and hidden, and only the best run is released",
+                "the score that chooses is part of each run's guarantee",
+            ),
+            not_covered=(),
         ),
         noise="noise_multiplier",
         rate="q",
@@ -164,9 +148,11 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("relational_coupled", "published", "epsilon"): Accountant(
         (*_RELATIONAL, "steps"),
         optional=("orders", "standard_clipping"),
-        relation=Relation.ENTITY,
-        sampling="Poisson over relations, coupled negatives",
-        assumptions=("Proposition 4.1's sensitivity, which is false for adaptive clipping",),
+        statement=_own(
+            Relation.ENTITY,
+            "Poisson over relations, coupled negatives",
+            "Proposition 4.1's sensitivity, which is false for adaptive clipping",
+        ),
         noise="sigma_over_sensitivity",
         rate="q",
         units="nodes",
@@ -178,54 +164,52 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         ("nodes", "relations", "max_degree", "negatives", "q", "sigma_over_clip", "steps"),
         optional=("refill",),
         premises=(*SGD_PREMISES, "sampler"),
-        relation=Relation.ENTITY,
-        sampling="Poisson over relations; one uniform ordered sample of negatives",
-        assumptions=("degrees at most K, by schema or with D = refill", "every tuple is clipped at a public norm"),
+        statement=_own(
+            Relation.ENTITY,
+            "Poisson over relations; one uniform ordered sample of negatives",
+            "degrees at most K, by schema or with D = refill",
+            "every tuple is clipped at a public norm",
+        ),
         noise="sigma_over_clip",
         rate="q",
         units="nodes",
     ),
     ("pate_confident_gnmax", "published", "epsilon"): Accountant(
-        **_PATE, sampling="none", assumptions=("charges the realised number of answers, which is private",)
+        **_PATE, statement=_own(Relation.VOTE, "none", "charges the realised number of answers, which is private")
     ),
     ("pate_confident_gnmax", "rigorous", "epsilon"): Accountant(
-        **_PATE, sampling="none", assumptions=("public caps on checks and answers stop the run",)
+        **_PATE, statement=_own(Relation.VOTE, "none", "public caps on checks and answers stop the run")
     ),
     ("class_dp_theorem5", "published", "epsilon"): Accountant(
         **_POISSON,
-        relation=Relation.CLASS,
-        sampling="Poisson over classes",
-        assumptions=("its own condition is q < 1 / (16 sigma)",),
+        statement=_own(Relation.CLASS, "Poisson over classes", "its own condition is q < 1 / (16 sigma)"),
     ),
     ("appr_gaussian_theorem6", "published", "epsilon"): Accountant(
         ("rows", "sigma_over_clip", "row_delta"),
-        relation=Relation.NODE_REMOVE,
-        sampling="none",
-        assumptions=("row sensitivity C1, although two clipped rows differ by up to sqrt(2) C1",),
+        statement=_own(
+            statements.THEOREMS_6_TO_8.relation,
+            "none",
+            "row sensitivity C1, although two clipped rows differ by up to sqrt(2) C1",
+        ),
         noise="sigma_over_clip",
         steps=None,
     ),
     ("appr_exponential", "published", "epsilon"): Accountant(
         ("rows", "top_k", "eps_gumbel"),
         optional=("row_delta", "eps_laplace"),
-        relation=Relation.NODE_REMOVE,
-        sampling="none",
+        statement=_own(statements.THEOREMS_6_TO_8.relation, "none"),
         steps=None,
     ),
     ("appr_exponential", "rigorous", "epsilon"): Accountant(
         ("rows", "top_k", "eps_gumbel"),
         optional=("eps_laplace",),
-        relation=Relation.NODE_NULL,
-        sampling="none",
-        assumptions=("bounded range 2 eps_gumbel per draw",),
+        statement=statements.PAGERANK_DRAWS,
         steps=None,
     ),
     ("appr_training_theorem8", "published", "epsilon"): Accountant(
         ("num_train", "batch_size", "noise_multiplier", "column_norm", "steps", "eps_pagerank"),
         optional=("sampled_share", "lambda_max"),
-        relation=Relation.NODE_REMOVE,
-        sampling="Poisson at rate B / N, as claimed",
-        assumptions=(
+        statement=statements.THEOREMS_6_TO_8.also(
             "a capped column norm bounds a node's effect on training",
             "sampling a share q' once multiplies epsilon by q'",
         ),
@@ -234,9 +218,9 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ("appr_training", "rigorous", "epsilon"): Accountant(
         ("rows", "sigma_over_clip", "column_support", "q", "noise_multiplier", "steps"),
         premises=SGD_PREMISES,
-        relation=Relation.NODE_NULL,
-        sampling="Poisson over the rows",
-        assumptions=("column support capped on the released matrix", "rows non-negative and clipped", PUBLIC),
+        statement=statements.PAGERANK_TRAINING.also(
+            "column support capped on the released matrix", "rows non-negative and clipped"
+        ),
         noise="noise_multiplier",
         rate="q",
     ),
@@ -244,10 +228,9 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
 
 # Why a published accountant has no rigorous twin under its own name, and which accountant to ask instead.
 NO_RIGOROUS = {
-    "moments": "a (sub)graph's gradient moves by 2C and a fixed partition amplifies nothing: see gaussian with "
-    "sensitivity 2, or poisson_gaussian with half the multiplier for fresh subgraphs",
-    "hypergeometric": "Algorithm 1 is not stable (Lemma 2 is false), its clip norms are private percentiles: see "
-    "double_mixture",
+    "moments": f"{statements.ONE_VECTOR}, and a fixed partition amplifies nothing: see gaussian with sensitivity 2, or "
+    "poisson_gaussian with half the multiplier for fresh subgraphs",
+    "hypergeometric": f"{statements.UNSTABLE_LISTS}; {statements.UNPAID_PERCENTILES}: see double_mixture",
     "relational_coupled": "Proposition 4.1 is false for adaptive clipping: see relational_static",
     "class_dp_theorem5": "the proof of Theorem 5 bounds e^x - 1 by x: see poisson_gaussian with relation=replace_one",
     "appr_training_theorem8": "after softmax and clipping a column's norm bounds nothing, and batches come from the M "
@@ -259,9 +242,9 @@ NAMES = tuple(dict.fromkeys(name for name, _, quantity in ACCOUNTANTS if quantit
 
 def accountant(name: str, mode: Mode, quantity: str = "epsilon") -> Accountant:
     """Raises UserError for an unknown name, and with the reason for a mode that the mechanism has not."""
-    found = ACCOUNTANTS.get((name, mode, quantity))
-    if found is not None:
-        return found
+    known_one = ACCOUNTANTS.get((name, mode, quantity))
+    if known_one is not None:
+        return known_one
     if name in NO_RIGOROUS and mode == "rigorous":
         raise UserError(f"accountant={name} (rigorous, {quantity}): nothing is guaranteed: {NO_RIGOROUS[name]}")
     known = sorted({f"{name} ({kind}, {what})" for name, kind, what in ACCOUNTANTS})

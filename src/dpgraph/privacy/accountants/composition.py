@@ -26,7 +26,7 @@ class Pair(Protocol):
         """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
         ...
 
-    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
 
 
 # Refine until a grid four times finer moves epsilon by less than this share; the error left is a fifteenth of it.
@@ -43,7 +43,7 @@ LARGEST_LOSS = 2.0**18  # beyond, grids are too long; nothing is protected there
 
 @lru_cache(maxsize=64)
 def _one_step(pair: Pair, grid: float, tail_mass: float) -> PrivacyLossDistribution:
-    return pair.distribution(grid, tail_mass)
+    return pair.distribution(discretization=grid, tail_mass=tail_mass)
 
 
 @lru_cache(maxsize=64)
@@ -56,7 +56,7 @@ def gaussian_pair(mu: float) -> MixturePair:
     return MixturePair(Mixture.of([1.0], [mu]), Mixture.of([1.0], [0.0]), 1.0)
 
 
-def composed_delta(pair: Pair, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
+def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
     """delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
 
     Mass cut from tails counts as infinite loss. The grid is an eighth of the standard deviation of one step's loss.
@@ -69,7 +69,7 @@ def composed_delta(pair: Pair, steps: int, epsilons: np.ndarray, tail_mass: floa
 
 
 def composed_epsilon(
-    pair: Pair, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
+    pair: Pair, *, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
 ) -> float:
     """Epsilon of `steps` adaptive steps of `pair`, and one of `once`, at `delta`.
 
@@ -114,11 +114,11 @@ def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short:
     inner = math.isqrt(steps)
     outer, rest = divmod(steps, inner)
     part = one.self_compose(inner, tail_mass_truncation=tail_mass / (4 * outer))
-    found = part.self_compose(outer, tail_mass_truncation=tail_mass / 4)
+    whole = part.self_compose(outer, tail_mass_truncation=tail_mass / 4)
     if rest:
         last = one.self_compose(rest, tail_mass_truncation=tail_mass / 4) if rest > 1 else one
-        found = found.compose(last, tail_mass_truncation=tail_mass / 4)
-    return found
+        whole = whole.compose(last, tail_mass_truncation=tail_mass / 4)
+    return whole
 
 
 MOST_NODES = 1 << 16
@@ -130,13 +130,13 @@ def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
     Where hockey-stick divergences are dominated, so are Renyi divergences. Trapezoid rule, exact to rounding while its
     step is small beside the integrand's width; orders that would need too long a grid get inf.
     """
-    found = np.full((2, len(orders)), np.inf)
+    divergences = np.full((2, len(orders)), np.inf)
     octaves = np.floor(np.log2(np.asarray(orders) - 1))
     for octave in np.unique(octaves):
         chosen = octaves == octave
         for side, (near, far) in enumerate(((pair.left, pair.right), (pair.right, pair.left))):
-            found[side, chosen] = _renyi(near, far, pair.noise_std, np.asarray(orders)[chosen])
-    return np.maximum(found.max(axis=0), SMALLEST_RDP)
+            divergences[side, chosen] = _renyi(near, far, pair.noise_std, np.asarray(orders)[chosen])
+    return np.maximum(divergences.max(axis=0), SMALLEST_RDP)
 
 
 def _renyi(near: Mixture, far: Mixture, noise_std: float, orders: np.ndarray) -> np.ndarray:

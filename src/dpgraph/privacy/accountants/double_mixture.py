@@ -46,7 +46,7 @@ class Mixture:
         return Mixture(tuple(weights[kept].tolist()), tuple(values[kept].tolist()))
 
     @staticmethod
-    def binomial(count: int, rate: float, unit: float = 1.0) -> Mixture:
+    def binomial(*, count: int, rate: float, unit: float = 1.0) -> Mixture:
         """Shift `unit` times Bin(count, rate), never nearer to zero than that law.
 
         Tails of less than NEGLIGIBLE in all count as drawn farther out: below as the smallest number that is kept,
@@ -78,8 +78,8 @@ class MixturePair:
     def losses(self) -> tuple[DoubleMixtureGaussianPrivacyLoss, DoubleMixtureGaussianPrivacyLoss]:
         """Both directions."""
         return (
-            DoubleMixtureGaussianPrivacyLoss(self.left, self.right, self.noise_std),
-            DoubleMixtureGaussianPrivacyLoss(self.right, self.left, self.noise_std),
+            DoubleMixtureGaussianPrivacyLoss(self.left, self.right, noise_std=self.noise_std),
+            DoubleMixtureGaussianPrivacyLoss(self.right, self.left, noise_std=self.noise_std),
         )
 
     def delta(self, epsilon: np.ndarray) -> np.ndarray:
@@ -99,9 +99,11 @@ class MixturePair:
         """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
         return max(loss.loss_bounds(tail_mass)[1] for loss in self.losses)
 
-    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         """Pessimistic privacy loss distribution of one step; at most `tail_mass` goes to an infinite loss."""
-        forward, backward = (loss.pessimistic_pmf(discretization, tail_mass) for loss in self.losses)
+        forward, backward = (
+            loss.pessimistic_pmf(discretization=discretization, tail_mass=tail_mass) for loss in self.losses
+        )
         return PrivacyLossDistribution(forward, backward)
 
 
@@ -121,12 +123,12 @@ class RevealedPair:
             pair.largest_loss(share / weight) for weight, pair in zip(self.weights, self.pairs) if weight > share
         )
 
-    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         share = tail_mass / len(self.pairs)
         total, mixed = 0.0, None
         for weight, pair in zip(self.weights, self.pairs):
             if weight > share:
-                part = pair.distribution(discretization, tail_mass)
+                part = pair.distribution(discretization=discretization, tail_mass=tail_mass)
             else:  # so rare that its loss may count as infinite
                 revealed = DifferentialPrivacyParameters(0.0, 1.0)
                 part = from_privacy_parameters(revealed, value_discretization_interval=discretization)
@@ -142,7 +144,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
     is in units of the noise std. With one affected record it equals the library's Poisson-subsampled Gaussian.
     """
 
-    def __init__(self, upper: Mixture, lower: Mixture, noise_std: float, log_mass_truncation_bound: float = -50.0):
+    def __init__(self, upper: Mixture, lower: Mixture, *, noise_std: float, log_mass_truncation_bound: float = -50.0):
         super().__init__(is_discrete=False)
         self._upper_log, self._upper_means = np.log(upper.probabilities), -np.asarray(upper.shifts) / noise_std
         self._lower_log, self._lower_means = np.log(lower.probabilities), np.asarray(lower.shifts) / noise_std
@@ -235,7 +237,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         last = len(x) - int(np.searchsorted(above[::-1], log_tail))
         return float(losses[min(last, len(x) - 1)]), float(losses[max(first, 0)])
 
-    def pessimistic_pmf(self, discretization: float, tail_mass: float) -> pld_pmf.PLDPmf:
+    def pessimistic_pmf(self, *, discretization: float, tail_mass: float) -> pld_pmf.PLDPmf:
         """Connect-the-dots discretisation (Doroshenko et al. 2022): never below the true divergence."""
         low, high = self.loss_bounds(tail_mass)
         first, last = int(np.floor(low / discretization)), int(np.ceil(high / discretization))
@@ -270,7 +272,7 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
 
 
 def affected_roots_pair(
-    affected_roots: int, rate: float, noise_std: float, own_root_removed: bool = True
+    *, affected_roots: int, rate: float, noise_std: float, own_root_removed: bool = True
 ) -> MixturePair:
     """One Poisson step in which at most `affected_roots` loss terms change, each of norm <= 1 before and after.
 
@@ -278,13 +280,14 @@ def affected_roots_pair(
     vanishes on one side (node-null); False: it is replaced, too.
     """
     return MixturePair(
-        Mixture.binomial(affected_roots, rate),
-        Mixture.binomial(affected_roots - int(own_root_removed), rate),
+        Mixture.binomial(count=affected_roots, rate=rate),
+        Mixture.binomial(count=affected_roots - int(own_root_removed), rate=rate),
         noise_std,
     )
 
 
 def residual_pair(
+    *,
     affected_roots: int,
     self_rate: float,
     neighbour_rate: float,
@@ -299,21 +302,25 @@ def residual_pair(
     see `residual_one_batch_pair`.
     """
     if neighbour_clip == 0:
-        return affected_roots_pair(1, self_rate, noise_std, own_root_removed)
-    own = Mixture.binomial(1, self_rate)
-    left = own.plus(Mixture.binomial(affected_roots, neighbour_rate, neighbour_clip))
-    right = Mixture.binomial(affected_roots - int(own_root_removed), neighbour_rate, neighbour_clip)
+        return affected_roots_pair(
+            affected_roots=1, rate=self_rate, noise_std=noise_std, own_root_removed=own_root_removed
+        )
+    own = Mixture.binomial(count=1, rate=self_rate)
+    left = own.plus(Mixture.binomial(count=affected_roots, rate=neighbour_rate, unit=neighbour_clip))
+    right = Mixture.binomial(count=affected_roots - int(own_root_removed), rate=neighbour_rate, unit=neighbour_clip)
     return MixturePair(left, right if own_root_removed else own.plus(right), noise_std)
 
 
-def residual_one_batch_pair(affected_roots: int, rate: float, neighbour_clip: float, noise_std: float) -> RevealedPair:
+def residual_one_batch_pair(
+    *, affected_roots: int, rate: float, neighbour_clip: float, noise_std: float
+) -> RevealedPair:
     """Residual clipping with one Poisson batch for both terms; unit: the clip norm of the self terms.
 
     The unchanged self terms of affected roots tell which of them were drawn, so their number i ~ Bin(R - 1, rate) is
     revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i C_n), averaged over i (docs/privacy.md, section 4).
     Of more than MOST_REVEALED numbers, neighbouring ones count as the largest of them, which moves both sides apart.
     """
-    revealed = Mixture.binomial(affected_roots - 1, rate)
+    revealed = Mixture.binomial(count=affected_roots - 1, rate=rate)
     group = -(-len(revealed.shifts) // MOST_REVEALED)
     if group > 1:
         last = np.minimum(np.arange(len(revealed.shifts)) // group * group + group, len(revealed.shifts)) - 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants import class_level, pagerank, pate, relational
-from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Accountant, Unknown, accountant
+from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import (
     MixturePair,
@@ -32,8 +33,9 @@ from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.solving import EpsilonAt, shown, solved
+from dpgraph.privacy.statements import Statement
 
 Parameters = Mapping[str, Any]
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
@@ -45,135 +47,203 @@ ORDERS: dict[str, Orders] = {
 
 
 def _moments(p: Parameters, delta: float) -> float:
-    return moments_epsilon(p["q"], p["noise_multiplier"], p["steps"], delta, p.get("lambda_max", 32))
+    return moments_epsilon(
+        rate=p["q"],
+        noise_multiplier=p["noise_multiplier"],
+        steps=p["steps"],
+        delta=delta,
+        lambda_max=p.get("lambda_max", 32),
+    )
 
 
 def _gaussian(p: Parameters, delta: float) -> float:
-    return gaussian_epsilon(p["sensitivity"] * math.sqrt(p["compositions"]) / p["sigma"], delta)
+    return gaussian_epsilon(mu=p["sensitivity"] * math.sqrt(p["compositions"]) / p["sigma"], delta=delta)
 
 
 def _poisson_gaussian(p: Parameters, delta: float) -> float:
     removed = p.get("relation", "add_or_remove_one") == "add_or_remove_one"
-    pair = affected_roots_pair(1, p["q"], p["noise_multiplier"], removed)
-    return composed_epsilon(pair, p["steps"], delta)
+    pair = affected_roots_pair(affected_roots=1, rate=p["q"], noise_std=p["noise_multiplier"], own_root_removed=removed)
+    return composed_epsilon(pair, steps=p["steps"], delta=delta)
 
 
-def _theorem1(p: Parameters, orders: Orders) -> tuple[int, int, int, float]:
+def _theorem1(p: Parameters, orders: Orders) -> dict[str, Any]:
     if p["batch_size"] > p["num_train"]:
         raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
-    affected = tree_size(p["max_degree"], p["hops"])
+    affected = tree_size(max_degree=p["max_degree"], hops=p["hops"])
     terms = MOST_EVALUATED // len(orders)
     if min(affected, p["num_train"]) > terms:
         raise invalid("hops", p["hops"], f"a tree of at most {terms} nodes with max_degree = {p['max_degree']}")
-    return p["num_train"], p["batch_size"], affected, p["noise_multiplier"]
+    return {
+        "num_roots": p["num_train"],
+        "batch_size": p["batch_size"],
+        "affected_roots": affected,
+        "noise_multiplier": p["noise_multiplier"],
+        "orders": orders,
+    }
 
 
 def _hypergeometric(p: Parameters, delta: float) -> float:
     orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
-    return theorem1_epsilon(*_theorem1(p, orders), p["steps"], delta, orders, conversion)
+    return theorem1_epsilon(**_theorem1(p, orders), steps=p["steps"], delta=delta, conversion=conversion)
 
 
 def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
     orders = (float(p["order"]),)
-    return float(theorem1_rdp(*_theorem1(p, orders), orders)[0])
+    return float(theorem1_rdp(**_theorem1(p, orders))[0])
 
 
 def _roots_pair(p: Parameters) -> MixturePair:
-    return affected_roots_pair(p["affected_roots"], p["q"], p["sigma_over_clip"], p.get("own_root_removed", True))
+    return affected_roots_pair(
+        affected_roots=p["affected_roots"],
+        rate=p["q"],
+        noise_std=p["sigma_over_clip"],
+        own_root_removed=p.get("own_root_removed", True),
+    )
 
 
 def _double_mixture(p: Parameters, delta: float) -> float:
-    return composed_epsilon(_roots_pair(p), p["steps"], delta)
+    return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta)
 
 
 def _private_quantile(p: Parameters, delta: float) -> float:
-    return composed_epsilon(_roots_pair(p), p["steps"], delta, once=PureDp(p["eps_quantile"]))
+    return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta, once=PureDp(p["eps_quantile"]))
 
 
 def _paid_tuning(p: Parameters, delta: float) -> float:
-    return repeat_and_select_epsilon(p["q"], p["noise_multiplier"], p["steps"], p["runs"], p["mean_runs"], delta)
+    return repeat_and_select_epsilon(
+        rate=p["q"],
+        noise_multiplier=p["noise_multiplier"],
+        steps=p["steps"],
+        runs=p["runs"],
+        mean_runs=p["mean_runs"],
+        delta=delta,
+    )
 
 
 def _residual_clipping(p: Parameters, delta: float) -> float:
     second = p.get("q_neighbour", p["q_self"])
     pair = residual_pair(
-        p["affected_roots"], p["q_self"], second, p["neighbour_to_self_clip"], p["sigma_over_self_clip"]
+        affected_roots=p["affected_roots"],
+        self_rate=p["q_self"],
+        neighbour_rate=second,
+        neighbour_clip=p["neighbour_to_self_clip"],
+        noise_std=p["sigma_over_self_clip"],
     )
-    return composed_epsilon(pair, p["steps"], delta)
+    return composed_epsilon(pair, steps=p["steps"], delta=delta)
 
 
 def _residual_one_batch(p: Parameters, delta: float) -> float:
-    pair = residual_one_batch_pair(p["affected_roots"], p["q"], p["neighbour_to_self_clip"], p["sigma_over_self_clip"])
-    return composed_epsilon(pair, p["steps"], delta)
+    pair = residual_one_batch_pair(
+        affected_roots=p["affected_roots"],
+        rate=p["q"],
+        neighbour_clip=p["neighbour_to_self_clip"],
+        noise_std=p["sigma_over_self_clip"],
+    )
+    return composed_epsilon(pair, steps=p["steps"], delta=delta)
 
 
-def _relational(p: Parameters) -> tuple[float, float, int, int, float, float]:
-    return p["nodes"], p["relations"], p["max_degree"], p["negatives"], p["q"], p["sigma_over_sensitivity"]
+def _coupled(p: Parameters) -> dict[str, Any]:
+    return {
+        **{name: p[name] for name in ("nodes", "relations", "max_degree", "negatives")},
+        "rate": p["q"],
+        "noise": p["sigma_over_sensitivity"],
+        "standard_clipping": p.get("standard_clipping", False),
+    }
 
 
 def _relational_coupled(p: Parameters, delta: float) -> float:
     if p.get("orders") == "wide":
         raise invalid("orders", "wide", f"{RELATIONAL_ORDERS_NAME}, as the paper")
     orders = ORDERS[p.get("orders", RELATIONAL_ORDERS_NAME)]
-    standard = p.get("standard_clipping", False)
-    return relational.coupled_epsilon(*_relational(p), p["steps"], delta, orders, standard)
+    return relational.coupled_epsilon(**_coupled(p), steps=p["steps"], delta=delta, orders=orders)
 
 
 def _relational_coupled_rdp(p: Parameters, delta: float) -> float:
-    standard = p.get("standard_clipping", False)
-    return float(relational.coupled_rdp(*_relational(p), (float(p["order"]),), standard)[0])
+    return float(relational.coupled_rdp(**_coupled(p), orders=(float(p["order"]),))[0])
 
 
 def _relational_static(p: Parameters, delta: float) -> float:
     return relational.static_epsilon(
-        p["nodes"],
-        p["relations"],
-        p["max_degree"],
-        p.get("refill", 0),
-        p["negatives"],
-        p["q"],
-        p["sigma_over_clip"],
-        p["steps"],
-        delta,
+        nodes=p["nodes"],
+        relations=p["relations"],
+        max_degree=p["max_degree"],
+        refill=p.get("refill", 0),
+        negatives=p["negatives"],
+        rate=p["q"],
+        noise=p["sigma_over_clip"],
+        steps=p["steps"],
+        delta=delta,
     )
 
 
 def _pate_published(p: Parameters, delta: float) -> float:
-    return pate.published_epsilon(p["checks"], p["answers"], p["sigma_threshold"], p["sigma_votes"], delta)
+    return pate.published_epsilon(
+        checks=p["checks"],
+        answers=p["answers"],
+        sigma_threshold=p["sigma_threshold"],
+        sigma_votes=p["sigma_votes"],
+        delta=delta,
+    )
 
 
 def _pate_capped(p: Parameters, delta: float) -> float:
-    return pate.capped_epsilon(p["checks"], p["answers"], p["sigma_threshold"], p["sigma_votes"], delta)
+    return pate.capped_epsilon(
+        checks=p["checks"],
+        answers=p["answers"],
+        sigma_threshold=p["sigma_threshold"],
+        sigma_votes=p["sigma_votes"],
+        delta=delta,
+    )
 
 
 def _class_theorem5(p: Parameters, delta: float) -> float:
-    return class_level.theorem5_epsilon(p["q"], p["noise_multiplier"], p["steps"], delta)
+    return class_level.theorem5_epsilon(
+        rate=p["q"], noise_multiplier=p["noise_multiplier"], steps=p["steps"], delta=delta
+    )
 
 
 def _appr_theorem6(p: Parameters, delta: float) -> float:
-    return pagerank.theorem6_epsilon(p["rows"], p["sigma_over_clip"], p["row_delta"])
+    return pagerank.theorem6_epsilon(rows=p["rows"], noise=p["sigma_over_clip"], row_delta=p["row_delta"])
 
 
 def _appr_theorem7(p: Parameters, delta: float) -> float:
     row_delta = p.get("row_delta", delta / (2 * p["rows"]))
-    return pagerank.theorem7_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], row_delta, p.get("eps_laplace"))
+    return pagerank.theorem7_epsilon(
+        rows=p["rows"],
+        top_k=p["top_k"],
+        eps_gumbel=p["eps_gumbel"],
+        row_delta=row_delta,
+        eps_laplace=p.get("eps_laplace"),
+    )
 
 
 def _appr_exponential(p: Parameters, delta: float) -> float:
-    return pagerank.exponential_epsilon(p["rows"], p["top_k"], p["eps_gumbel"], delta, p.get("eps_laplace"))
+    return pagerank.exponential_epsilon(
+        rows=p["rows"], top_k=p["top_k"], eps_gumbel=p["eps_gumbel"], delta=delta, eps_laplace=p.get("eps_laplace")
+    )
 
 
 def _appr_theorem8(p: Parameters, delta: float) -> float:
     if p["batch_size"] > p["num_train"]:
         raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
     rate, noise = p["batch_size"] / p["num_train"], p["noise_multiplier"] / p["column_norm"]
-    training = moments_epsilon(rate, noise, p["steps"], delta, p.get("lambda_max", 32))
-    return pagerank.theorem8_epsilon(p["eps_pagerank"], training, p.get("sampled_share", 1.0))
+    training = moments_epsilon(
+        rate=rate, noise_multiplier=noise, steps=p["steps"], delta=delta, lambda_max=p.get("lambda_max", 32)
+    )
+    return pagerank.theorem8_epsilon(
+        pagerank=p["eps_pagerank"], training=training, sampled_share=p.get("sampled_share", 1.0)
+    )
 
 
 def _appr_training(p: Parameters, delta: float) -> float:
     return pagerank.gaussian_then_training_epsilon(
-        p["rows"], p["sigma_over_clip"], p["column_support"], p["q"], p["noise_multiplier"], p["steps"], delta
+        rows=p["rows"],
+        noise=p["sigma_over_clip"],
+        column_support=p["column_support"],
+        rate=p["q"],
+        sgd_noise=p["noise_multiplier"],
+        steps=p["steps"],
+        delta=delta,
     )
 
 
@@ -248,34 +318,30 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
         reason = NO_RIGOROUS.get(name) if mode == "rigorous" else "no paper published an accountant for it"
         return Guarantee(mode=mode, accountant=name, sampling="none", epsilon=None, reason=reason, delta=delta)
     known = accountant(name, mode)
+    if known.statement is None:
+        raise TypeError(f"{name}: expected a statement")
     epsilon = evaluate(name, mode, parameters, delta)
     unchecked: tuple[str, ...] = (
         () if mode == "published" or (known.units or "") in parameters else ("delta < 1/N was not checked",)
     )
-    return Guarantee(
-        mode=mode,
-        accountant=name,
-        relation=_relation(known, parameters) if math.isfinite(epsilon) else Relation.NONE,
-        scope=Scope.PARAMETERS if math.isfinite(epsilon) else Scope.NONE,
-        sampling=known.sampling,
-        assumptions=(*known.assumptions, *unchecked, *remark_on_zero(epsilon)),
-        epsilon=epsilon,
-        delta=delta,
-    )
+    stated = replace(known.statement.filled(), relation=_relation(known.statement, parameters))
+    remarks = (*unchecked, *remark_on_zero(epsilon))
+    return stated.guarantee(mode, epsilon=epsilon, delta=delta, accountant=name, remarks=remarks)
 
 
-def _relation(known: Accountant, parameters: Parameters) -> Relation:
+def _relation(statement: Statement, parameters: Parameters) -> Relation:
     """Of the Poisson-subsampled Gaussian as it is asked for."""
-    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else known.relation
+    return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else statement.relation
 
 
 def solve_for(
     name: str,
     mode: Mode,
     parameters: Parameters,
+    unknown: Unknown,
+    *,
     delta: float,
     epsilon: float,
-    unknown: Unknown,
     cache: Cache | None = None,
     show: bool = False,
 ) -> dict[str, Any]:
@@ -299,9 +365,9 @@ def solve_for(
 
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
         guess = relational.NOISE_GUESS if name.startswith("relational") else None
-        found: float = solved(unknown, watched, epsilon, guess=guess)
+        answer: float = solved(unknown, watched, target=epsilon, guess=guess)
     if unknown == "noise":  # a target that the least allowed noise meets
-        found = max(found, PARAMETERS[open_].least or 0.0)
+        answer = max(answer, PARAMETERS[open_].least or 0.0)
     if cache is not None:
-        cache.put(question, found)
-    return {**values, open_: found}
+        cache.put(question, answer)
+    return {**values, open_: answer}

@@ -7,15 +7,15 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 
-def gaussian_delta(mu: float, epsilon: float | np.ndarray) -> float | np.ndarray:
+def gaussian_delta(*, mu: float, epsilon: float | np.ndarray) -> float | np.ndarray:
     """delta of mu-GDP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)."""
     return ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
 
 
-def gaussian_epsilon(mu: float, delta: float) -> float:
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
 
-    >>> round(gaussian_epsilon(2 / 26 * 2000**0.5, 1e-5), 3)
+    >>> round(gaussian_epsilon(mu=2 / 26 * 2000**0.5, delta=1e-5), 3)
     19.941
     """
     if mu <= 0:

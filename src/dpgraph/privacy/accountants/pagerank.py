@@ -28,13 +28,13 @@ def _composed_rows(row_epsilon: float, rows: int, row_delta: float) -> float:
     return float(brentq(gap, 0.0, high, xtol=1e-12, rtol=1e-14))
 
 
-def theorem6_epsilon(rows: int, noise: float, row_delta: float) -> float:
+def theorem6_epsilon(*, rows: int, noise: float, row_delta: float) -> float:
     """Theorem 6, Gaussian: noise = std / C1 of every row; total (epsilon, 2 M row_delta)."""
     return _composed_rows(math.sqrt(2 * (math.log(1.25) - math.log(row_delta))) / noise, rows, row_delta)
 
 
 def theorem7_epsilon(
-    rows: int, top_k: int, eps_gumbel: float, row_delta: float, eps_laplace: float | None = None
+    *, rows: int, top_k: int, eps_gumbel: float, row_delta: float, eps_laplace: float | None = None
 ) -> float:
     """Theorem 7, exponential mechanism: Gumbel scale C2 / eps_gumbel; option 2 adds Laplace(K C2 / eps_laplace).
 
@@ -50,38 +50,38 @@ def _row_epsilon(top_k: int, eps_gumbel: float, row_delta: float) -> float:
     return 2 * min(pure, pure * tanh + eps_gumbel * math.sqrt(-2 * top_k * math.log(row_delta)))
 
 
-def theorem8_epsilon(pagerank: float, training: float, sampled_share: float) -> float:
+def theorem8_epsilon(*, pagerank: float, training: float, sampled_share: float) -> float:
     """Theorem 8 as printed: (eps_pr + eps_sgd) q'. Sampling once gives ln(1 + q'(e^eps - 1)) instead."""
     return sampled_share * (pagerank + training)
 
 
-def exponential_zcdp(rows: int, top_k: int, eps_gumbel: float, eps_laplace: float | None = None) -> float:
+def exponential_zcdp(*, rows: int, top_k: int, eps_gumbel: float, eps_laplace: float | None = None) -> float:
     """rho of the release of M rows: a draw has bounded range 2 eps, so is eps^2/2-zCDP; Laplace adds eps^2/2 a row."""
     return rows * (top_k * eps_gumbel**2 / 2 + (eps_laplace or 0.0) ** 2 / 2)
 
 
 def exponential_epsilon(
-    rows: int, top_k: int, eps_gumbel: float, delta: float, eps_laplace: float | None = None
+    *, rows: int, top_k: int, eps_gumbel: float, delta: float, eps_laplace: float | None = None
 ) -> float:
     """Rigorous: epsilon of `exponential_zcdp`."""
-    rho = exponential_zcdp(rows, top_k, eps_gumbel, eps_laplace)
+    rho = exponential_zcdp(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, eps_laplace=eps_laplace)
     return epsilon_from_rdp(WIDE_ORDERS, rho * np.asarray(WIDE_ORDERS), delta)
 
 
 def gaussian_then_training_epsilon(
-    rows: int, noise: float, column_support: int, rate: float, sgd_noise: float, steps: int, delta: float
+    *, rows: int, noise: float, column_support: int, rate: float, sgd_noise: float, steps: int, delta: float
 ) -> float:
     """Rigorous DP-APPR: the M rows in one Gaussian mechanism (noise = std / C1, non-negative rows of norm <= C1), then
     Poisson DP-SGD over the M roots, sgd_noise = std / clip norm, with at most `column_support` rows that name a node.
 
     Capping the columns of the released vectors is free; a node changes column_support roots and its own.
     """
-    pair = affected_roots_pair(column_support + 1, rate, sgd_noise)
-    return composed_epsilon(pair, steps, delta, once=gaussian_pair(math.sqrt(2 * rows) / noise))
+    pair = affected_roots_pair(affected_roots=column_support + 1, rate=rate, noise_std=sgd_noise)
+    return composed_epsilon(pair, steps=steps, delta=delta, once=gaussian_pair(math.sqrt(2 * rows) / noise))
 
 
 def release_noise(
-    release: str, epsilon: float, rows: int, top_k: int, delta: float, published: bool
+    release: str, *, epsilon: float, rows: int, top_k: int, delta: float, published: bool
 ) -> tuple[float, float | None]:
     """(noise, epsilon of the values or None) with which the rows alone cost `epsilon` at `delta`.
 
@@ -91,19 +91,31 @@ def release_noise(
     row_delta = delta / (2 * rows)
     if release == "gaussian":
         if published:
-            return _root(lambda noise: theorem6_epsilon(rows, noise, row_delta), epsilon, falling=True), None
-        return _root(lambda noise: gaussian_epsilon(math.sqrt(2 * rows) / noise, delta), epsilon, falling=True), None
+            return _root(
+                lambda noise: theorem6_epsilon(rows=rows, noise=noise, row_delta=row_delta), epsilon, falling=True
+            ), None
+        return _root(
+            lambda noise: gaussian_epsilon(mu=math.sqrt(2 * rows) / noise, delta=delta), epsilon, falling=True
+        ), None
     values = release == "exponential-values"
     if not published:
         gumbel = _root(
-            lambda eps: exponential_epsilon(rows, top_k, eps, delta, eps * math.sqrt(top_k) if values else None),
+            lambda eps: exponential_epsilon(
+                rows=rows,
+                top_k=top_k,
+                eps_gumbel=eps,
+                delta=delta,
+                eps_laplace=eps * math.sqrt(top_k) if values else None,
+            ),
             epsilon,
         )
         return gumbel, gumbel * math.sqrt(top_k) if values else None
 
     def cost(gumbel: float) -> float:
         row = _row_epsilon(top_k, gumbel, row_delta)
-        return theorem7_epsilon(rows, top_k, gumbel, row_delta, row if values else None)
+        return theorem7_epsilon(
+            rows=rows, top_k=top_k, eps_gumbel=gumbel, row_delta=row_delta, eps_laplace=row if values else None
+        )
 
     gumbel = _root(cost, epsilon)
     return gumbel, _row_epsilon(top_k, gumbel, row_delta) if values else None
@@ -115,5 +127,5 @@ def _root(cost: Callable[[float], float], epsilon: float, falling: bool = False)
     def gap(log: float) -> float:
         return math.log(max(cost(math.exp(log)), 1e-300)) - math.log(epsilon)
 
-    found = float(brentq(gap, -28.0, 28.0, xtol=1e-10, rtol=1e-12))
-    return math.exp(found + (1e-9 if falling else -1e-9))
+    exponent = float(brentq(gap, -28.0, 28.0, xtol=1e-10, rtol=1e-12))
+    return math.exp(exponent + (1e-9 if falling else -1e-9))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from dpgraph.errors import invalid
@@ -26,6 +26,7 @@ class Parameter:
 
     text: str
     kind: type = float
+    _: KW_ONLY
     above: float | None = None
     least: float | None = None
     most: float = math.inf

@@ -25,7 +25,7 @@ class PureDp:
     def largest_loss(self, tail_mass: float) -> float:
         return self.epsilon
 
-    def distribution(self, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
         return privacy_loss_distribution.from_privacy_parameters(
             DifferentialPrivacyParameters(self.epsilon), value_discretization_interval=discretization
         )
@@ -41,6 +41,7 @@ class PureDp:
 def private_quantile(
     norms: np.ndarray,
     grid: np.ndarray,
+    *,
     share: float,
     num_roots: int,
     affected_roots: int,

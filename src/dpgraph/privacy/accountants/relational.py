@@ -49,6 +49,7 @@ def _log_moments(
 
 
 def coupled_rdp(
+    *,
     nodes: float,
     relations: float,
     max_degree: int,
@@ -69,8 +70,8 @@ def coupled_rdp(
     kept = np.asarray(orders) * largest / noise <= MOST_NODES * QUADRATURE_STEP / terms
     if not kept.any():
         return np.full(len(orders), np.inf)
-    found = np.full(len(orders), np.inf)
-    found[kept] = _coupled_rdp(
+    rdp = np.full(len(orders), np.inf)
+    rdp[kept] = _coupled_rdp(
         nodes,
         relations,
         max_degree,
@@ -80,7 +81,7 @@ def coupled_rdp(
         tuple(np.asarray(orders)[kept].tolist()),
         standard_clipping,
     )
-    return found
+    return rdp
 
 
 def _coupled_rdp(
@@ -120,6 +121,7 @@ def _coupled_rdp(
 
 
 def coupled_epsilon(
+    *,
     nodes: float,
     relations: float,
     max_degree: int,
@@ -132,12 +134,21 @@ def coupled_epsilon(
     standard_clipping: bool = False,
 ) -> float:
     """Theorem 3, or C.1 (see `coupled_rdp`), with the improved conversion, as the released accountant."""
-    rdp = coupled_rdp(nodes, relations, max_degree, negatives, rate, noise, orders, standard_clipping)
+    rdp = coupled_rdp(
+        nodes=nodes,
+        relations=relations,
+        max_degree=max_degree,
+        negatives=negatives,
+        rate=rate,
+        noise=noise,
+        orders=orders,
+        standard_clipping=standard_clipping,
+    )
     return epsilon_from_rdp(orders, steps * rdp, delta)
 
 
 def static_pair(
-    nodes: int, relations: int, max_degree: int, refill: int, negatives: int, rate: float, noise: float
+    *, nodes: int, relations: int, max_degree: int, refill: int, negatives: int, rate: float, noise: float
 ) -> RevealedPair:
     """Static clipping: every tuple is clipped to norm 1, `noise` is std / clip norm; the batch size l is revealed.
 
@@ -154,9 +165,11 @@ def static_pair(
     share = (sizes - nodes_at[right - 1]) / (nodes_at[right] - nodes_at[right - 1])
     weights = np.bincount(right, probabilities * share, len(nodes_at))
     weights += np.bincount(right - 1, probabilities * (1 - share), len(nodes_at))
-    lost, entered = Mixture.binomial(max_degree + refill, rate), Mixture.binomial(refill, rate)
+    lost, entered = Mixture.binomial(count=max_degree + refill, rate=rate), Mixture.binomial(count=refill, rate=rate)
     pairs = [
-        MixturePair(lost.plus(Mixture.binomial(1, min(1.0, size * negatives / nodes), 2.0)), entered, noise)
+        MixturePair(
+            lost.plus(Mixture.binomial(count=1, rate=min(1.0, size * negatives / nodes), unit=2.0)), entered, noise
+        )
         for size in nodes_at
     ]
     kept = weights > 0
@@ -166,6 +179,7 @@ def static_pair(
 
 
 def static_epsilon(
+    *,
     nodes: int,
     relations: int,
     max_degree: int,
@@ -176,5 +190,13 @@ def static_epsilon(
     steps: int,
     delta: float,
 ) -> float:
-    pair = static_pair(nodes, relations, max_degree, refill, negatives, rate, noise)
-    return composed_epsilon(pair, steps, delta)
+    pair = static_pair(
+        nodes=nodes,
+        relations=relations,
+        max_degree=max_degree,
+        refill=refill,
+        negatives=negatives,
+        rate=rate,
+        noise=noise,
+    )
+    return composed_epsilon(pair, steps=steps, delta=delta)

@@ -64,7 +64,7 @@ def quiet() -> Iterator[None]:
 
 
 def poisson_gaussian_epsilon(
-    rate: float, noise_multiplier: float, steps: int, delta: float, orders: Orders = MLP_ORDERS
+    *, rate: float, noise_multiplier: float, steps: int, delta: float, orders: Orders = MLP_ORDERS
 ) -> float:
     """RDP accountant of the Poisson-subsampled Gaussian; noise_multiplier is noise std / clip norm (add or remove).
 
@@ -82,12 +82,12 @@ def poisson_gaussian_epsilon(
     return min(epsilon, bounds(orders[max(place - 32, 0) : place + 33])[0])
 
 
-def moments_epsilon(rate: float, noise_multiplier: float, steps: int, delta: float, lambda_max: int = 32) -> float:
+def moments_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: float, lambda_max: int = 32) -> float:
     """Moments accountant (Abadi et al. 2016) as Igamberdiev & Habernal report it: integer lambda up to lambda_max.
 
     eps = min over lambda of (T mu(lambda) + ln(1/delta)) / lambda with mu(lambda) = lambda * RDP(lambda + 1).
 
-    >>> round(moments_epsilon(1.0, 26, 2000, 1e-5), 3)
+    >>> round(moments_epsilon(rate=1.0, noise_multiplier=26, steps=2000, delta=1e-5), 3)
     9.755
     """
     orders = tuple(float(moment + 1) for moment in range(1, lambda_max + 1))
@@ -97,7 +97,7 @@ def moments_epsilon(rate: float, noise_multiplier: float, steps: int, delta: flo
 
 @lru_cache(maxsize=256)
 def theorem1_rdp(
-    num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, orders: Orders = GNN_ORDERS
+    *, num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, orders: Orders = GNN_ORDERS
 ) -> np.ndarray:
     """Daigavane et al. 2022, Theorem 1: RDP of one step with a batch of fixed size drawn without replacement.
 
@@ -122,6 +122,7 @@ def theorem1_rdp(
 
 
 def theorem1_epsilon(
+    *,
     num_roots: int,
     batch_size: int,
     affected_roots: int,
@@ -132,20 +133,32 @@ def theorem1_epsilon(
     conversion: Conversion = "improved",
 ) -> float:
     """Epsilon of Theorem 1; defaults as the released code: orders 1.1 to 9.9, improved conversion."""
-    rdp = theorem1_rdp(num_roots, batch_size, affected_roots, noise_multiplier, orders)
+    rdp = theorem1_rdp(
+        num_roots=num_roots,
+        batch_size=batch_size,
+        affected_roots=affected_roots,
+        noise_multiplier=noise_multiplier,
+        orders=orders,
+    )
     return epsilon_from_rdp(orders, steps * rdp, delta, conversion)
 
 
 def theorem1_least_epsilon(
-    num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, steps: int, delta: float
+    *, num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, steps: int, delta: float
 ) -> float:
     """Theorem 1 at the best real order, improved conversion: every order bounds epsilon, so the least one does."""
     orders: Orders = REAL_ORDERS
     epsilon = math.inf
     for _ in range(3):
-        rdp = steps * theorem1_rdp(num_roots, batch_size, affected_roots, noise_multiplier, orders)
-        found, best = dp_accounting.rdp.compute_epsilon(orders, rdp, delta)
-        epsilon = min(epsilon, float(found))
+        rdp = steps * theorem1_rdp(
+            num_roots=num_roots,
+            batch_size=batch_size,
+            affected_roots=affected_roots,
+            noise_multiplier=noise_multiplier,
+            orders=orders,
+        )
+        bound, best = dp_accounting.rdp.compute_epsilon(orders, rdp, delta)
+        epsilon = min(epsilon, float(bound))
         place = orders.index(best)
         low, high = orders[max(place - 1, 0)], orders[min(place + 1, len(orders) - 1)]
         orders = tuple((1 + np.geomspace(low - 1, high - 1, 40)).tolist())

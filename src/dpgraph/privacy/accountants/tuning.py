@@ -51,7 +51,7 @@ class Accounted(Protocol):
 
 
 def paid_epsilon(
-    mechanism: Accounted | Sequence[Accounted], distribution: str, mean_runs: float, delta: float, repeats: int = 1
+    mechanism: Accounted | Sequence[Accounted], distribution: str, *, mean_runs: float, delta: float, repeats: int = 1
 ) -> float:
     """Epsilon of running `mechanism` a random number of times and releasing the best run only.
 
@@ -72,10 +72,10 @@ def paid_epsilon(
 
 
 def repeat_and_select_epsilon(
-    rate: float, noise_multiplier: float, steps: int, runs: str, mean_runs: float, delta: float
+    *, rate: float, noise_multiplier: float, steps: int, runs: str, mean_runs: float, delta: float
 ) -> float:
     """The same for `steps` of the Poisson-subsampled Gaussian, add or remove one record."""
-    rdp = steps * pair_rdp(affected_roots_pair(1, rate, noise_multiplier), ORDERS)
+    rdp = steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=rate, noise_std=noise_multiplier), ORDERS)
     return _best_of_runs(rdp, runs, mean_runs, delta)
 
 

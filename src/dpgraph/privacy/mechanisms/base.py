@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import Field
@@ -11,16 +12,15 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Procedure, Release, Term, differences
-from dpgraph.privacy.relation import Inference, Relation, Scope
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
+from dpgraph.privacy.public_numbers import noise_std
+from dpgraph.privacy.relation import PredictionInput, Relation, Scope
+from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
 
 if TYPE_CHECKING:
     import numpy as np
 
-PUBLIC_SETTINGS = (
-    "the split, the number of roots, the clip norm and all hyper-parameters are public: neither made from the private "
-    "data nor tuned on them, but for the steps that the result lists as uncovered"
-)
+PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
 MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
 NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
 
@@ -94,7 +94,7 @@ class NoisySteps(Mechanism):
     )
     delta: float
     noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")
-    inference: Inference = Field(default=Inference.RAW_GRAPH, description="What predictions read")
+    inference: PredictionInput = Field(default=PredictionInput.RAW_GRAPH, description="What predictions read")
 
     def _check(self) -> None:
         if self.num_roots < 1:
@@ -134,7 +134,7 @@ class NoisySteps(Mechanism):
         """Besides the steps."""
         return ()
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """The sums of clipped gradients that a step adds noise to."""
         raise NotImplementedError
 
@@ -145,37 +145,30 @@ class NoisySteps(Mechanism):
         return Procedure(
             relation=self.relation,
             terms=self.terms(clip_norms),
-            noise_std=tuple(noise * clip_norm for clip_norm in clip_norms),
+            noise_std=tuple(noise_std(noise_over_clip=noise, clip_norm=clip_norm) for clip_norm in clip_norms),
             noise_draws=steps,
             divisor=self.divisor,
             steps=steps,
             releases=self.releases,
         )
 
-    def _term(self, clip_norms: tuple[float, ...], **others: Any) -> Term:
+    def _term(self, clip_norms: tuple[float, ...], **others: Any) -> ClippedSum:
         """A term of this shape, which each step draws once."""
         clipped = {} if self.shape.clipped is not Clipped.NOTHING else {"clip_norms": (math.inf,)}
         shared = {"clip_norms": clip_norms, "num_roots": self.num_roots, "draws": self.closed()[0], **clipped}
-        return Term(**{**dict(self.shape), **shared, **others})
+        return ClippedSum(**{**dict(self.shape), **shared, **others})
 
     def _unmet(self, presumed: Shape) -> tuple[str, ...]:
         """How what runs differs from what a paper's formula presumes."""
         return tuple(differences(presumed, self.shape, "presumed"))
 
-    def _proved(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
-        """The rigorous guarantee; none at a delta that means nothing."""
+    def _proved(self, statement: Statement, epsilon: float, *assumptions: str) -> Guarantee:
+        """The rigorous guarantee of a filled statement; none at a delta that means nothing."""
         if (reason := self.meaningless_delta) is not None:
-            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", sampling)
-        return Guarantee(
-            mode="rigorous",
-            accountant=accountant,
-            relation=self.relation if math.isfinite(epsilon) else Relation.NONE,
-            scope=self.inference.scope if math.isfinite(epsilon) else Scope.NONE,
-            sampling=sampling,
-            assumptions=(*assumptions, PUBLIC_SETTINGS, f"covers: {self.inference.scope.meaning}"),
-            epsilon=epsilon,
-            delta=self.delta,
-        )
+            return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
+        stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=self.inference.scope)
+        covers = (f"covers: {self.inference.scope.meaning}",)
+        return stated.also(*assumptions).guarantee("rigorous", epsilon=epsilon, delta=self.delta, remarks=covers)
 
     def _none(self, mode: Mode, reason: str, sampling: str) -> Guarantee:
         return Guarantee(mode=mode, accountant="none", sampling=sampling, epsilon=None, reason=reason, delta=self.delta)
@@ -228,14 +221,14 @@ class NoisySteps(Mechanism):
         )
 
 
-def check_tree(hops: int, max_degree: int | None) -> None:
+def check_tree(*, hops: int, max_degree: int | None) -> None:
     if hops < 0:
         raise invalid("hops", hops, "an integer >= 0")
     if (max_degree is None) != (hops == 0) or (max_degree is not None and max_degree < 1):
         raise invalid("max_degree", max_degree, "an integer >= 1 with hops, None without")
 
 
-def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
+def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
     """DP-MLP under the released code's own accountant; `noise` is noise std / clip norm."""
     from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
 
@@ -247,12 +240,13 @@ def published_mlp(rate: float, noise: float, steps: int, delta: float, unmet: tu
         sampling=f"Poisson, rate {rate:.6g}",
         assumptions=("one record changes one loss term",),
         unmet=unmet,
-        epsilon=poisson_gaussian_epsilon(rate, noise, steps, delta),
+        epsilon=poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta),
         delta=delta,
     )
 
 
 def published_theorem1(
+    *,
     num_roots: int,
     batch_size: int,
     reach: int,
@@ -265,23 +259,18 @@ def published_theorem1(
     """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
     from dpgraph.privacy.accountants.renyi import theorem1_epsilon
 
-    epsilon = theorem1_epsilon(num_roots, batch_size, reach, noise, steps, delta)
-    return Guarantee(
-        mode="published",
-        accountant="Theorem 1",
-        relation=Relation.NODE_REMOVE,
-        scope=Scope.PARAMETERS,
-        sampling=f"batches of {batch_size} without replacement",
-        assumptions=(
-            f"at most N(K, r) = {reach} roots change (Lemma 1)",
-            *remarks,
-            "orders 1.1 to 9.9, improved conversion, as in the released code",
-            *remark_on_zero(epsilon),
-        ),
-        unmet=unmet,
-        epsilon=epsilon,
+    epsilon = theorem1_epsilon(
+        num_roots=num_roots,
+        batch_size=batch_size,
+        affected_roots=reach,
+        noise_multiplier=noise,
+        steps=steps,
         delta=delta,
     )
+    stated = HYPERGEOMETRIC.filled({"m": batch_size, "N(K, r)": f"N(K, r) = {reach}"}).also(
+        *remarks, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
+    )
+    return stated.guarantee("published", epsilon=epsilon, delta=delta, unmet=unmet)
 
 
 # what the published formulas presume

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,11 +15,19 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
+from dpgraph.privacy.public_numbers import expected_batch
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
+
+MOMENTS_OF_LOTS = replace(
+    MOMENTS,
+    relation=Relation.RECORD_REMOVE,
+    assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
+)
 
 
 class Lots(NoisySteps):
@@ -38,17 +47,9 @@ class Lots(NoisySteps):
         from dpgraph.privacy.accountants.renyi import moments_epsilon
 
         steps, noise = self.closed()
-        return Guarantee(
-            mode="published",
-            accountant="moments accountant, lambda 1 to 32",
-            relation=Relation.RECORD_REMOVE,
-            scope=Scope.PARAMETERS,
-            sampling=f"Poisson, rate {self.rate:.6g}",
-            assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
-            unmet=self._unmet(RELEASED_MLP),
-            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
-            delta=self.delta,
-        )
+        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        stated = MOMENTS_OF_LOTS.filled({"lambda_max": MOST_MOMENTS, "q": f"{self.rate:.6g}"})
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
 
 
 class PoissonLots(Lots):
@@ -58,7 +59,7 @@ class PoissonLots(Lots):
     laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
     """
 
-    relation: ClassVar[Relation] = Relation.RECORD_REMOVE
+    relation: ClassVar[Relation] = POISSON_GAUSSIAN.relation
 
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     kind: Literal["poisson-lots"] = "poisson-lots"
@@ -83,7 +84,7 @@ class PoissonLots(Lots):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         steps, noise = self.closed()
-        return steps * pair_rdp(affected_roots_pair(1, self.sampling_rate, noise), orders)
+        return steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise), orders)
 
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.accountants.composition import composed_epsilon
@@ -92,15 +93,14 @@ class PoissonLots(Lots):
 
         steps, noise = self.closed()
         if self.sampling_rate == 1:
-            epsilon = gaussian_epsilon(math.sqrt(steps) / noise, self.delta)
+            epsilon = gaussian_epsilon(mu=math.sqrt(steps) / noise, delta=self.delta)
         else:
-            epsilon = composed_epsilon(affected_roots_pair(1, self.sampling_rate, noise), steps, self.delta)
-        return self._proved(
-            "Poisson-subsampled Gaussian, privacy loss distribution",
-            f"Poisson, rate {self.sampling_rate:.6g}",
-            epsilon,
-            "the gradient of a record depends on that record only",
-        )
+            epsilon = composed_epsilon(
+                affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise),
+                steps=steps,
+                delta=self.delta,
+            )
+        return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), epsilon)
 
     @property
     def shape(self) -> Shape:
@@ -108,9 +108,9 @@ class PoissonLots(Lots):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, rate=self.sampling_rate),)
 
 
@@ -139,7 +139,7 @@ class FixedLots(Lots):
     def _sampling(self) -> str:
         return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Noise is added to the clipped mean of a lot, which is divided by nothing."""
         return (self._term(clip_norms, batch_size=self.batch_size),)
 
@@ -173,12 +173,13 @@ class ShuffledLots(FixedLots):
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
-        return self._proved(
-            f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
-            self._sampling,
-            gaussian_epsilon(2 * math.sqrt(self.epochs) / noise, self.delta),
-            "one clipped vector a lot, which one record moves by up to 2 C",
+        stated = Statement(
+            method=f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            relation=self.relation,
+            sampling=self._sampling,
+            assumptions=("one clipped vector a lot, which one record moves by up to 2 C",),
         )
+        return self._proved(stated, gaussian_epsilon(mu=2 * math.sqrt(self.epochs) / noise, delta=self.delta))
 
     @property
     def shape(self) -> Shape:

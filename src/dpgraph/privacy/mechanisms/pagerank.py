@@ -6,6 +6,7 @@ The rows are those of M public roots, the training those roots' losses. Proofs: 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -14,27 +15,36 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
-from dpgraph.privacy.procedure import Release as ReleaseRecord
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
+from dpgraph.privacy.public_numbers import expected_batch
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import (
+    BOUNDED_RANGE,
+    GAUSSIAN_ROWS,
+    MOST_MOMENTS,
+    PAGERANK_DRAWS,
+    PAGERANK_READERS,
+    PAGERANK_TRAINING,
+    THEOREMS_6_TO_8,
+    Statement,
+)
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
-Release = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
+ReleaseKind = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
 NO_RELEASE = ("exact", "identity", "random")
-PUBLIC_ROOTS = "roots are chosen by public ids"
 NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
 
 
 class PagerankSteps(NoisySteps):
     """Rows for M = num_roots roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
-    relation: ClassVar[Relation] = Relation.NODE_NULL
+    relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
 
-    release: Release
+    release: ReleaseKind
     top_k: int = Field(description="K, entries of a row")
     release_noise: float | None = Field(
         default=None,
@@ -66,13 +76,13 @@ class PagerankSteps(NoisySteps):
         return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)
 
     @property
-    def releases(self) -> tuple[ReleaseRecord, ...]:
+    def releases(self) -> tuple[Release, ...]:
         """The rows as a release: Gaussian noise in units of C1 on the matrix, or Gumbel noise in those of C2."""
         if not self.released:
             return ()
         gaussian = self.release == "gaussian"
         return (
-            ReleaseRecord(
+            Release(
                 kind=f"rows, {self.release}",
                 noise=self.release_noise or 0.0,
                 values_noise=self.values_epsilon,
@@ -90,7 +100,12 @@ class PagerankSteps(NoisySteps):
         if self.release == "gaussian":
             rho = self.release_mu**2 / 2
         else:
-            rho = exponential_zcdp(self.num_roots, self.top_k, self.release_noise or 0.0, self.values_epsilon)
+            rho = exponential_zcdp(
+                rows=self.num_roots,
+                top_k=self.top_k,
+                eps_gumbel=self.release_noise or 0.0,
+                eps_laplace=self.values_epsilon,
+            )
         return rho * np.asarray(orders)
 
     def fixed_epsilon(self, mode: Mode) -> float:
@@ -103,7 +118,7 @@ class PagerankSteps(NoisySteps):
         from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
 
         if self.release == "gaussian":
-            return gaussian_epsilon(self.release_mu, self.delta)
+            return gaussian_epsilon(mu=self.release_mu, delta=self.delta)
         return epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta)
 
     def published_release(self) -> float:
@@ -129,10 +144,20 @@ class PagerankSteps(NoisySteps):
             "exact": "exact rows, which are not released",
             "identity": "own records only, no rows",
             "random": "public random rows",
-            "gaussian": f"all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, mu = {self.release_mu:.4g}",
-            "exponential": f"M K = {self.num_roots * self.top_k} draws of bounded range",
-            "exponential-values": f"M K = {self.num_roots * self.top_k} draws of bounded range, M Laplace vectors",
+            "gaussian": GAUSSIAN_ROWS,
+            "exponential": BOUNDED_RANGE,
+            "exponential-values": f"{BOUNDED_RANGE}, M Laplace vectors",
         }[self.release]
+
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        """About the rows that are released, if any."""
+        rows = tuple(self._rows if text == GAUSSIAN_ROWS else text for text in statement.assumptions)
+        known = {
+            "M": self.num_roots,
+            "M K": f"M K = {self.num_roots * self.top_k}",
+            "mu": f"mu = {self.release_mu:.4g}",
+        }
+        return replace(statement, assumptions=rows).filled({**known, **numbers})
 
 
 class PoissonPagerank(PagerankSteps):
@@ -172,7 +197,9 @@ class PoissonPagerank(PagerankSteps):
         """Of one step, in units of the clip norm."""
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
-        return affected_roots_pair(self.affected_roots, self.sampling_rate, self.closed()[1])
+        return affected_roots_pair(
+            affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=self.closed()[1]
+        )
 
     def with_rate(self, sampling_rate: float) -> PoissonPagerank:
         return PoissonPagerank(**{**dict(self), "sampling_rate": sampling_rate})
@@ -184,19 +211,15 @@ class PoissonPagerank(PagerankSteps):
 
     def rigorous(self) -> Guarantee:
         return self._proved(
-            self._accountant,
-            f"Poisson, rate {self.sampling_rate:.6g}, of {self.num_roots} roots",
-            self._epsilon(),
-            self._rows,
-            f"at most {self.affected_roots} roots read a node's record",
-            PUBLIC_ROOTS,
+            self._stated(self._statement, q=f"{self.sampling_rate:.6g}", R=self.affected_roots), self._epsilon()
         )
 
     @property
-    def _accountant(self) -> str:
-        if self.release.startswith("exponential"):
-            return "zCDP of the draws and double mixture, composed as Renyi divergences or at delta / 2 each"
-        return "double mixture, privacy loss distribution"
+    def _statement(self) -> Statement:
+        if not self.release.startswith("exponential"):
+            return PAGERANK_TRAINING
+        method = f"{PAGERANK_DRAWS.method} and double mixture, composed as Renyi divergences or at delta / 2 each"
+        return replace(PAGERANK_TRAINING, method=method)
 
     def _epsilon(self) -> float:
         """Gaussian rows compose as privacy loss distributions.
@@ -209,18 +232,24 @@ class PoissonPagerank(PagerankSteps):
 
         steps, _ = self.closed()
         if self.release == "gaussian":
-            return composed_epsilon(self.dominating_pair, steps, self.delta, once=gaussian_pair(self.release_mu))
+            return composed_epsilon(
+                self.dominating_pair, steps=steps, delta=self.delta, once=gaussian_pair(self.release_mu)
+            )
         if not self.released:
-            return composed_epsilon(self.dominating_pair, steps, self.delta)
+            return composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         rows = epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta / 2)
-        return min(self._renyi_epsilon(), rows + composed_epsilon(self.dominating_pair, steps, self.delta / 2))
+        return min(
+            self._renyi_epsilon(), rows + composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta / 2)
+        )
 
     def published(self) -> Guarantee:
         if self.release == "identity":
             from dpgraph.privacy.mechanisms.base import published_mlp
 
             steps, noise = self.closed()
-            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(
+                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
+            )
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     @property
@@ -230,9 +259,9 @@ class PoissonPagerank(PagerankSteps):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         cap = None if self.release == "identity" else self.column_cap
         return (self._term(clip_norms, max_degree=cap, rate=self.sampling_rate),)
 
@@ -281,19 +310,26 @@ class FixedBatchPagerank(PagerankSteps):
         self.closed()
         affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
         multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
-        return theorem1_rdp(self.num_roots, self.batch_size, affected, multiplier, orders)
+        return theorem1_rdp(
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            affected_roots=affected,
+            noise_multiplier=multiplier,
+            orders=orders,
+        )
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
-        return self._proved(
-            "Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
-            f"batches of {self.batch_size} of {self.num_roots} roots without replacement",
-            self._renyi_epsilon(),
-            self._rows,
-            f"{reach} a node's record",
-            NOT_AMPLIFIED,
-            PUBLIC_ROOTS,
+        stated = replace(
+            PAGERANK_TRAINING,
+            method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
+            sampling="batches of {B} of {M} roots without replacement",
+            assumptions=tuple(
+                f"{reach} a node's record" if text == PAGERANK_READERS else text
+                for text in PAGERANK_TRAINING.assumptions
+            ),
         )
+        return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 
     def published(self) -> Guarantee:
         """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
@@ -302,27 +338,18 @@ class FixedBatchPagerank(PagerankSteps):
         steps, noise = self.closed()
         tau = self.column_norm if self.released else 1.0
         delta = self.delta / 2 if self.released else self.delta
-        training = moments_epsilon(self.batch_size / self.sampled_nodes, noise / tau, steps, delta)
+        training = moments_epsilon(
+            rate=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
+        )
         epsilon = self.published_release() + training
         remarks = () if self.node_share == 1 else (
             f"times q' = {self.node_share:g} the thesis claims {self.node_share * epsilon:.4g}; sampling once would "
             f"give {_sampled_once(self.node_share, epsilon):.4g}",
         )  # fmt: skip
-        return Guarantee(
-            mode="published",
-            accountant="Theorems 6 to 8, moments accountant with lambda 1 to 32",
-            relation=Relation.NODE_REMOVE,
-            scope=Scope.PARAMETERS,
-            sampling=f"rate B / N = {self.batch_size}/{self.sampled_nodes}",
-            assumptions=(
-                "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing",
-                "constants of Theorem 8 are not given: moments accountant at sigma / tau",
-                *remarks,
-            ),
-            unmet=self._unmet(THEOREM_8),
-            epsilon=epsilon,
-            delta=self.delta,
-        )
+        paid = "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing"
+        numbers = {"lambda_max": MOST_MOMENTS, "B / N": f"B / N = {self.batch_size}/{self.sampled_nodes}"}
+        stated = THEOREMS_6_TO_8.filled(numbers).also(paid, *remarks)
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_8))
 
     def published_release(self) -> float:
         """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis asks for none."""
@@ -332,8 +359,10 @@ class FixedBatchPagerank(PagerankSteps):
             return 0.0
         rows, noise, row_delta = self.num_roots, self.release_noise or 0.0, self.delta / (4 * self.num_roots)
         if self.release == "gaussian":
-            return theorem6_epsilon(rows, noise, row_delta)
-        return theorem7_epsilon(rows, self.top_k, noise, row_delta, self.values_epsilon)
+            return theorem6_epsilon(rows=rows, noise=noise, row_delta=row_delta)
+        return theorem7_epsilon(
+            rows=rows, top_k=self.top_k, eps_gumbel=noise, row_delta=row_delta, eps_laplace=self.values_epsilon
+        )
 
     @property
     def shape(self) -> Shape:
@@ -344,7 +373,7 @@ class FixedBatchPagerank(PagerankSteps):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         norm = None if self.release == "identity" else self.column_norm
         return (self._term(clip_norms, column_norm=norm, batch_size=self.batch_size),)
 

@@ -18,8 +18,9 @@ from dpgraph.privacy.mechanisms.base import (
     published_mlp,
     published_theorem1,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS
 
 
 class FixedBatchTrees(NoisySteps):
@@ -47,13 +48,13 @@ class FixedBatchTrees(NoisySteps):
             raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
         if self.groups < 1:
             raise invalid("groups", self.groups, "an integer >= 1")
-        check_tree(self.hops, self.max_degree)
+        check_tree(hops=self.hops, max_degree=self.max_degree)
         return self
 
     @property
     def affected_roots(self) -> int:
         """N(K, r) of Lemma 1, which Algorithm 1 does not keep; 1 without hops."""
-        return tree_size(self.max_degree or 0, self.hops) if self.hops else 1
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -66,26 +67,23 @@ class FixedBatchTrees(NoisySteps):
         steps, noise = self.closed()
         if self.hops == 0:
             rate = self.batch_size / self.num_roots
-            return published_mlp(rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots,
-            self.batch_size,
-            self.affected_roots,
-            noise,
-            steps,
-            self.delta,
-            ("one noise multiplier for all groups",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            reach=self.affected_roots,
+            noise=noise,
+            steps=steps,
+            delta=self.delta,
+            remarks=(ONE_MULTIPLIER,),
+            unmet=self._unmet(THEOREM_1),
         )
 
     def rigorous(self) -> Guarantee:
         reasons = []
         if self.hops:
-            reasons.append(
-                "Algorithm 1 keeps edges at a rate that depends on the data, so one node changes an unbounded number "
-                "of roots (Lemma 2 is false)"
-            )
-        reasons.append("the clip norms are percentiles of private gradient norms that nobody paid for")
+            reasons.append(UNSTABLE_LISTS)
+        reasons.append(UNPAID_PERCENTILES)
         if self.groups > 1:
             reasons.append(
                 f"{self.groups} groups with one noise multiplier each: the joint multiplier is smaller by "
@@ -93,7 +91,7 @@ class FixedBatchTrees(NoisySteps):
             )
         if self.hops == 0:
             reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
-        return self._none("rigorous", "; ".join(reasons), f"batches of {self.batch_size} without replacement")
+        return self._none("rigorous", "; ".join(reasons), HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling)
 
     @property
     def shape(self) -> Shape:
@@ -104,6 +102,6 @@ class FixedBatchTrees(NoisySteps):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms`: one for each group, percentiles of private gradient norms."""
         return (self._term(clip_norms, hops=self.hops, max_degree=self.max_degree, batch_size=self.batch_size),)

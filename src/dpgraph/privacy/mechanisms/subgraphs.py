@@ -7,6 +7,7 @@ C)^2). One node may turn that vector around, so it moves by up to 2 C, not C. Pr
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -15,18 +16,18 @@ from pydantic import Field, model_validator
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Term
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import GAUSSIAN, MOMENTS, MOST_MOMENTS, ONE_VECTOR, POISSON_GAUSSIAN, Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
 TRAINING_ONLY = "training reads training nodes with a loss and the edges between them, no others"
-SENSITIVITY = "one clipped vector a step, which one node moves by up to 2 C"
 
 
-def nodes_with_loss(num_train: int, train_share: float) -> int:
+def nodes_with_loss(*, num_train: int, train_share: float) -> int:
     """N: the share of the training nodes that have a loss, at least one."""
     return max(1, round(train_share * num_train))
 
@@ -56,25 +57,22 @@ class GraphSplits(NoisySteps):
         from dpgraph.privacy.accountants.renyi import moments_epsilon
 
         steps, noise = self.closed()
-        return Guarantee(
-            mode="published",
-            accountant="moments accountant, lambda 1 to 32",
-            relation=Relation.GRAPH if self.num_splits == 1 else Relation.SUBGRAPH,
-            scope=Scope.PARAMETERS,
-            sampling=f"Poisson, rate 1/{self.num_splits}",
-            assumptions=(
-                "one subgraph is one record, whose removal moves the gradient by C",
-                "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit",
-            ),
-            unmet=self._unmet(MOMENTS),
-            epsilon=moments_epsilon(self.rate, noise, steps, self.delta),
-            delta=self.delta,
+        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        stated = MOMENTS.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
+            "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit"
+        )
+        relation = Relation.GRAPH if self.num_splits == 1 else stated.relation
+        return replace(stated, relation=relation).guarantee(
+            "published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(PRESUMED)
         )
 
-    def _rigorous(self, accountant: str, sampling: str, epsilon: float, *assumptions: str) -> Guarantee:
-        return self._proved(accountant, sampling, epsilon, SENSITIVITY, *assumptions, *remark_on_zero(epsilon))
+    def _rigorous(self, epsilon: float, method: str, sampling: str, *assumptions: str) -> Guarantee:
+        stated = Statement(
+            method=method, relation=self.relation, sampling=sampling, assumptions=(ONE_VECTOR, *assumptions)
+        )
+        return self._proved(stated, epsilon, *remark_on_zero(epsilon))
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Noise is added to one clipped vector, which is divided by nothing: the mean's divisor is inside of it."""
         if self.shape.batches is Batches.NONE:
             return (self._term(clip_norms, loss=Loss.NOTHING, draws=0),)
@@ -87,14 +85,14 @@ class GraphSplits(NoisySteps):
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
-        return gaussian_epsilon(2 * math.sqrt(steps) / noise, self.delta)
+        return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
 
     def _gaussian_rdp(self, steps: int, orders: Orders) -> np.ndarray:
         _, noise = self.closed()
         return steps * np.asarray(orders) * (2 / noise) ** 2 / 2
 
 
-MOMENTS = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.ROOT)
+PRESUMED = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
 
 class MaskedSubgraphs(GraphSplits):
@@ -104,7 +102,7 @@ class MaskedSubgraphs(GraphSplits):
     Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
     """
 
-    relation: ClassVar[Relation] = Relation.GRAPH
+    relation: ClassVar[Relation] = GAUSSIAN.relation
     refuses_delta: ClassVar[bool] = False
 
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
@@ -117,9 +115,9 @@ class MaskedSubgraphs(GraphSplits):
     def rigorous(self) -> Guarantee:
         steps, _ = self.closed()
         return self._rigorous(
-            "Gaussian DP, mu = 2 sqrt(T) / noise multiplier",
-            "none: every step may read every node",
             self._gaussian(steps),
+            f"{GAUSSIAN.method}, mu = 2 sqrt(T) / noise multiplier",
+            "none: every step may read every node",
         )
 
     def rdp(self, orders: Orders) -> np.ndarray:
@@ -182,9 +180,9 @@ class CutSubgraphs(GraphSplits):
 
     def rigorous(self) -> Guarantee:
         return self._rigorous(
-            f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
-            f"{self.num_splits} fixed parts by id, in turn",
             self._gaussian(self.epochs),
+            f"{GAUSSIAN.method}, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            f"{self.num_splits} fixed parts by id, in turn",
             TRAINING_ONLY,
             "no edge leads from one part to another",
         )
@@ -219,7 +217,7 @@ class PoissonSubgraphs(GraphSplits):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         _, noise = self.closed()
-        return affected_roots_pair(1, self.rate, noise / 2)
+        return affected_roots_pair(affected_roots=1, rate=self.rate, noise_std=noise / 2)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -233,11 +231,11 @@ class PoissonSubgraphs(GraphSplits):
         if self.num_splits == 1:
             epsilon = self._gaussian(steps)
         else:
-            epsilon = composed_epsilon(self.dominating_pair, steps, self.delta)
+            epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         return self._rigorous(
-            "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
-            f"Poisson, rate 1/{self.num_splits}, of nodes",
             epsilon,
+            "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
+            f"{POISSON_GAUSSIAN.filled({'q': f'1/{self.num_splits}'}).sampling}, of nodes",
             TRAINING_ONLY,
             "the mean's divisor is a function of the drawn nodes alone and inside of the clipped vector",
         )

@@ -6,6 +6,7 @@ All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,18 +24,26 @@ from dpgraph.privacy.mechanisms.base import (
     published_mlp,
     published_theorem1,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, Lists, Loss, Release, Term
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
+from dpgraph.privacy.public_numbers import expected_batch, whole_batch
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import DOUBLE_MIXTURE, HYPERGEOMETRIC, RESIDUAL_CLIPPING, Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
+THEOREM_1_PROVED = replace(
+    DOUBLE_MIXTURE,
+    method="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+    sampling=HYPERGEOMETRIC.sampling,
+)
+
 
 class StableTrees(NoisySteps):
     """Ego trees of depth r over the stable sampler's lists."""
 
-    relation: ClassVar[Relation] = Relation.NODE_NULL
+    relation: ClassVar[Relation] = DOUBLE_MIXTURE.relation
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
@@ -42,7 +51,7 @@ class StableTrees(NoisySteps):
 
     def _check(self) -> None:
         super()._check()
-        check_tree(self.hops, self.max_degree)
+        check_tree(hops=self.hops, max_degree=self.max_degree)
         if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
             raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
 
@@ -52,7 +61,7 @@ class StableTrees(NoisySteps):
         if self.hops == 0:
             return 1
         degree, cap = self.max_degree or 0, self.list_cap or 0
-        return tree_size(degree, self.hops) + cap * tree_size(degree, self.hops - 1)
+        return tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)
 
     @property
     def affected_roots(self) -> int:
@@ -62,16 +71,14 @@ class StableTrees(NoisySteps):
     @property
     def reach(self) -> int:
         """N(K, r): what the paper counts."""
-        return tree_size(self.max_degree or 0, self.hops)
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
-    @property
-    def _assumptions(self) -> tuple[str, ...]:
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        """With R; what is assumed of lists says nothing without hops."""
         if self.hops == 0:
-            return ()
-        return (
-            f"stable sampler: at most {self.affected_roots} roots change",
-            "messages and normalisers depend on accepted nodes only",
-        )
+            kept = tuple(text for text in statement.assumptions if text not in DOUBLE_MIXTURE.assumptions)
+            statement = replace(statement, assumptions=kept)
+        return statement.filled({"R": self.affected_roots, **numbers})
 
     @property
     def lists(self) -> Lists:
@@ -115,7 +122,7 @@ class PoissonTrees(StableTrees):
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         _, noise = self.closed()
-        return affected_roots_pair(self.affected_roots, self.sampling_rate, noise)
+        return affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -130,26 +137,26 @@ class PoissonTrees(StableTrees):
 
         steps, _ = self.closed()
         return self._proved(
-            "double mixture, privacy loss distribution",
-            f"Poisson, rate {self.sampling_rate:.6g}",
-            composed_epsilon(self.dominating_pair, steps, self.delta),
-            *self._assumptions,
+            self._stated(DOUBLE_MIXTURE, q=f"{self.sampling_rate:.6g}"),
+            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
         )
 
     def published(self) -> Guarantee:
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
         steps, noise = self.closed()
         if self.hops == 0:
-            return published_mlp(self.sampling_rate, noise, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(
+                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
+            )
         return published_theorem1(
-            self.num_roots,
-            max(1, round(self.sampling_rate * self.num_roots)),
-            self.reach,
-            noise / (2 * self.reach),
-            steps,
-            self.delta,
-            ("evaluated at this noise",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=whole_batch(rate=self.sampling_rate, num_roots=self.num_roots),
+            reach=self.reach,
+            noise=noise / (2 * self.reach),
+            steps=steps,
+            delta=self.delta,
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
         )
 
     @property
@@ -158,9 +165,9 @@ class PoissonTrees(StableTrees):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots  # N as it was made public
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
@@ -216,7 +223,13 @@ class ResidualTrees(StableTrees):
         from dpgraph.privacy.accountants.double_mixture import residual_pair
 
         _, noise = self.closed()
-        return residual_pair(self.affected_roots, self.sampling_rate, self.neighbour_rate, self.neighbour_clip, noise)
+        return residual_pair(
+            affected_roots=self.affected_roots,
+            self_rate=self.sampling_rate,
+            neighbour_rate=self.neighbour_rate,
+            neighbour_clip=self.neighbour_clip,
+            noise_std=noise,
+        )
 
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
         """Both rates scaled by the same factor, the second one at most 1."""
@@ -238,16 +251,13 @@ class ResidualTrees(StableTrees):
         steps, _ = self.closed()
         choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
         paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
-        return self._proved(
-            "double mixture of residual clipping, privacy loss distribution",
-            f"two independent Poisson batches, rates {self.sampling_rate:.6g} (self terms) and "
-            f"{self.neighbour_rate:.6g} (neighbour terms)",
-            composed_epsilon(self.dominating_pair, steps, self.delta, once=choice),
-            "a self gradient reads its root's own record only",
-            f"C_n / C_s = {self.neighbour_clip:.6g} is public",
-            *paid,
-            *self._assumptions,
-        )
+        numbers = {
+            "q1": f"{self.sampling_rate:.6g}",
+            "q2": f"{self.neighbour_rate:.6g}",
+            "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
+        }
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
+        return self._proved(self._stated(RESIDUAL_CLIPPING, **numbers), epsilon, *paid)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
@@ -259,13 +269,13 @@ class ResidualTrees(StableTrees):
 
     @property
     def divisor(self) -> float:
-        return self.sampling_rate * self.num_roots  # N as it was made public
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
 
     @property
     def shape(self) -> Shape:
         return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms` is C_s alone: C_n follows."""
         own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
         if self.neighbour_clip == 0:
@@ -314,7 +324,13 @@ class FixedSizeStableTrees(StableTrees):
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
         multiplier = self.proved_multiplier
-        return self.closed()[0] * theorem1_rdp(self.num_roots, self.batch_size, self.affected_roots, multiplier, orders)
+        return self.closed()[0] * theorem1_rdp(
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            affected_roots=self.affected_roots,
+            noise_multiplier=multiplier,
+            orders=orders,
+        )
 
     @property
     def proved_multiplier(self) -> float:
@@ -327,12 +343,15 @@ class FixedSizeStableTrees(StableTrees):
 
         steps, _ = self.closed()
         return self._proved(
-            "Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
-            f"batches of {self.batch_size} without replacement",
+            self._stated(THEOREM_1_PROVED, m=self.batch_size),
             theorem1_least_epsilon(
-                self.num_roots, self.batch_size, self.affected_roots, self.proved_multiplier, steps, self.delta
+                num_roots=self.num_roots,
+                batch_size=self.batch_size,
+                affected_roots=self.affected_roots,
+                noise_multiplier=self.proved_multiplier,
+                steps=steps,
+                delta=self.delta,
             ),
-            *self._assumptions,
         )
 
     def published(self) -> Guarantee:
@@ -341,16 +360,16 @@ class FixedSizeStableTrees(StableTrees):
         std = 2 * self.affected_roots * noise
         if self.hops == 0:
             rate = self.batch_size / self.num_roots
-            return published_mlp(rate, std, steps, self.delta, self._unmet(RELEASED_MLP))
+            return published_mlp(rate=rate, noise=std, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
         return published_theorem1(
-            self.num_roots,
-            self.batch_size,
-            self.reach,
-            std / (2 * self.reach),
-            steps,
-            self.delta,
-            ("evaluated at this noise",),
-            self._unmet(THEOREM_1),
+            num_roots=self.num_roots,
+            batch_size=self.batch_size,
+            reach=self.reach,
+            noise=std / (2 * self.reach),
+            steps=steps,
+            delta=self.delta,
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
         )
 
     @property
@@ -361,7 +380,7 @@ class FixedSizeStableTrees(StableTrees):
     def divisor(self) -> float:
         return self.batch_size
 
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[Term, ...]:
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
 
 

@@ -1,0 +1,40 @@
+"""What the audits know of each variant of a private method, stated by the method's specification. Raw data, no torch.
+
+An audit compares what runs with what the theorem of the variant wants. What it wants is written here by hand, from the
+paper or from docs/privacy.md, and is not read off the mechanism that runs: an audit would else share its mistakes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+
+Reads = Literal["trees", "records", "parts", "rows"]
+Terms = Literal["joint", "own and neighbours", "own"]
+NoiseUnit = Literal["C", "2 C R", "2 C N(K, r)", "m C"]
+RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackCase:
+    """One cell of a variant that every audit of all methods attacks, and what its theorem says.
+
+    `reads`: ego trees, records by themselves, parts of the graph, or released rows. `terms`: one gradient for each
+    root, or the root's own and what neighbours add to it, clipped apart ("own": C_n = 0). `noise_unit`: what the noise
+    multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on whole runs; None where nothing is
+    proved, or where Renyi bounds leave an attack nothing to show.
+    """
+
+    variant: str = "rigorous"
+    reads: Reads
+    hops: int = 0
+    release: str | None = None  # of rows
+    terms: Terms = "joint"
+    batches: Batches
+    clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles
+    noise_unit: NoiseUnit = "C"
+    relation: Relation  # NONE: nothing is proved
+    run_attack: RunAttack | None = None

@@ -1,0 +1,40 @@
+"""Numbers that mechanisms, prepared steps and the command line derive from public ones alike, each written once.
+
+Audits derive them again on purpose (audits/theory.py, audits/probes.py): a mistake here would agree with itself.
+"""
+
+from __future__ import annotations
+
+
+def usual_delta(num_roots: int) -> float:
+    """1 / (10 N), as in the papers.
+
+    >>> usual_delta(90941)
+    1.0996140354735488e-06
+    """
+    return 1 / (10 * num_roots)
+
+
+def default_delta(*, num_roots: int, num_protected: int | None) -> float:
+    """`usual_delta` of the roots N; of everybody protected where the first would mean nothing: delta >= 1 / everybody.
+
+    N counts the nodes that have a loss term; for rows of PageRank the training nodes, from which the rows' M roots are
+    taken. Both are public.
+    """
+    usual = usual_delta(num_roots)
+    return usual if num_protected is None or usual < 1 / num_protected else usual_delta(num_protected)
+
+
+def expected_batch(*, rate: float, num_roots: int) -> float:
+    """q N: mean size of a Poisson batch, and the public divisor of its noisy sum (a batch's own size is private)."""
+    return rate * num_roots
+
+
+def whole_batch(*, rate: float, num_roots: int) -> int:
+    """q N rounded, at least one root: m of batches of fixed size."""
+    return max(1, round(expected_batch(rate=rate, num_roots=num_roots)))
+
+
+def noise_std(*, noise_over_clip: float, clip_norm: float) -> float:
+    """Noise std per coordinate in the unit of the gradients (or rows): noise std / clip norm times the clip norm."""
+    return noise_over_clip * clip_norm

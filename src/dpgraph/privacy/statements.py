@@ -1,0 +1,167 @@
+"""What a theorem presumes and what its epsilon is for, in words: once for its named accountant and its mechanism.
+
+An accountant of the command line (accountants/catalogue.py) shows a statement in symbols, a mechanism (mechanisms/)
+with the numbers of its run: "{R}" stands for the symbol R, in whose place `filled` puts a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.relation import Relation, Scope
+
+
+class _Symbols(dict[str, object]):
+    """A symbol without a number stands for itself."""
+
+    def __missing__(self, symbol: str) -> str:
+        return symbol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Relation, scope, sampling and assumptions of an epsilon, and what it does not cover."""
+
+    method: str  # of accounting
+    relation: Relation
+    sampling: str
+    assumptions: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    scope: Scope = Scope.PARAMETERS
+
+    def filled(self, numbers: Mapping[str, object] | None = None) -> Statement:
+        """With numbers for symbols; all other symbols by their names.
+
+        >>> DOUBLE_MIXTURE.filled({"q": 0.1}).sampling, DOUBLE_MIXTURE.filled().sampling
+        ('Poisson, rate 0.1', 'Poisson, rate q')
+        """
+        symbols = _Symbols(numbers or {})
+        return replace(
+            self,
+            method=self.method.format_map(symbols),
+            sampling=self.sampling.format_map(symbols),
+            assumptions=tuple(text.format_map(symbols) for text in self.assumptions),
+        )
+
+    def also(self, *assumptions: str) -> Statement:
+        return replace(self, assumptions=(*self.assumptions, *assumptions))
+
+    def guarantee(
+        self,
+        mode: Mode,
+        *,
+        epsilon: float,
+        delta: float,
+        accountant: str | None = None,
+        remarks: tuple[str, ...] = (),
+        unmet: tuple[str, ...] = (),
+    ) -> Guarantee:
+        """Of a filled statement; an infinite epsilon has neither relation nor scope."""
+        finite = math.isfinite(epsilon)
+        return Guarantee(
+            mode=mode,
+            accountant=accountant or self.method,
+            relation=self.relation if finite else Relation.NONE,
+            scope=self.scope if finite else Scope.NONE,
+            sampling=self.sampling,
+            assumptions=(*self.assumptions, *self.not_covered, *remarks),
+            unmet=unmet,
+            epsilon=epsilon,
+            delta=delta,
+        )
+
+
+def _public(what: str) -> str:
+    return f"{what} are public: neither made from the private data nor tuned on them"
+
+
+PUBLIC = _public("the split, the number of roots, the clip norm and all hyper-parameters")
+ONE_VECTOR = "one clipped vector a step, which one node moves by up to 2 C"
+LEMMA_1 = "at most {N(K, r)} roots change (Lemma 1)"
+ONE_MULTIPLIER = "one noise multiplier for all groups"
+UNSTABLE_LISTS = (
+    "Algorithm 1 keeps edges at a rate that depends on the data, so one node changes an unbounded number of roots "
+    "(Lemma 2 is false)"
+)
+UNPAID_PERCENTILES = "the clip norms are percentiles of private gradient norms that nobody paid for"
+
+MOST_MOMENTS = 32  # lambda, as Abadi et al. and the papers after them have it
+MOMENTS = Statement(
+    method="moments accountant, lambda 1 to {lambda_max}",
+    relation=Relation.SUBGRAPH,
+    sampling="Poisson, rate {q}",
+    assumptions=("one subgraph is one record, whose removal moves the gradient by C",),
+)
+HYPERGEOMETRIC = Statement(
+    method="Theorem 1",
+    relation=Relation.NODE_REMOVE,
+    sampling="batches of {m} without replacement",
+    assumptions=(LEMMA_1,),
+)
+GAUSSIAN = Statement(
+    method="Gaussian DP",
+    relation=Relation.GRAPH,
+    sampling="none",
+    assumptions=("T releases that move by at most `sensitivity` (L2) between any two data sets",),
+)
+POISSON_GAUSSIAN = Statement(
+    method="Poisson-subsampled Gaussian, privacy loss distribution",
+    relation=Relation.RECORD_REMOVE,
+    sampling="Poisson, rate {q}",
+    assumptions=("the gradient of a record depends on that record only",),
+    not_covered=(PUBLIC,),
+)
+DOUBLE_MIXTURE = Statement(
+    method="double mixture, privacy loss distribution",
+    relation=Relation.NODE_NULL,
+    sampling="Poisson, rate {q}",
+    assumptions=(
+        "stable sampler: at most {R} roots change",
+        "messages and normalisers depend on accepted nodes only",
+    ),
+    not_covered=(PUBLIC,),
+)
+RESIDUAL_CLIPPING = replace(
+    DOUBLE_MIXTURE,
+    method="double mixture of residual clipping, privacy loss distribution",
+    sampling="two independent Poisson batches, rates {q1} (self terms) and {q2} (neighbour terms)",
+    assumptions=(
+        "a self gradient reads its root's own record only",
+        "{C_n / C_s} is public",
+        *DOUBLE_MIXTURE.assumptions,
+    ),
+)
+RESIDUAL_ONE_BATCH = replace(
+    RESIDUAL_CLIPPING,
+    sampling="one Poisson batch for both terms; the number of drawn affected roots counts as revealed",
+)
+PRIVATE_QUANTILE = replace(
+    DOUBLE_MIXTURE,
+    assumptions=(
+        "clip norm from the exponential mechanism on a public grid, sensitivity R, eps_quantile-DP",
+        *DOUBLE_MIXTURE.assumptions,
+    ),
+    not_covered=(_public("the split, the number of roots and all hyper-parameters"),),
+)
+BOUNDED_RANGE = "{M K} draws of bounded range"
+GAUSSIAN_ROWS = "all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, {mu}"
+PAGERANK_READERS = "at most {R} roots read a node's record"
+PAGERANK_TRAINING = Statement(
+    method=DOUBLE_MIXTURE.method,
+    relation=Relation.NODE_NULL,
+    sampling="Poisson, rate {q}, of {M} roots",
+    assumptions=(GAUSSIAN_ROWS, PAGERANK_READERS, "roots are chosen by public ids"),
+    not_covered=(PUBLIC,),
+)
+PAGERANK_DRAWS = Statement(
+    method="zCDP of the draws", relation=Relation.NODE_NULL, sampling="none", assumptions=(BOUNDED_RANGE,)
+)
+THEOREMS_6_TO_8 = Statement(
+    method="Theorems 6 to 8, moments accountant with lambda 1 to {lambda_max}",
+    relation=Relation.NODE_REMOVE,
+    sampling="rate {B / N}",
+    assumptions=("constants of Theorem 8 are not given: moments accountant at sigma / tau",),
+)

@@ -1,0 +1,38 @@
+"""Cases of audits: each private method brings its own, and what they say is what its mechanism says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpgraph.audits.cases import KINDS, Settings, kinds, mechanism_of, multiplier
+from dpgraph.errors import UserError
+from dpgraph.methods.registry import specs
+
+
+def test_every_private_method_brings_a_case_for_each_variant() -> None:
+    assert kinds(specs().values()) == KINDS
+    assert {kind.method for kind in KINDS.values()} == {name for name, one in specs().items() if one.private}
+
+
+@pytest.mark.parametrize("name", [name for name, one in specs().items() if one.private])
+def test_a_private_method_without_a_case_is_refused(name: str) -> None:
+    one = specs()[name]
+    with pytest.raises(UserError, match=rf"^attacks=none: expected a case for each variant of {name}: "):
+        kinds([replace(one, attacks=())])
+    unknown = replace(one.attacks[0], variant="unheard-of")
+    with pytest.raises(UserError, match=r"^attacks=.*unheard-of"):
+        kinds([replace(one, attacks=(*one.attacks, unknown))])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_case_agrees_with_the_mechanism(name: str) -> None:
+    """Written twice on purpose: `accounted` and `facts` compare the same with what runs."""
+    kind, settings = KINDS[name], Settings()
+    mechanism = mechanism_of(kind, settings, 40)
+    assert mechanism.shape.batches is kind.batches
+    assert kind.silent or mechanism.shape.clipped is kind.clipping
+    assert mechanism.noise_std_over_clip == pytest.approx(settings.noise)
+    assert multiplier(kind, settings, 40) == mechanism.noise_multiplier
+    assert mechanism.relation is kind.relation
