@@ -12,7 +12,8 @@ from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, Metrics, Read, aggregate, blocks, read_record, rows_of
+from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, rows_of
+from dpgraph.reporting.records import Metrics, ParsedRecord, read_record
 from dpgraph.reporting.results import Results
 
 KINDS = {
@@ -57,7 +58,7 @@ def cells(views_plan):
 
 def table(record):
     metrics = tuple(Metrics.of(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
-    rows = rows_of(("daigavane", block) for block in blocks(Read(record, metrics, resolve(record.cell))))
+    rows = rows_of(("daigavane", block) for block in blocks(ParsedRecord(record, metrics, resolve(record.cell))))
     return rows.to_pandas().astype(COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claim_tests.py runs the tests."""
+"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claims/kinds.py runs the tests."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class WeightedSum(Finite):
 
 
 class Computed(Finite):
-    """A statement that needs no training: decided by a named function of reporting/computed.py."""
+    """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
 
     kind: Literal["computed"] = "computed"
     function: Literal[

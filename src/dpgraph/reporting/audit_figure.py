@@ -13,7 +13,7 @@ from dpgraph.errors import UserError
 from dpgraph.files import write_text
 from dpgraph.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.drawing import Legend, house_style, panels, save_all
+from dpgraph.reporting.drawing.canvas import Legend, house_style, panels, save_all
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
 
