@@ -12,8 +12,9 @@ import pandas as pd
 from scipy import stats
 
 from dpgraph.errors import UserError
+from dpgraph.experiments.paths import Paths
 from dpgraph.files import atomic_path
-from dpgraph.planning.plan import Entry
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection
 from dpgraph.reporting.aggregate import COLUMNS
 from dpgraph.reporting.quantities import Quantity, quantity
@@ -234,6 +235,11 @@ def read_results(path: Path) -> pd.DataFrame:
         if (frame[column].dtype.kind in "iufb") != (kind != "string"):
             raise UserError(f"{path}: column {column} has type {frame[column].dtype}: expected {kind}")
     return frame
+
+
+def results_of(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """Of the whole suite, whatever the artefact."""
+    return read_results(Paths(plan.config).results)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -14,6 +14,7 @@ from dpgraph.methods.registry import spec
 from dpgraph.reporting.drawing.palette import looks_of_lines, looks_of_methods, shades
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_value, paper_values, published_rows
+from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.statistics.rows import statistics_table
 from dpgraph.reporting.views.sweep.figure import _handles, positions

@@ -20,7 +20,6 @@ from typing import Any, get_args
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.experiment import View
-from dpgraph.experiments.paths import Paths
 from dpgraph.loading import load
 from dpgraph.planning.plan import Plan
 
@@ -36,20 +35,17 @@ class Source(StrEnum):
     CALIBRATIONS = "calibrations"
 
 
-def _results(plan: Plan, artefact_id: str) -> Any:
-    from dpgraph.reporting.results import read_results
-
-    return read_results(Paths(plan.config).results)
-
-
 @dataclass(frozen=True)
 class Inputs:
     """What a view is a function of."""
 
     reads: tuple[Source, ...] = (Source.RESULTS,)
-    load: Callable[[Plan, str], Any] = _results  # of what it reads, what is not found by the plan alone
+    loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan says where all is
     aggregation_reads_graphs: bool = False
     claims_read_graphs: bool = False
+
+    def load(self, plan: Plan, artefact_id: str) -> Any:
+        return load(self.loader)(plan, artefact_id) if self.loader else None
 
 
 def inputs_of(view: str) -> Inputs:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dpgraph.reporting.views.registry import Inputs, Source
 
-INPUTS = Inputs((Source.CALIBRATIONS,), lambda plan, artefact_id: None)
+INPUTS = Inputs((Source.CALIBRATIONS,), loader="")

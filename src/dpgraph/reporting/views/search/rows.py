@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -83,8 +82,9 @@ def search_table(
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
 
-def search_results(plan: Plan, artefact_id: str, path: Path) -> pd.DataFrame:
-    """All metrics of the search's own cells, also written to `path`: no other cell of the suite need have run."""
+def search_results(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """All metrics of the search's own cells, also written as Parquet: no other cell of the suite need have run."""
+    path = Paths(plan.config).table(artefact_id, "parquet")
     aggregate(replace(plan, entries=tuple(plan.entries_of(artefact_id))), path)
     return read_results(path)
 

@@ -8,9 +8,17 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.experiments import published
+from dpgraph.experiments.paths import Paths
+from dpgraph.files import read_json
 from dpgraph.planning.plan import Plan
 
 Statistics = Mapping[str, Mapping[str, Any] | None]
+
+
+def stored_statistics(plan: Plan, artefact_id: str) -> Statistics:
+    """By task id, graph.json."""
+    paths = Paths(plan.config)
+    return {name: read_json(paths.graph_record(task)) for name, (_, task) in plan.tasks_of(artefact_id).items()}
 
 
 def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
