@@ -46,11 +46,11 @@ def changed_by(method: str) -> dict[str, object]:
     if method not in MIXED:
         return {}
     relation, scope = MIXED[method]
-    found: dict[str, object] = {"relation_rigorous": relation, "scope_rigorous": scope}
+    columns: dict[str, object] = {"relation_rigorous": relation, "scope_rigorous": scope}
     if method == "dp-gcn":
-        return found | {"published_unmet": PREMISES}
+        return columns | {"published_unmet": PREMISES}
     nothing = {"eps_published": math.nan, "eps_published_reason": "no paper", "relation_published": "none"}
-    return found | nothing | {"scope_published": "none", "uncovered": VOCABULARY}
+    return columns | nothing | {"scope_published": "none", "uncovered": VOCABULARY}
 
 
 @pytest.fixture(scope="module")

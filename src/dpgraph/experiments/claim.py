@@ -155,7 +155,7 @@ class RarerClasses(Finite):
     tasks: Tasks = None
 
 
-class Term(Finite):
+class WeightedMean(Finite):
     """One mean of a weighted sum."""
 
     method: Id
@@ -176,7 +176,7 @@ class WeightedSum(Finite):
 
     kind: Literal["weighted-sum"] = "weighted-sum"
     artefact: Id
-    terms: tuple[Term, ...] = Field(min_length=1)
+    terms: tuple[WeightedMean, ...] = Field(min_length=1)
     above: float = 0.0
     tasks: Tasks = None
 

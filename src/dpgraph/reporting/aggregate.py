@@ -24,7 +24,7 @@ from dpgraph.files import atomic_path
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import protection
-from dpgraph.reporting.records import ParsedRecord, Told, read_record
+from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.views.registry import derived_metrics
 
 COLUMNS: dict[str, str] = {
@@ -71,8 +71,8 @@ def _number(value: Any) -> float:
     return NAN if value is None else float(value)
 
 
-def _cell_columns(cell: Cell, told: Told, slug: str) -> dict[str, Any]:
-    published, rigorous = told.published, told.rigorous
+def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
+    published, rigorous = statement.published, statement.rigorous
     return {
         "cell": slug,
         "dataset": cell.task.dataset,
@@ -90,9 +90,9 @@ def _cell_columns(cell: Cell, told: Told, slug: str) -> dict[str, Any]:
         "eps_published_reason": published.reason or "",
         "eps_rigorous": _number(rigorous.epsilon),
         "eps_rigorous_reason": rigorous.reason or "",
-        **protection.columns(published, rigorous, told.uncovered),
-        "noise_std_over_clip": _number(told.noise_std_over_clip),
-        "steps": told.steps,
+        **protection.columns(published, rigorous, statement.uncovered),
+        "noise_std_over_clip": _number(statement.noise_std_over_clip),
+        "steps": statement.steps,
     }
 
 
@@ -129,24 +129,24 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     is the cell's, where it is known: it takes longer to compute than all the rest.
     """
     record = read.record
-    columns = _cell_columns(read.cell, read.told, read.cell.slug if slug is None else slug)
+    columns = _cell_columns(read.cell, read.statement, read.cell.slug if slug is None else slug)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
     budgets = _budgets(read, columns)
-    for seed, found in zip(record.seeds, read.metrics, strict=True):
+    for seed, metrics in zip(record.seeds, read.metrics, strict=True):
         own = {**columns, **_seed_columns(seed)}
-        if not found.metric and record.status == "ok":
+        if not metrics.metric and record.status == "ok":
             yield MetricRows(own | NO_METRICS)
         start = 0
-        for (step, final), rows in groupby(zip(found.step, found.final, strict=True)):
+        for (step, final), rows in groupby(zip(metrics.step, metrics.final, strict=True)):
             end = start + sum(1 for _ in rows)
             at = own | {"step": step, "final": final}
             yield MetricRows(
                 at if final or budgets is None else at | budgets.get(step, UNKNOWN),
-                tuple(found.metric[start:end]),
-                tuple(found.class_id[start:end]),
-                tuple(found.value[start:end]),
+                tuple(metrics.metric[start:end]),
+                tuple(metrics.class_id[start:end]),
+                tuple(metrics.value[start:end]),
             )
             start = end
 
@@ -170,17 +170,17 @@ def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> dict[int, dict[str,
     """Epsilons and reasons by step before the last. None: without privacy all steps have the statement's."""
     if read.cell.privacy is None:
         return None
-    found: dict[int, dict[str, Any]] = {}
+    by_step: dict[int, dict[str, Any]] = {}
     for budget in read.record.budgets:
         at: dict[str, Any] = {}
-        found[budget.step] = at
+        by_step[budget.step] = at
         for mode in protection.MODES:
             value = getattr(budget, f"eps_{mode}")
             at[f"eps_{mode}"] = _number(value)
             at[f"eps_{mode}_reason"] = (columns[f"eps_{mode}_reason"] or NO_BUDGET) if value is None else ""
             if value is None:
                 at |= {name: NOTHING[name] for name in (f"relation_{mode}", f"scope_{mode}")}
-    return found
+    return by_step
 
 
 def _schema() -> pa.Schema:

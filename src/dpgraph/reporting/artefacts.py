@@ -15,7 +15,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.results import EntryResult
 
 
-class Run(Protocol):
+class EntryRun(Protocol):
     """What a view knows of one entry."""
 
     @property
@@ -89,7 +89,7 @@ def described(entry: Entry, outcome: EntryResult) -> dict[str, Any]:
     }
 
 
-def described_rows(runs: Iterable[Run]) -> pd.DataFrame:
+def described_rows(runs: Iterable[EntryRun]) -> pd.DataFrame:
     return pd.DataFrame([described(one.entry, one.outcome) for one in runs])
 
 

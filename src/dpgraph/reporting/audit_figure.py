@@ -83,6 +83,6 @@ def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
 def _html_row(row: dict) -> str:
     planted = row["planted"] if isinstance(row["planted"], str) else ""
     verdict = ("missed" if row["passed"] else "caught") if planted else ("passed" if row["passed"] else "FAILED")
-    found = f"{row['finding']} ({row['trials']} trials, {row['seconds']:.2g} s)"
-    cells = (row["title"], planted or "–", verdict, row["claim"], found)
+    finding = f"{row['finding']} ({row['trials']} trials, {row['seconds']:.2g} s)"
+    cells = (row["title"], planted or "–", verdict, row["claim"], finding)
     return "<tr>" + "".join(f"<td>{html_text(str(cell))}</td>" for cell in cells) + "</tr>"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.views.registry import Source, inputs_of
+from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
 
 Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
 
@@ -24,13 +24,13 @@ def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Mar
     cells = [entry.cell for entry in plan.entries_of(artefact)]
     reads = inputs_of(plan.artefacts[artefact].view).reads
     files: list[Path] = []
-    if Source.RESULTS in reads:
+    if SuiteFiles.RESULTS in reads:
         files.append(Paths(plan.config).results)
-    if Source.GRAPHS in reads:
+    if SuiteFiles.GRAPHS in reads:
         files += _graphs(plan, [artefact])
-    if Source.CELLS in reads:
+    if SuiteFiles.CELLS in reads:
         files += [trained[cell.slug] for cell in cells if cell.slug in trained]
-    if Source.CALIBRATIONS in reads:
+    if SuiteFiles.CALIBRATIONS in reads:
         files += [calibrated[cell.calibration_key] for cell in cells if cell.calibration_key is not None]
     return list(dict.fromkeys(files))
 

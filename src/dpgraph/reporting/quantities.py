@@ -47,6 +47,6 @@ def quantity(metric: str) -> Quantity:
         return Quantity("hard cases misclassified (%)")
     name, _, part = metric.partition("/")
     if name in OTHERS:
-        found = OTHERS[name]
-        return replace(found, reference=f"{found.reference}/{part}") if found.reference else found
+        other = OTHERS[name]
+        return replace(other, reference=f"{other.reference}/{part}") if other.reference else other
     return Quantity(f"{'validation' if part == 'val' else part} {name.replace('_', ' ').replace('f1', 'F1')} (%)")

@@ -33,7 +33,7 @@ class Metrics:
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
         rows = list(rows)
-        found = cls(
+        metrics = cls(
             [row["step"] for row in rows],
             [row["final"] for row in rows],
             [row["metric"] for row in rows],
@@ -41,12 +41,12 @@ class Metrics:
             [float(row["value"]) for row in rows],
         )
         for name, kind in (("step", int), ("final", bool), ("metric", str), ("class_id", int)):
-            values = getattr(found, name)
+            values = getattr(metrics, name)
             if set(map(type, values)) - {kind}:
                 raise ValueError(f"{name} of a metric: expected {kind.__name__}")
             if kind is int and values:
                 _check_range(name, min(values), max(values))
-        return found
+        return metrics
 
 
 def _check_range(name: str, *values: int) -> None:
@@ -56,8 +56,8 @@ def _check_range(name: str, *values: int) -> None:
             raise ValueError(f"{name}={shown(value)}: expected an integer of 64 bits")
 
 
-class ToldGuarantee(Frozen):
-    """Relation and scope must be told: without them an epsilon means nothing."""
+class RecordedGuarantee(Frozen):
+    """Relation and scope must be there: without them an epsilon means nothing."""
 
     model_config = ConfigDict(extra="ignore")
     relation: Relation | Literal[""]
@@ -68,15 +68,15 @@ class ToldGuarantee(Frozen):
     delta: float | None = None
 
 
-NOT_TOLD = ToldGuarantee(relation="", scope="")
+NO_GUARANTEE = RecordedGuarantee(relation="", scope="")
 
 
-class Told(Frozen):
+class RecordedStatement(Frozen):
     """What the table takes from a record's statement."""
 
     model_config = ConfigDict(extra="ignore")
-    published: ToldGuarantee = NOT_TOLD
-    rigorous: ToldGuarantee = NOT_TOLD
+    published: RecordedGuarantee = NO_GUARANTEE
+    rigorous: RecordedGuarantee = NO_GUARANTEE
     uncovered: tuple[str, ...] = ()
     noise_std_over_clip: float | None = None
     steps: int = 0
@@ -91,8 +91,8 @@ class ParsedRecord:
     cell: Cell
 
     @cached_property
-    def told(self) -> Told:
-        return Told.model_validate(self.record.statement or {})
+    def statement(self) -> RecordedStatement:
+        return RecordedStatement.model_validate(self.record.statement or {})
 
 
 def read_record(path: Path) -> ParsedRecord:
@@ -101,7 +101,7 @@ def read_record(path: Path) -> ParsedRecord:
         metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
         record = CellRecord.model_validate(value)
         read = ParsedRecord(record, metrics, resolve(record.cell))
-        _check_range("steps", read.told.steps)
+        _check_range("steps", read.statement.steps)
         for seed in record.seeds:
             _check_range("seed, peak_memory_bytes", seed.seed, seed.peak_memory_bytes)
         return read

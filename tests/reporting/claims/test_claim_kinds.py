@@ -95,8 +95,8 @@ def test_a_value_that_the_suite_lacks(verdict):
 def test_smaller_range(verdict):
     row = verdict(RANGE, RISING)  # 0.5 points over K, 11 over the batch size
     assert row["verdict"] == "reproduced"
-    found = re.search(r"range full to 2500 minus range 10 to 3: \+(\d+\.\d\d) points", row["evidence"])
-    assert abs(float(found[1]) - 10.5) < 1  # the made seeds scatter with the cells' hashes
+    gap = re.search(r"range full to 2500 minus range 10 to 3: \+(\d+\.\d\d) points", row["evidence"])
+    assert abs(float(gap[1]) - 10.5) < 1  # the made seeds scatter with the cells' hashes
     assert row["scope"].startswith("on the paper's data sets ogbn-arxiv")
     assert verdict(RANGE, RISING | {"3": 0.30})["verdict"] == "contradicted"
     assert verdict(RANGE, dict.fromkeys(RISING, 0.6), std=0.02)["verdict"] == "inconclusive"
@@ -194,9 +194,9 @@ def test_every_level_is_held_when_nothing_is_true(views_plan):
 
     wrong = 0
     for _ in range(60):
-        found = Comparisons()
-        compare(test, "task", flat("a"), flat("b"), found)
-        wrong += min(found.found[0].p_above, found.found[0].p_below) < 0.05
+        comparisons = Comparisons()
+        compare(test, "task", flat("a"), flat("b"), comparisons)
+        wrong += min(comparisons.made[0].p_above, comparisons.made[0].p_below) < 0.05
     assert wrong <= 6
 
 
@@ -211,8 +211,8 @@ def test_all_hold_is_an_intersection():
 
 
 def test_the_weakest_comparison_stands_first():
-    found = [Comparison(name, 1.0, 1.0, 0.0, 4, p, 1 - p) for name, p in (("a", 0.01), ("b", 0.3), ("c", 0.02))]
-    text = decide(Comparisons(found=found, missing=["m", "m"]), "").evidence
+    made = [Comparison(name, 1.0, 1.0, 0.0, 4, p, 1 - p) for name, p in (("a", 0.01), ("b", 0.3), ("c", 0.02))]
+    text = decide(Comparisons(made=made, missing=["m", "m"]), "").evidence
     assert [part.split(":")[0] for part in text.split(". ")] == ["b", "c", "a", "not compared"]
 
 

@@ -16,11 +16,11 @@ SAMPLES = st.lists(st.floats(-100, 100), min_size=2, max_size=6).map(np.array)
 def test_two_terms_are_welchs_test(one, two):
     if one.std() < 1e-3 or two.std() < 1e-3:
         return  # scipy warns of cancellation there
-    found = contrast([(1.0, "a", one), (-1.0, "b", two)])
+    difference = contrast([(1.0, "a", one), (-1.0, "b", two)])
     expected = stats.ttest_ind(one, two, equal_var=False, alternative="greater")
-    assert found.p_above(0.0) == pytest.approx(expected.pvalue, abs=1e-9)
-    assert found.degrees == pytest.approx(expected.df, rel=1e-6)
-    assert found.p_above(0.0) + found.p_below(0.0) == pytest.approx(1)
+    assert difference.p_above(0.0) == pytest.approx(expected.pvalue, abs=1e-9)
+    assert difference.degrees == pytest.approx(expected.df, rel=1e-6)
+    assert difference.p_above(0.0) + difference.p_below(0.0) == pytest.approx(1)
 
 
 @given(SAMPLES, SAMPLES, SAMPLES)

@@ -43,7 +43,9 @@ def verdict(splits_plan, splits_rows_of, as_frame):
         for slug, entries in shared.items():
             ranked = [(rank, means[key]) for entry in entries for rank, key in enumerate(keys(entry)) if key in means]
             rows[slug] = splits_rows_of(entries[0], min(ranked)[1] if ranked else 0.5, std)
-        every = (row for found in rows.values() for row in found if row["final"] and row["metric"] == "accuracy/test")
+        every = (
+            row for of_entry in rows.values() for row in of_entry if row["final"] and row["metric"] == "accuracy/test"
+        )
         made = [row for row in every if seeds is None or row["seed"] in seeds]
         paper = splits_plan.experiments["igamberdiev"].model_copy(update={"claims": {"C": claim}})
         kept = tuple(entry for entry in splits_plan.entries if not without(entry))

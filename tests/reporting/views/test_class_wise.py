@@ -84,8 +84,8 @@ def test_rank_correlation_is_scipys(views_plan, rows_of, as_frame):
         for row in made:
             values = rows_of(entry, mean=0.5, std=0.2)[0]["value"], 0.3, 0.3, 0.1 + 0.1 * row["seed"]
             rows += [row | {"metric": "class_accuracy/test", "class_id": i, "value": v} for i, v in enumerate(values)]
-    found = class_values(views_plan, FIG, Results(as_frame(rows)), COUNTS)
-    by_method = {values.entry.method_id: values for values in found if values.entry.task_id == "arxiv"}
+    entries = class_values(views_plan, FIG, Results(as_frame(rows)), COUNTS)
+    by_method = {values.entry.method_id: values for values in entries if values.entry.task_id == "arxiv"}
     private, public = by_method["dp-gcn"], by_method["gcn"]
     got = rank_correlations(private, public, "accuracy")
     expected = [spearmanr(private.frequency, row).statistic for row in private.accuracy.to_numpy()]
@@ -93,8 +93,8 @@ def test_rank_correlation_is_scipys(views_plan, rows_of, as_frame):
 
 
 def test_no_correlation_without_variation_or_classes(views_plan, results):
-    found = class_values(views_plan, FIG, Results(results), COUNTS)
-    public = next(values for values in found if values.entry.method_id == "gcn")
+    entries = class_values(views_plan, FIG, Results(results), COUNTS)
+    public = next(values for values in entries if values.entry.method_id == "gcn")
     assert np.isnan(rank_correlations(public, public, "loss")).all()  # every loss is 0
 
 

@@ -90,8 +90,8 @@ def test_printed_confusions_stand_beside_ours(run):
     plan, _ = run
     entry = plan.entries_of("igamberdiev/confused")[0]
     reddit = entry.suite_task.model_copy(update={"published": "reddit"})
-    found = paper_confusions(plan.experiments["igamberdiev"], dataclasses.replace(entry, suite_task=reddit))
-    assert found == {(10, 39): "93", (18, 9): "95", (21, 16): "83"}
+    printed = paper_confusions(plan.experiments["igamberdiev"], dataclasses.replace(entry, suite_task=reddit))
+    assert printed == {(10, 39): "93", (18, 9): "95", (21, 16): "83"}
     assert paper_confusions(plan.experiments["igamberdiev"], entry) == {}
 
 
@@ -102,8 +102,8 @@ def test_figure_is_the_same_on_every_run_and_says_what_is_missing(run, tmp_path)
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     for one in plan.entries_of("igamberdiev/confusion"):
         Paths(plan.config).predictions(one.cell, 1).unlink()
-    found = confusions(plan, "igamberdiev/confusion", frame)
-    assert {one.outcome.reason for one in found} == {
+    entries = confusions(plan, "igamberdiev/confusion", frame)
+    assert {one.outcome.reason for one in entries} == {
         "no predictions: the graph or the files of the seeds are not there"
     }
     write_figure(plan, "igamberdiev/confusion", frame, tmp_path / "c")

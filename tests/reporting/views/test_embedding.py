@@ -95,9 +95,9 @@ def test_embeddings_that_give_no_picture_say_why():
 def test_missing_files_and_results(run, tmp_path):
     _, frame = run
     bare = plan_in(tmp_path, seeds=2)
-    found = embedded(bare, "zhang/clusters", frame)
-    assert {one.outcome.status for one in found} == {"not run"}
-    assert all("nothing is exposed" in one.outcome.reason for one in found)
+    entries = embedded(bare, "zhang/clusters", frame)
+    assert {one.outcome.status for one in entries} == {"not run"}
+    assert all("nothing is exposed" in one.outcome.reason for one in entries)
     write_figure(bare, "zhang/clusters", None, tmp_path / "none")
     assert pd.read_csv(tmp_path / "none.csv")["x"].isna().all()
     expose(bare, 1.0, "zhang/clusters")

@@ -46,10 +46,10 @@ HARD = [(0, 3, 6, 7), (0, 1), (3, 4, 5), (8,)]  # errors of the reference, by se
 
 @pytest.fixture
 def fig6(splits_run):
-    found = places(splits_run, "fig6")
-    predict(splits_run, found["sgd", "cora", None, None], HARD)
-    predict(splits_run, found["dp-sgd", "cora", None, 2.0], [(0, 3, 8), (2, 4), (3, 4, 5), ()])
-    return found
+    entries = places(splits_run, "fig6")
+    predict(splits_run, entries["sgd", "cora", None, None], HARD)
+    predict(splits_run, entries["dp-sgd", "cora", None, 2.0], [(0, 3, 8), (2, 4), (3, 4, 5), ()])
+    return entries
 
 
 def test_shares_by_hand(splits_run, fig6):

@@ -73,10 +73,10 @@ def test_roc_and_its_summaries_against_brute_force(pairs):
     points = [(np.mean(outside >= t), np.mean(inside >= t)) for t in [np.inf, *sorted(set(scores), reverse=True)]]
     fpr, tpr = roc(scores, members)
     assert list(zip(fpr, tpr)) == points
-    found = measure(scores, members)
+    measured = measure(scores, members)
     wins = np.mean([(a > b) + 0.5 * (a == b) for a in inside for b in outside])
-    assert found.auc == pytest.approx(wins)
-    assert found.advantage == pytest.approx(max(y - x for x, y in points))
+    assert measured.auc == pytest.approx(wins)
+    assert measured.advantage == pytest.approx(max(y - x for x, y in points))
     for rate in (0.0, 0.05, 0.3, 0.5, 1.0):
         # the best mixture of two neighbouring tests that has exactly this FPR
         best = [y for x, y in points if x == pytest.approx(rate)]

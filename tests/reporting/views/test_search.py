@@ -244,8 +244,8 @@ def test_the_command_line_needs_the_records_of_the_search_only(plan: Plan, tmp_p
     for entry in plan.entries_of("toy/search1"):
         value = VALUES[int((entry.value or "").split()[1]) - 1]
         metrics = tuple(
-            Metric(step=10, final=True, metric=name, value=found)
-            for name, found in (("accuracy/val", value), ("accuracy/test", 0.9 - value))
+            Metric(step=10, final=True, metric=name, value=number)
+            for name, number in (("accuracy/val", value), ("accuracy/test", 0.9 - value))
         )
         record = CellRecord(
             cell=entry.cell,
@@ -329,9 +329,9 @@ def test_premises_that_hold(trials: Callable, method: str, task: str) -> None:
 )
 def test_premises_that_do_not_hold(trials: Callable, changed: dict, method: str, task: str, reason: str) -> None:
     search = Search(**{**PAID_SEARCH.model_dump(), **changed})
-    found = objections(search, independent(trials(method, task)))
-    assert len(found) == 1
-    assert found[0].startswith(reason)
+    reasons = objections(search, independent(trials(method, task)))
+    assert len(reasons) == 1
+    assert reasons[0].startswith(reason)
 
 
 @pytest.mark.parametrize(("inference_steps", "reads"), [(2, True), (0, False)])
@@ -351,8 +351,8 @@ def test_validation_scores_read_edges_where_inference_does(
 
 
 def test_trials_on_the_same_seeds_are_not_independent(trials: Callable) -> None:
-    found = objections(PAID_SEARCH, trials("dp-gcn", "cut"))
-    assert found == ["trials share seeds, hence noise and batches: they are not independent runs"]
+    reasons = objections(PAID_SEARCH, trials("dp-gcn", "cut"))
+    assert reasons == ["trials share seeds, hence noise and batches: they are not independent runs"]
 
 
 def test_the_paper_mechanism_is_never_paid_for(trials: Callable) -> None:

@@ -26,10 +26,10 @@ ACCURACY = "accuracy/test"
 
 def entry_of(plan, artefact, method, task="cora", value=None, epsilon=None):
     wanted = (method, task, value, epsilon)
-    found = [one for one in plan.entries_of(f"igamberdiev/{artefact}")
+    matches = [one for one in plan.entries_of(f"igamberdiev/{artefact}")
              if (one.method_id, one.task_id, one.value, one.epsilon) == wanted]  # fmt: skip
-    assert len(found) == 1
-    return found[0]
+    assert len(matches) == 1
+    return matches[0]
 
 
 def printed(plan, *place, **more):
@@ -122,12 +122,12 @@ def test_every_epsilon_is_a_line_with_both_budgets(splits_plan, splits_results):
 def test_printed_points_of_each_epsilon(splits_plan, splits_results):
     points = sweep_points(splits_plan, "igamberdiev/fig4", splits_results)
     beside = points[(points["source"] != "ours") & (points["task"] == "cora")]
-    found = beside[["method", "value", "epsilon_target", "mean", "source"]].to_numpy().tolist()
-    assert ["dp-sgd", "1", 2.0, 36.0, "paper's figure 4"] in found
-    assert ["dp-sgd", "1", 2.0, 39.0, "paper's table 2"] in found
-    assert ["dp-sgd", "10", 2.0, 55.0, "paper's figure 4"] in found
+    points = beside[["method", "value", "epsilon_target", "mean", "source"]].to_numpy().tolist()
+    assert ["dp-sgd", "1", 2.0, 36.0, "paper's figure 4"] in points
+    assert ["dp-sgd", "1", 2.0, 39.0, "paper's table 2"] in points
+    assert ["dp-sgd", "10", 2.0, 55.0, "paper's figure 4"] in points
     assert beside["eps_rigorous"].isna().all()
-    assert len(found) == len({tuple(row) for row in found})
+    assert len(points) == len({tuple(row) for row in points})
 
 
 @pytest.mark.parametrize("name", ["fig1", "fig2", "fig4"])

@@ -18,7 +18,7 @@ class TreeModel(Model):
     architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
 
 
-class PlainTraining(RootBatches):
+class PlainTreeTraining(RootBatches):
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )
@@ -26,13 +26,13 @@ class PlainTraining(RootBatches):
 
 class PlainGnn(Cell):
     model: TreeModel
-    training: PlainTraining
+    training: PlainTreeTraining
     privacy: None = None
 
 
 class PlainMlp(Cell):
     model: MlpModel
-    training: PlainTraining
+    training: PlainTreeTraining
     privacy: None = None
 
 
@@ -46,7 +46,7 @@ class DpTreePrivacy(TreePrivacy):
     )
 
 
-class DpGnn(Cell):
+class DpGnnCell(Cell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **Cell.NOISE_IGNORES,
         "privacy": ("clip_norm", "clip_percentile"),
@@ -56,7 +56,7 @@ class DpGnn(Cell):
     privacy: DpTreePrivacy
 
 
-class DpMlp(DpGnn):
+class DpMlp(DpGnnCell):
     model: MlpModel  # type: ignore[assignment]
 
 
@@ -91,6 +91,6 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 SPECS = (
     MethodSpec("gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain),
     MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain),
-    MethodSpec("dp-gnn", PRIVATE_SUMMARY, PRIVATE, DpGnn, contract(True, (1, 2)), VARIANTS, look=look.private),
+    MethodSpec("dp-gnn", PRIVATE_SUMMARY, PRIVATE, DpGnnCell, contract(True, (1, 2)), VARIANTS, look=look.private),
     MethodSpec("dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, look=look.private),
 )

@@ -21,7 +21,7 @@ class LotsPrivacy(Privacy):
     )
 
 
-class DpLots(Cell):
+class DpLotsCell(Cell):
     model: MlpModel
     training: RootBatches
     privacy: LotsPrivacy
@@ -46,7 +46,7 @@ SPECS = (
         "dp-lots",
         "DP-SGD of an MLP on records without neighbours, in lots; the cell's variant says what is clipped.",
         "dpgraph.methods.lots.train:DpLots",
-        DpLots,
+        DpLotsCell,
         CONTRACT,
         VARIANTS,
         look=look,

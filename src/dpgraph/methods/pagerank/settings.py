@@ -68,7 +68,7 @@ class PlainPagerank(Pagerank):
     training_epsilon: None = None
 
 
-class Appr(Cell):
+class ApprCell(Cell):
     model: UndroppedMlp
     training: RootBatches
     privacy: None = None
@@ -83,7 +83,7 @@ class PagerankPrivacy(Privacy):
     )
 
 
-class DpAppr(Cell):
+class DpApprCell(Cell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **Cell.NOISE_IGNORES,
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dpgraph.experiments.cell import TreePrivacy
-from dpgraph.methods.ego_trees.spec import DpGnn, TreeModel
+from dpgraph.methods.ego_trees.spec import DpGnnCell, TreeModel
 from dpgraph.methods.residual.look import look
 from dpgraph.methods.residual.mechanism import residual_trees
 from dpgraph.methods.spec import MethodSpec, Variant
@@ -33,7 +33,7 @@ class ResidualPrivacy(TreePrivacy):
     )
 
 
-class DpResidual(DpGnn):
+class DpResidualCell(DpGnnCell):
     model: HopModel
     privacy: ResidualPrivacy  # type: ignore[assignment]
 
@@ -53,7 +53,7 @@ SPECS = (
         "dp-residual",
         "Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.",
         "dpgraph.methods.residual.train:DpResidual",
-        DpResidual,
+        DpResidualCell,
         CONTRACT,
         {"rigorous": Variant(ResidualTrees, residual_trees)},
         look=look,

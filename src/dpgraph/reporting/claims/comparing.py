@@ -11,13 +11,13 @@ from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared
 Known = list[Place]  # of one task
 
 
-def chosen_targets(found: Iterable[float | None], at: str | tuple[float, ...]) -> list[float | None]:
+def chosen_targets(targets: Iterable[float | None], at: str | tuple[float, ...]) -> list[float | None]:
     """Target epsilons that a test looks at, ascending; [None] where there are none.
 
     >>> chosen_targets([2.0, None, 1.0], "largest-epsilon"), chosen_targets([2.0, 1.0], (1.0, 8.0))
     ([2.0], [1.0, 8.0])
     """
-    budgets: list[float | None] = [*sorted({value for value in found if value is not None})]
+    budgets: list[float | None] = [*sorted({value for value in targets if value is not None})]
     if isinstance(at, tuple):
         return [*at] if budgets else [None]
     if not budgets:
@@ -36,7 +36,7 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
         comparisons.missing.append(f"{where}: {', '.join(dict.fromkeys(bad))}")
         return
     comparisons.use(*(place for _, place in terms))
-    comparisons.found.append(compared(where, contrast_of(terms), margin))
+    comparisons.made.append(compared(where, contrast_of(terms), margin))
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:

@@ -56,10 +56,10 @@ def epsilon_one_without_splits() -> Finding:
     parts, reached = [], 0
     for optimizer, steps in FULL_RUNS.items():
         noise = least_noise(lambda sigma, steps=steps: moments_epsilon(1.0, sigma, steps, DELTA), 1.0)  # type: ignore[misc]
-        found = moments_epsilon(1.0, noise, steps, DELTA)
-        reached += found <= 1.0
+        ours = moments_epsilon(1.0, noise, steps, DELTA)
+        reached += ours <= 1.0
         parts.append(
-            f"{optimizer}, {steps} steps on the whole graph: noise {significant(noise, 4)} gives ε = {found:.4f} by "
+            f"{optimizer}, {steps} steps on the whole graph: noise {significant(noise, 4)} gives ε = {ours:.4f} by "
             f"the paper's accountant, proved {epsilon(_whole_graph(noise, steps))}"
         )
     return Finding("contradicted" if reached else "reproduced", ". ".join([*parts, WHOLE]), len(parts))
@@ -96,11 +96,11 @@ def relative_f1() -> Finding:
     for row in rows:
         place = {"table": "table2", "dataset": row["dataset"], "optimizer": row["optimizer"], "metric": "f1"}
         place["model"] = row["model"]
-        found = published.match(f"results_{row['paper']}", **place)
+        printed = published.match(f"results_{row['paper']}", **place)
         wanted = parameters_of(row["other_params"])
-        private = [float(one["value"]) for one in found if one["epsilon"] == row["epsilon"] and one["value"]
+        private = [float(one["value"]) for one in printed if one["epsilon"] == row["epsilon"] and one["value"]
                    and wanted.items() <= parameters_of(one["other_params"]).items()]  # fmt: skip
-        without = [float(one["value"]) for one in found if one["epsilon"] == "inf"]
+        without = [float(one["value"]) for one in printed if one["epsilon"] == "inf"]
         share = 100 * private[0] / without[0]
         wrong += f"{share:.0f}" != row["value"]
         parts.append(
@@ -121,26 +121,26 @@ def lot_size_accounting() -> Finding:
     """
     from dpgraph.privacy.accountants.renyi import moments_epsilon, poisson_gaussian_epsilon
 
-    found: dict[tuple[float, int], float] = {}
+    epsilons: dict[tuple[float, int], float] = {}
     parts, wrong = [], 0
     for row in published.match(f"results_{PAPERS[0]}", table="table5", metric="epsilon"):
         settings = parameters_of(row["other_params"])
         lot, noise = int(settings["lot_size"]), float(settings["noise"])
         rate = lot / EXAMPLES
         steps = round(EPOCHS / rate)
-        found[noise, lot] = ours = moments_epsilon(rate, noise, steps, DELTA)
+        epsilons[noise, lot] = ours = moments_epsilon(rate, noise, steps, DELTA)
         wrong += f"{ours:.2f}" != row["value"]
         proved = poisson_gaussian_epsilon(rate, noise, steps, DELTA)
         parts.append(
             f"lot {lot}, noise {noise:g}: printed {row['value']}, by the formula {ours:.2f}, proved {epsilon(proved)}"
         )
-    at_four = [found[place] for place in sorted(found) if place[0] == 4]
-    holds = at_four == sorted(at_four) and all(value < 1 for (noise, _), value in found.items() if noise > 4)
+    at_four = [epsilons[place] for place in sorted(epsilons) if place[0] == 4]
+    holds = at_four == sorted(at_four) and all(value < 1 for (noise, _), value in epsilons.items() if noise > 4)
     text = (
-        f"{len(found) - wrong} of {len(found)} to the printed digit; proved: for Poisson-sampled lots with every "
+        f"{len(epsilons) - wrong} of {len(epsilons)} to the printed digit; proved: for Poisson-sampled lots with every "
         f"example clipped. {'. '.join(parts)}. All ε: relation {Relation.RECORD_REMOVE}, scope {Scope.PARAMETERS}"
     )
-    return Finding("reproduced" if holds else "contradicted", text, len(found))
+    return Finding("reproduced" if holds else "contradicted", text, len(epsilons))
 
 
 def _whole_graph(noise: float, steps: int) -> float:

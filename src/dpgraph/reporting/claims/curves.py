@@ -21,7 +21,7 @@ def compare_curves(
         if isinstance(test, SmallerRange):
             small, large = (curve(places, method, "largest-epsilon") for places in (known, other))
             if _usable(where, small, comparisons) and _usable(where, large, comparisons):
-                comparisons.found.append(_smaller_range(where, small, large))
+                comparisons.made.append(_smaller_range(where, small, large))
             continue
         if isinstance(test, NearBest):
             for at, points in _over_values(known, method, test.at):
@@ -31,7 +31,7 @@ def compare_curves(
         for at, points in [one for one in curves if _whole(test, one[1])] or curves:
             part = _between(where + at, points, test, comparisons)
             if part is not None and _usable(where + at, part, comparisons):
-                comparisons.found += _on_curve(test, where + at, part)
+                comparisons.made += _on_curve(test, where + at, part)
 
 
 def can_be_drawn(test: Curve, known: Known) -> bool:
@@ -60,28 +60,28 @@ def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:
 
 def curve(known: Known, method: str, at: str) -> Points:
     """Of a sweep, by value in the suite's order, at one target epsilon."""
-    found = _over_values(known, method, at)
-    return found[0][1] if found else {}
+    curves = _over_values(known, method, at)
+    return curves[0][1] if curves else {}
 
 
 def _over_values(known: Known, method: str, at: str | tuple[float, ...]) -> list[tuple[str, Points]]:
     own = [place for place in known if place[0].method_id == method and place[0].value is not None]
-    found: list[tuple[str, Points]] = []
+    curves: list[tuple[str, Points]] = []
     for target in chosen_targets((entry.epsilon for entry, _ in own), at):
         points = {str(place[0].value): place for place in own if place[0].epsilon == target}
-        found.append(("" if at == "largest-epsilon" else at_target(target), points))
-    return found
+        curves.append(("" if at == "largest-epsilon" else at_target(target), points))
+    return curves
 
 
 def _over_epsilon(known: Known, method: str, test: Curve) -> list[tuple[str, Points]]:
     own = [place for place in known if place[0].method_id == method and place[0].epsilon is not None]
     values = dict.fromkeys(place[0].value for place in own) if test.values is None else dict.fromkeys(test.values)
-    found = []
+    curves = []
     for value in values or {None: None}:
         at_value = sorted((place for place in own if place[0].value == value), key=lambda place: place[0].epsilon or 0)
         points = {f"{place[0].epsilon:g}": place for place in at_value}
-        found.append((("" if value is None else f", {value}") + " over ε", points))
-    return found
+        curves.append((("" if value is None else f", {value}") + " over ε", points))
+    return curves
 
 
 def _between(where: str, points: Points, test: Curve, comparisons: Comparisons) -> Points | None:
@@ -116,7 +116,7 @@ def _minus(points: Points, one: str, two: str) -> Contrast:
 def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
     values = list(points) if test.direction == "rising" else list(reversed(points))
     low, high = values[0], values[-1]
-    found = [compared(f"{where}, {high} minus {low}", _minus(points, high, low), test.by)]
+    parts = [compared(f"{where}, {high} minus {low}", _minus(points, high, low), test.by)]
     if test.tolerance is not None:
         steps = [
             compared(
@@ -126,8 +126,8 @@ def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
             )
             for one, two in pairwise(values)
         ]
-        found.append(all_hold(steps))
-    return found
+        parts.append(all_hold(steps))
+    return parts
 
 
 def _constant(where: str, points: Points, within: float) -> Comparison:
@@ -174,7 +174,7 @@ def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparis
             for other in points
             if other != value
         ]
-        comparisons.found.append(all_hold(others))
+        comparisons.made.append(all_hold(others))
 
 
 def _smaller_range(where: str, small: Points, large: Points) -> Comparison:

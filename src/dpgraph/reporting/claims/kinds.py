@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, Term, WeightedSum
+from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, WeightedMean, WeightedSum
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
 from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.claims.curves import compare_curves
@@ -76,8 +76,8 @@ def _growing_gap(test: GrowingGap, label: str, known: Known, comparisons: Compar
 
 
 def _of(known: Known, method: str, value: str | None) -> dict[float | None, Place]:
-    found = [place for place in known if place[0].method_id == method]
-    return {place[0].epsilon: place for place in found if place[0].value in (value, None)}
+    own = [place for place in known if place[0].method_id == method]
+    return {place[0].epsilon: place for place in own if place[0].value in (value, None)}
 
 
 def _pairs(
@@ -93,7 +93,7 @@ def _pairs(
 
 
 def weighted_sum(
-    test: WeightedSum, label: str, places_of: Callable[[Term], Known], comparisons: Comparisons
+    test: WeightedSum, label: str, places_of: Callable[[WeightedMean], Known], comparisons: Comparisons
 ) -> None:  # fmt: skip
     """Adds the one comparison of a weighted sum; `places_of` a term are those of its artefact and task."""
     terms, names = [], []
@@ -116,11 +116,11 @@ def _times(weight: float) -> str:
     return "" if weight == 1 else f"{weight:g} "
 
 
-def compare_classes(test: RarerClasses, label: str, found: list[ClassValues], comparisons: Comparisons) -> None:
+def compare_classes(test: RarerClasses, label: str, by_entry: list[ClassValues], comparisons: Comparisons) -> None:
     """Adds the comparisons of `rarer-classes` on one task: the mean over seeds of a rank correlation."""
-    references = [values for values in found if values.entry.method_id == test.reference]
+    references = [values for values in by_entry if values.entry.method_id == test.reference]
     for method in test.methods:
-        own = [values for values in found if values.entry.method_id == method]
+        own = [values for values in by_entry if values.entry.method_id == method]
         if not own or not references:
             comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
             continue
@@ -147,4 +147,4 @@ def _one_method(
     name = f"{where}, {order}rank correlation of frequency with {what}, {private.accuracy.shape[1]} classes"
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    comparisons.found.append(compared(name, replace(contrast([(sign, entry.cell.slug, correlations)]), unit=""), 0.0))
+    comparisons.made.append(compared(name, replace(contrast([(sign, entry.cell.slug, correlations)]), unit=""), 0.0))

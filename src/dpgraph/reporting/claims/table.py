@@ -17,7 +17,7 @@ from dpgraph.experiments.claim import (
     NotTested,
     RarerClasses,
     SimpleTest,
-    Term,
+    WeightedMean,
     WeightedSum,
     uses,
 )
@@ -69,10 +69,10 @@ def claims_table(
 
     `counts` are class frequencies by class-wise artefact. `n` is the smallest number of seeds in a comparison.
     """
-    found = None if results is None else Results(results)
+    known = None if results is None else Results(results)
     rows = []
     for name, (paper, claim) in plan.claims().items():
-        result = _verdict(plan, paper, claim, found, counts)
+        result = _verdict(plan, paper, claim, known, counts)
         rows.append(
             {
                 "paper": paper,
@@ -132,19 +132,19 @@ def _run(
     if isinstance(test, WeightedSum) and test.terms[0].task is not None:
         return _between_tasks(plan, paper, test, results, comparisons, scope)
     first, second = f"{paper}/{test.artefact}", artefacts[-1]
-    found = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
+    named = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     if test.tasks is not None:
-        found = {task_id: task for task_id, task in found.items() if task.is_called(test.tasks)}
-        if not found:
+        named = {task_id: task for task_id, task in named.items() if task.is_called(test.tasks)}
+        if not named:
             return f"data set {', '.join(test.tasks)} is not in this suite"
-    tasks = {task_id: task for task_id, task in found.items() if _has_all(plan, paper, test, task_id)}
+    tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
     if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then says so
         drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
         tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
-    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*found.values()])
+    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
     by_class = []
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
@@ -161,7 +161,7 @@ def _run(
     return ""
 
 
-def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[Term], Known]:
+def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[WeightedMean], Known]:
     return lambda term: places[f"{paper}/{term.artefact or test.artefact}"]
 
 

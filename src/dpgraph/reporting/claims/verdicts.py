@@ -81,7 +81,7 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
 class Comparisons:
     """What a claim compares: comparisons that have values, and reasons of those that have none."""
 
-    found: list[Comparison] = field(default_factory=list)
+    made: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
 
@@ -105,8 +105,8 @@ def _about(places: Iterable[Place]) -> list[str]:
     """Sentences on the epsilons of all runs that a claim rests on."""
     rows = [outcome.privacy | {"label": entry.method_id} for entry, outcome in places]
     table = pd.DataFrame(rows)
-    found = [protection.UNLIKE] if protection.unlike(table) else []
-    return [text.removesuffix(".") for text in [*found, *protection.uncovered(table)]]
+    unlike = [protection.UNLIKE] if protection.unlike(table) else []
+    return [text.removesuffix(".") for text in [*unlike, *protection.uncovered(table)]]
 
 
 def decide(comparisons: Comparisons, scope: str) -> Verdict:
@@ -116,24 +116,24 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*. The evidence begins with
     the weakest comparison.
     """
-    found = sorted(comparisons.found, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
-    evidence = [comparison.sentence for comparison in found]
+    made = sorted(comparisons.made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
+    evidence = [comparison.sentence for comparison in made]
     evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
     if comparisons.private:
         budgets = dict.fromkeys(budget(*place) for place in comparisons.private.values())
         evidence.append(f"ε: {'; '.join(budgets)}")
         evidence += _about(comparisons.private.values())
     text = ". ".join(evidence)
-    n = min((comparison.n for comparison in found), default=0)
-    testable = [comparison for comparison in found if comparison.n >= 2]
+    n = min((comparison.n for comparison in made), default=0)
+    testable = [comparison for comparison in made if comparison.n >= 2]
     if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
         verdict = "contradicted"
     elif comparisons.missing:
         verdict = f"not run ({comparisons.missing[0]})"
-    elif len(testable) < len(found):
-        return Verdict("inconclusive", scope, f"one seed only: no test is possible. {text}", len(found), n)
+    elif len(testable) < len(made):
+        return Verdict("inconclusive", scope, f"one seed only: no test is possible. {text}", len(made), n)
     elif all(comparison.p_above < LEVEL for comparison in testable):
         verdict = "reproduced"
     else:
         verdict = "inconclusive"
-    return Verdict(verdict, scope, text, len(found), n)
+    return Verdict(verdict, scope, text, len(made), n)

@@ -26,7 +26,7 @@ from dpgraph.planning.plan import Plan
 FOLDER = Path(__file__).parent
 
 
-class Source(StrEnum):
+class SuiteFiles(StrEnum):
     """Files of a suite."""
 
     RESULTS = "results"
@@ -39,7 +39,7 @@ class Source(StrEnum):
 class Inputs:
     """What a view is a function of."""
 
-    reads: tuple[Source, ...] = (Source.RESULTS,)
+    reads: tuple[SuiteFiles, ...] = (SuiteFiles.RESULTS,)
     loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan says where all is
     aggregation_reads_graphs: bool = False
     claims_read_graphs: bool = False

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dpgraph.reporting.views.registry import Inputs, Source
+from dpgraph.reporting.views.registry import Inputs, SuiteFiles
 
-INPUTS = Inputs((Source.RESULTS, Source.GRAPHS), claims_read_graphs=True)
+INPUTS = Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS), claims_read_graphs=True)

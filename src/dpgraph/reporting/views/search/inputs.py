@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dpgraph.reporting.views.registry import Inputs, Source
+from dpgraph.reporting.views.registry import Inputs, SuiteFiles
 
-INPUTS = Inputs((Source.CELLS,), "dpgraph.reporting.views.search.rows:search_results")
+INPUTS = Inputs((SuiteFiles.CELLS,), "dpgraph.reporting.views.search.rows:search_results")

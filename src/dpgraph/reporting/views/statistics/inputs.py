@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dpgraph.reporting.views.registry import Inputs, Source
+from dpgraph.reporting.views.registry import Inputs, SuiteFiles
 
-INPUTS = Inputs((Source.GRAPHS,), "dpgraph.reporting.views.statistics.rows:stored_statistics")
+INPUTS = Inputs((SuiteFiles.GRAPHS,), "dpgraph.reporting.views.statistics.rows:stored_statistics")
