@@ -15,7 +15,7 @@ from dpgraph.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing.canvas import Legend, house_style, panels, save_all
 from dpgraph.reporting.formats import html_text
-from dpgraph.reporting.page import page
+from dpgraph.reporting.page import html_table, page
 
 LOWEST = 1e-4  # deltas below are not drawn: no audit of this size sees them
 STYLES: dict[str, tuple[str, Any]] = {
@@ -72,9 +72,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
     """One line per audit and planted bug."""
     one = audits.drop_duplicates(["audit", "planted"])
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Audit", "Planted bug", "Verdict", "Claim", "Found"))
-    body = "".join(_html_row(row) for row in one.to_dict("records"))
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = ("Audit", "Planted bug", "Verdict", "Claim", "Found")
+    table = html_table(head, map(_html_row, one.to_dict("records")))
     lead = "Attacks on the code of this project. A planted bug must be caught; the code as it is must pass."
     write_text(path, page(plan.suite, "Audits", table, lead))
     return path

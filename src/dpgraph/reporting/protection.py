@@ -91,15 +91,9 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
     Left out is what depends on no record: its epsilon of 0 holds in every sense.
     """
-    by_kind: dict[str, list[str]] = {}
-    for row in table.to_dict("records"):
-        free = row[f"eps_{mode}"] == 0 and row[f"scope_{mode}"] == Scope.ALL_OUTPUTS
-        kind = "" if free else of_epsilon(row, mode)
-        if kind:
-            labels = by_kind.setdefault(kind, [])
-            if str(row["label"]) not in labels:
-                labels.append(str(row["label"]))
-    return by_kind
+    rows = table.to_dict("records")
+    kept = (row for row in rows if row[f"eps_{mode}"] != 0 or row[f"scope_{mode}"] != Scope.ALL_OUTPUTS)
+    return _labels((of_epsilon(row, mode), row["label"]) for row in kept)
 
 
 def unlike(table: pd.DataFrame) -> bool:
@@ -155,10 +149,14 @@ def uncovered(table: pd.DataFrame) -> list[str]:
 
 def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
     """Labels of the runs by each distinct text of a column."""
-    by_text: dict[str, list[str]] = {}
-    for texts, label in dict.fromkeys(zip(table[column], table["label"], strict=True)):
-        for text in parted(texts):
-            labels = by_text.setdefault(text, [])
-            if str(label) not in labels:
-                labels.append(str(label))
-    return by_text
+    pairs = dict.fromkeys(zip(table[column], table["label"], strict=True))
+    return _labels((text, label) for texts, label in pairs for text in parted(texts))
+
+
+def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
+    """Distinct labels by text, both in their order; those of an empty text are left out."""
+    by_text: dict[str, dict[str, None]] = {}
+    for text, label in pairs:
+        if text:
+            by_text.setdefault(text, {})[str(label)] = None
+    return {text: list(labels) for text, labels in by_text.items()}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dpgraph.reporting import formats
 from dpgraph.reporting.display import NOT_IN_PAPER, Table, Text
 from dpgraph.reporting.formats import DASH
+from dpgraph.reporting.page import html_table
 
 
 def as_markdown(table: Table) -> str:
@@ -73,7 +74,6 @@ def _latex_cell(cell: Text) -> str:
 
 def as_html(table: Table) -> str:
     """<table> and its notes, without the page around them."""
-    head = "".join(f'<th scope="col">{formats.html_text(name)}</th>' for name in table.columns)
     body = []
     for block in table.blocks:
         if block.title:
@@ -85,10 +85,7 @@ def as_html(table: Table) -> str:
                  for row in block.rows]  # fmt: skip
     notes = "".join(f"<li>{formats.html_text(text)}</li>" for text in table.footnotes)
     remarks = "".join(f"<p>{formats.html_text(text)}</p>" for text in table.remarks)
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
-        f'<div class="notes">{f"<ol>{notes}</ol>" if notes else ""}{remarks}</div>'
-    )
+    return html_table(table.columns, body) + f'<div class="notes">{f"<ol>{notes}</ol>" if notes else ""}{remarks}</div>'
 
 
 def _html_cell(cell: Text, is_text: bool) -> str:

@@ -40,6 +40,10 @@ class Summary:
     low: float  # 95 % Student t interval of the mean; nan for one seed
     high: float
 
+    @property
+    def columns(self) -> dict[str, float]:
+        return {"mean": self.mean, "std": self.std, "ci_low": self.low, "ci_high": self.high}
+
 
 def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
     """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, and honest at few seeds.

@@ -11,7 +11,7 @@ from dpgraph.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.progress import duration
 from dpgraph.reporting.formats import DASH, html_text, significant
-from dpgraph.reporting.page import page
+from dpgraph.reporting.page import html_table, page
 from dpgraph.reporting.results import write_csv
 
 GIB = 2**30
@@ -62,10 +62,9 @@ COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", 
 
 
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
     rows = table.to_dict("records")
     following = [*(row["reason"] for row in rows[1:]), ""]
-    body = "".join(_html_row(row, row["reason"] != after) for row, after in zip(rows, following))
+    body = (_html_row(row, row["reason"] != after) for row, after in zip(rows, following))
     counts = table["status"].value_counts()
     total = table["seconds"].sum()
     lead = (
@@ -77,8 +76,7 @@ def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
     return page(
         plan.suite,
         "Runtime of every cell",
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        f'<div class="notes"><p>{note}</p></div>',
+        html_table(COLUMNS, body) + f'<div class="notes"><p>{note}</p></div>',
         lead,
     )
 

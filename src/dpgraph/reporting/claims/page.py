@@ -9,7 +9,7 @@ import pandas as pd
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import ELSEWHERE
 from dpgraph.reporting.formats import html_text
-from dpgraph.reporting.page import page
+from dpgraph.reporting.page import html_table, page
 
 WHY = 120  # characters of a reason beside the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
@@ -18,7 +18,6 @@ HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", 
 
 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     counts = table["verdict"].str.replace(r" \(.*", "", regex=True).value_counts()
     where = f"suite {plan.suite.name}" + (", whose data sets are not the papers’" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
@@ -36,8 +35,7 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     return page(
         plan.suite,
         "Claims of the papers",
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
-        f'<div class="notes"><p>{note}</p></div>',
+        html_table(HEAD, body) + f'<div class="notes"><p>{note}</p></div>',
         lead,
     )
 

@@ -36,20 +36,8 @@ from dpgraph.reporting.paper_values import paper_datasets
 from dpgraph.reporting.results import Results, write_csv
 from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
 
-COLUMNS = (
-    "paper",
-    "claim",
-    "statement",
-    "source",
-    "own_numbers",
-    "verdict",
-    "control",
-    "scope",
-    "evidence",
-    "comparisons",
-    "n",
-    "suite",
-)
+COLUMNS = ("paper", "claim", "statement", "source", "own_numbers", "verdict", "control", "scope", "evidence",
+           "comparisons", "n", "suite")  # fmt: skip
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -73,22 +61,8 @@ def claims_table(
     rows = []
     for name, (paper, claim) in plan.claims().items():
         result = _verdict(plan, paper, claim, known, counts)
-        rows.append(
-            {
-                "paper": paper,
-                "claim": name,
-                "statement": claim.statement,
-                "source": claim.source,
-                "own_numbers": claim.own_numbers,
-                "verdict": result.verdict,
-                "control": result.control,
-                "scope": result.scope,
-                "evidence": result.evidence,
-                "comparisons": result.comparisons,
-                "n": result.n,
-                "suite": plan.suite.name,
-            }
-        )
+        claimed = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
+        rows.append({"paper": paper, "claim": name, **claimed, **vars(result), "suite": plan.suite.name})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

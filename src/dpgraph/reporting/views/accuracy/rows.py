@@ -36,10 +36,7 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
     printed = paper_value(experiment, entry, artefact.metric)
     return {
         **of_entry(entry, *COLUMNS),
-        "mean": summary.mean,
-        "std": summary.std,
-        "ci_low": summary.low,
-        "ci_high": summary.high,
+        **summary.columns,
         "n": summary.n,
         "n_planned": len(entry.cell.seeds),
         **outcome.privacy,

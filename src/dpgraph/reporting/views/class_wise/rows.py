@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import beside, described
-from dpgraph.reporting.results import CONFIDENCE, EntryResult, Results
+from dpgraph.reporting.results import EntryResult, Results, summarise
 from dpgraph.reporting.stored import stored_graph
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
@@ -74,22 +73,9 @@ def class_wise_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None
 
 
 def _points(values: ClassValues) -> pd.DataFrame:
-    entry, outcome = values.entry, values.outcome
-    overall = outcome.summary()
-    rows = _summaries(values.accuracy) if not values.accuracy.empty else pd.DataFrame()
-    rows.insert(0, "train_nodes", values.frequency)
-    rows.insert(0, "rank", np.arange(1, len(rows) + 1))
-    rows.insert(0, "class_id", values.accuracy.columns.to_numpy(int) if len(rows) else [])
-    total = {"class_id": -1, "rank": 0, "train_nodes": int(values.frequency.sum()), "mean": overall.mean}
-    total |= {"std": overall.std, "ci_low": overall.low, "ci_high": overall.high}
-    rows = pd.concat([pd.DataFrame([total]), rows], ignore_index=True)
-    return beside(described(entry, outcome), rows)
-
-
-def _summaries(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Of the columns: mean, sample standard deviation and Student's interval over the rows."""
-    n = len(accuracy)
-    mean, std = accuracy.mean(), accuracy.std(ddof=1)
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * std / np.sqrt(n) if n > 1 else std
-    columns = {"mean": mean, "std": std, "ci_low": mean - half, "ci_high": mean + half}
-    return pd.DataFrame(columns).reset_index(drop=True)
+    total = {"class_id": -1, "rank": 0, "train_nodes": int(values.frequency.sum())}
+    rows = [total | values.outcome.summary().columns]
+    for rank, (name, nodes) in enumerate(zip(values.accuracy, values.frequency), 1):
+        own = summarise(values.accuracy[name].to_numpy(), scale=1.0)
+        rows.append({"class_id": int(name), "rank": rank, "train_nodes": int(nodes)} | own.columns)
+    return beside(described(values.entry, values.outcome), pd.DataFrame(rows))

@@ -29,16 +29,9 @@ from dpgraph.reporting.views.class_wise.fairness import MEASURES, fairness_table
 from dpgraph.reporting.views.class_wise.rows import class_counts
 
 COLUMNS = [
-    "Method",
-    "Target ε",
-    *EPSILON_HEADS,
-    "Seeds",
-    "Accuracy (%)",
-    "Worst class (%)",
-    "Best − worst",
-    "Frequent − rare third",
-    "Correlation of loss with frequency",
-]
+    "Method", "Target ε", *EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
+    "Frequent − rare third", "Correlation of loss with frequency",
+]  # fmt: skip
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:

@@ -14,15 +14,8 @@ from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.views.statistics.rows import Statistics, statistics_table
 
 STATISTICS_COLUMNS = [
-    "Data set",
-    "Source",
-    "Nodes",
-    "Edges",
-    "Mean degree",
-    "Features",
-    "Classes",
-    "Train / validation / test",
-]
+    "Data set", "Source", "Nodes", "Edges", "Mean degree", "Features", "Classes", "Train / validation / test",
+]  # fmt: skip
 
 
 def make(plan: Plan, artefact_id: str, statistics: Statistics | None) -> MadeTable:
