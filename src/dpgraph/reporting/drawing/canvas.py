@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -29,6 +30,8 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 LEGEND_LINE = 0.145  # inches
 GREY = "#555555"
+
+Drawn = tuple[list[Path], pd.DataFrame]  # files of a figure, and its points
 
 
 @contextmanager

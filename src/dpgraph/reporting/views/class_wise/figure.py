@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import Look, looks_of_methods
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import quantity
@@ -21,16 +22,12 @@ MARKED = 16  # classes; with more, marks would hide the lines
 HEIGHT = 2.0  # inches
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> tuple[list[Path], pd.DataFrame]:
-    points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
-    return class_wise_figure(plan, artefact_id, points, stem), points
-
-
-def class_wise_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, a line per method.
 
     A private method is shown at its largest target epsilon. Thin horizontal lines: accuracy over all test nodes.
     """
+    points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
     tasks = plan.tasks_of(artefact_id)
     looks = looks_of_methods(plan.entries_of(artefact_id))
@@ -48,7 +45,7 @@ def class_wise_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: 
                 canvas.no_results(axes)
             else:
                 _panel(axes, rows, looks)
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), points
 
 
 def _largest(points: pd.DataFrame) -> pd.Series:

@@ -14,6 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.views.confusion.rows import Confusion, confusion_points, confusions
 
 HEIGHT = 3.25  # inches
@@ -21,13 +22,9 @@ WRITTEN = 10  # classes up to which shares are written into the cells
 COLOURS = LinearSegmentedColormap.from_list("confusion", ["#FFFFFF", "#9CC7E3", "#0072B2", "#08294A"])
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> tuple[list[Path], pd.DataFrame]:
-    made = confusions(plan, artefact_id, results)
-    return confusion_figure(plan, artefact_id, made, stem), confusion_points(made)
-
-
-def confusion_figure(plan: Plan, artefact_id: str, made: list[Confusion], stem: Path) -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
+    made = confusions(plan, artefact_id, results)
     seeds = sorted({len(one.shares) for one in made if one.shares.size})
     lines = [] if not seeds else [f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."]
     about = words.caption(described_rows(made), canvas.across(len(made)))
@@ -41,7 +38,7 @@ def confusion_figure(plan: Plan, artefact_id: str, made: list[Confusion], stem: 
         )
         bar.set_label("\n".join(["share of the true class’s test nodes (%). " + " ".join(lines), *about]))
         bar.outline.set_visible(False)  # type: ignore[operator]
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), confusion_points(made)
 
 
 def _panel(axes: Axes, one: Confusion, demonstration: bool) -> None:

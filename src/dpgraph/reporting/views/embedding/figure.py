@@ -16,6 +16,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.views.embedding.rows import Embedded, embedded, embedding_points
@@ -26,13 +27,9 @@ TITLE = 0.34  # inches
 EDGE = 0.42
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> tuple[list[Path], pd.DataFrame]:
-    made = embedded(plan, artefact_id, results)
-    return embedding_figure(plan, artefact_id, made, stem), embedding_points(made)
-
-
-def embedding_figure(plan: Plan, artefact_id: str, made: list[Embedded], stem: Path) -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png; entries without a target stand in the last column."""
+    made = embedded(plan, artefact_id, results)
     rows = list(dict.fromkeys(map(_row, made)))
     columns = sorted({_column(one) for one in made})
     classes = sorted({int(name) for one in made for name in np.unique(one.classes)})
@@ -58,7 +55,7 @@ def embedding_figure(plan: Plan, artefact_id: str, made: list[Embedded], stem: P
                 task = one.entry.suite_task.label + (", demonstration" if plan.suite.demonstration else "")
                 axes.set_ylabel(f"{fill(one.entry.method.label, 26)}\n({task})\nt-SNE 2", fontsize=7)
         legend.draw(figure, handletextpad=0.1, columnspacing=1.2)
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), embedding_points(made)
 
 
 def _row(one: Embedded) -> tuple[str, str]:

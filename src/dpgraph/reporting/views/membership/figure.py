@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import Line, Look, line_of, looks_of_lines
 from dpgraph.reporting.formats import epsilon
 from dpgraph.reporting.views.membership.attacks import GRID, SCORES, Attack, Bound, attacks, budget_steps
@@ -27,17 +28,13 @@ FORBIDDEN = "#8A8A8A"
 HEIGHT = 2.9  # inches
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> tuple[list[Path], pd.DataFrame]:
-    made = attacks(plan, artefact_id, results)
-    return membership_figure(plan, artefact_id, made, stem), membership_points(made)
-
-
-def membership_figure(plan: Plan, artefact_id: str, made: list[Attack], stem: Path) -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a row per task, a panel per attack, a curve per method and epsilon.
 
     Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Shaded: what each
     distinct bound forbids; the darker, the more of the bounds do.
     """
+    made = attacks(plan, artefact_id, results)
     tasks = plan.tasks_of(artefact_id)
     looks = looks_of_lines(plan.entries_of(artefact_id))
     with canvas.house_style(artefact_id):
@@ -48,7 +45,7 @@ def membership_figure(plan: Plan, artefact_id: str, made: list[Attack], stem: Pa
                 chosen = [one for one in made if (one.entry.task_id, one.score) == (task_id, score)]
                 canvas.panel_title(axes, f"{task.label}, {name}", plan.suite.demonstration)
                 _panel(axes, chosen, looks)
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), membership_points(made)
 
 
 def _handles(made: list[Attack], looks: dict[Line, Look]) -> dict[str, Line2D]:

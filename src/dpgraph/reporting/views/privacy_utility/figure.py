@@ -17,7 +17,7 @@ from dpgraph.methods.looks import BLACK, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats, protection
 from dpgraph.reporting.drawing import canvas, marks, words
-from dpgraph.reporting.drawing.canvas import PANEL
+from dpgraph.reporting.drawing.canvas import PANEL, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods, looks_of_values, with_line_of
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import Quantity, quantity
@@ -97,22 +97,14 @@ def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[
     return labels
 
 
-def draw(
-    plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = ""
-) -> tuple[list[Path], pd.DataFrame]:
-    points = privacy_utility_points(plan, artefact_id, results)
-    return privacy_utility_figure(plan, artefact_id, points, stem, remark), points
-
-
-def privacy_utility_figure(
-    plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = ""
-) -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: per task, a panel over the rigorous and one over the published epsilon.
 
     A run with both epsilons stands in both panels. The paper's mechanism has no rigorous one and stands at the right
     only, as do printed numbers (hollow). Where no run has one of the two, its panel is left out. Methods without
     privacy are horizontal lines; lines have 95 % intervals.
     """
+    points = privacy_utility_points(plan, artefact_id, results)
     tasks = plan.tasks_of(artefact_id)
     ours = points[points["source"] == "ours"]
     private = points[(points["variant"] != "none") & points["mean"].notna()]
@@ -131,7 +123,7 @@ def privacy_utility_figure(
             _share_y(place)
             canvas.panel_title(place[0], task.label, plan.suite.demonstration)
             place[0].set_ylabel(shown.label)
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), points
 
 
 def _x_label(mode: str, rows: pd.DataFrame, kinds: list[str]) -> str:

@@ -14,6 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import Line, Look, looks_of_lines
 from dpgraph.reporting.quantities import Quantity, quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
@@ -21,30 +22,24 @@ from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
-def draw(
-    plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = ""
-) -> tuple[list[Path], pd.DataFrame]:
-    points = sweep_points(plan, artefact_id, results)
-    return sweep_figure(plan, artefact_id, points, stem, remark), points
-
-
-def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = "") -> list[Path]:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task.
 
     A line per method and target epsilon with its 95 % interval, those without privacy too; of one method the lighter
     line is the more private. Printed numbers are hollow. Values that are no numbers (full) stand at the right, in the
     suite's order.
     """
+    points = sweep_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
-    points = points.assign(target=points["epsilon_target"].fillna(-1.0))
+    drawn = points.assign(target=points["epsilon_target"].fillna(-1.0))
     looks, shown = looks_of_lines(plan.entries_of(artefact_id)), quantity(artefact.metric)
     tasks = plan.tasks_of(artefact_id)
     wide = canvas.across(len(tasks))
     with canvas.house_style(artefact_id):
-        handles = _handles(points, looks) | marks.reference_handle(points, shown)
+        handles = _handles(drawn, looks) | marks.reference_handle(points, shown)
         figure, grid = canvas.panels(len(tasks), canvas.Legend(handles, words.below(points, wide, remark), wide))
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
-            rows = points[points["task"] == task_id]
+            rows = drawn[drawn["task"] == task_id]
             canvas.panel_title(axes, task.label, plan.suite.demonstration)
             axes.set_xlabel(artefact.sweep.label if artefact.sweep else "")
             axes.set_ylabel(shown.label)
@@ -52,7 +47,7 @@ def sweep_figure(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path,
                 canvas.no_results(axes)
             else:
                 _panel(axes, rows, looks, shown)
-        return canvas.save_all(figure, stem)
+        return canvas.save_all(figure, stem), points
 
 
 def _handles(points: pd.DataFrame, looks: dict[Line, Look]) -> dict[str, Line2D]:
