@@ -34,14 +34,14 @@ from dpgraph.pipeline.fingerprints import (
     preprocess_digest,
 )
 from dpgraph.planning.cost import memory_mb
-from dpgraph.planning.inputs import (
+from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.front_page import front_page
+from dpgraph.reporting.inputs import (
     aggregate_inputs,
     artefact_files,
     artefact_inputs,
     claims_inputs,
 )
-from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.front_page import front_page
 
 
 configfile: "config.yaml"

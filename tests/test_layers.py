@@ -5,11 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from dpgraph.experiments.experiment import View
 from dpgraph.experiments.imports import Package
 from dpgraph.methods.registry import specs
+from dpgraph.reporting.views.registry import figure_of, inputs_of, table_of, views_with
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
@@ -17,6 +20,7 @@ LAYERS = [  # from below
     "planning", "audits", "benchmarks", "reporting", "pipeline",
 ]  # fmt: skip
 OF_ONE_METHOD = {Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs")}
+SHARED_NAMES = {"Bug", "Claim", "Plan", "Read", "Status"}  # of classes that still have two meanings
 BASE = {"errors", "files", "loading", "progress", "randomness"}
 
 
@@ -89,10 +93,32 @@ def test_planning_loads_nothing_heavy():
         "from dpgraph.data.registry import entry\n"
         "from dpgraph.data.fetch import mirrors_from\n"
         "from dpgraph.reporting.front_page import front_page\n"
+        "from dpgraph.reporting.inputs import artefact_inputs, aggregate_inputs, claims_inputs\n"
+        "for name in plan.artefacts: artefact_inputs(plan, name, {}, plan.calibrations)\n"
+        "aggregate_inputs(plan, {}), claims_inputs(plan)\n"
         "print([name for name in ('torch', 'pandas', 'scipy', 'matplotlib', 'requests') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_one_class_per_name():
+    homes = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name for name, files in homes.items() if len(files) > 1} == SHARED_NAMES
+
+
+def test_every_view_has_a_folder_and_every_folder_is_a_view():
+    """A new kind of display is one folder in reporting/views, and its name."""
+    folders = {path.name.replace("_", "-") for path in (PACKAGE / "reporting/views").iterdir() if path.is_dir()}
+    assert folders - {"--pycache--"} == set(get_args(View))
+    for view in get_args(View):
+        assert inputs_of(view).reads
+        kinds = {"table": table_of, "figure": figure_of}
+        assert [find("a/b", view) for kind, find in kinds.items() if view in views_with(kind)], view
 
 
 def test_modules_stay_small_and_have_no_catch_all_names():

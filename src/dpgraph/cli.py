@@ -24,7 +24,7 @@ from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, first_line, parse
 from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
 from dpgraph.experiments.paths import Paths
-from dpgraph.files import cause, read_json
+from dpgraph.files import cause
 from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import resolve
@@ -179,12 +179,7 @@ def table(options: argparse.Namespace) -> None:
 
     plan = _plan_with(options, "table")
     stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
-    inputs = _inputs(plan, options.artefact)
-    write_table(plan, options.artefact, *inputs, stem)
-    if plan.artefacts[options.artefact].view == "search":
-        from dpgraph.reporting.search import write_best
-
-        write_best(plan, options.artefact, inputs[0], stem)
+    write_table(plan, options.artefact, _given(plan, options.artefact), stem)
 
 
 def figure(options: argparse.Namespace) -> None:
@@ -192,7 +187,7 @@ def figure(options: argparse.Namespace) -> None:
 
     plan = _plan_with(options, "figure")
     stem = Paths(plan.config).figure(options.artefact, "png").with_suffix("")
-    write_figure(plan, options.artefact, _inputs(plan, options.artefact)[0], stem)
+    write_figure(plan, options.artefact, _given(plan, options.artefact), stem)
 
 
 def _plan_with(options: argparse.Namespace, kind: str) -> Plan:
@@ -203,25 +198,15 @@ def _plan_with(options: argparse.Namespace, kind: str) -> Plan:
     return plan
 
 
-def _inputs(plan: Plan, artefact: str) -> tuple[Any, dict[str, Any] | None]:
-    """(results, statistics): what the artefact's view is a function of; the other one is None."""
-    from dpgraph.reporting.results import read_results
+def _given(plan: Plan, artefact: str) -> Any:
+    """What the artefact's view is a function of."""
+    from dpgraph.reporting.views.registry import inputs_of
 
-    paths = Paths(plan.config)
-    if plan.artefacts[artefact].view == "statistics":
-        tasks = plan.tasks_of(artefact)
-        return None, {name: read_json(paths.graph_record(task)) for name, (_, task) in tasks.items()}
-    if plan.artefacts[artefact].view == "accounting":  # reads calibrations
-        return None, None
-    if plan.artefacts[artefact].view == "search":
-        from dpgraph.reporting.search import search_results
-
-        return search_results(plan, artefact, paths.table(artefact, "parquet")), None
-    return read_results(paths.results), None
+    return inputs_of(plan.artefacts[artefact].view).load(plan, artefact)
 
 
 def claims(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.claims import write_claims
+    from dpgraph.reporting.claims.table import write_claims
     from dpgraph.reporting.results import read_results
 
     plan = read_plan(options)
@@ -230,8 +215,8 @@ def claims(options: argparse.Namespace) -> None:
 
 
 def runtimes(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.report import write_runtimes
     from dpgraph.reporting.results import read_results
+    from dpgraph.reporting.runtimes import write_runtimes
 
     plan = read_plan(options)
     paths = Paths(plan.config)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 
-from dpgraph.benchmarks.steps import COLUMNS, Setting, bench
+from dpgraph.benchmarks.steps import COLUMNS, StepSetting, bench
 
 
 def test_bench_writes_one_row_for_each_step(tmp_path):
-    settings = (Setting("mlp", 0, 1, 50), Setting("gat", 1, 3, 50))
+    settings = (StepSetting("mlp", 0, 1, 50), StepSetting("gat", 1, 3, 50))
     rows = bench(tmp_path / "steps.csv", "cpu", repeats=1, nodes=400, settings=settings)
     assert [(row["architecture"], row["step"]) for row in rows] == [
         *(("mlp", "plain"), ("mlp", "private")),

@@ -13,8 +13,8 @@ from dpgraph.experiments.claim import Claim, Monotone, WeightedSum, uses
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact, Experiment, SuiteTask
 from dpgraph.experiments.paths import Paths
-from dpgraph.planning.inputs import aggregate_inputs, artefact_inputs
 from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs
 
 SPLITS = Path(__file__).parents[1] / "reporting" / "splits"
 

@@ -17,7 +17,8 @@ from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
-from dpgraph.reporting.aggregate import COLUMNS, blocks, read_record, rows_of
+from dpgraph.reporting.aggregate import COLUMNS, blocks, rows_of
+from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import read_results
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph

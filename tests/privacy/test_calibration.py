@@ -322,5 +322,5 @@ def test_cells_without_a_mechanism(make: Any, line: str) -> None:
 
 def test_a_cell_of_another_methods_class_has_no_mechanism() -> None:
     """Its settings are not those that the mechanism is built from."""
-    with pytest.raises(TypeError, match="cell of dp-residual: expected DpResidual, found DpGnn"):
+    with pytest.raises(TypeError, match="cell of dp-residual: expected DpResidualCell, found DpGnnCell"):
         mechanism_for(cell().model_copy(update={"method": "dp-residual"}), 140)

@@ -12,7 +12,8 @@ from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, Metrics, Read, aggregate, blocks, read_record, rows_of
+from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, rows_of
+from dpgraph.reporting.records import Metrics, ParsedRecord, read_record
 from dpgraph.reporting.results import Results
 
 KINDS = {
@@ -51,13 +52,13 @@ def seed(number, steps=(25, 50, 100)):
 @pytest.fixture
 def cells(views_plan):
     """(paper's mechanism, rigorous, without privacy) of one task."""
-    found = {entry.method_id: entry.cell for entry in views_plan.entries_of("daigavane/fig2")}
-    return found["dp-gcn-published"], found["dp-gcn"], found["gcn"]
+    cells = {entry.method_id: entry.cell for entry in views_plan.entries_of("daigavane/fig2")}
+    return cells["dp-gcn-published"], cells["dp-gcn"], cells["gcn"]
 
 
 def table(record):
     metrics = tuple(Metrics.of(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
-    rows = rows_of(("daigavane", block) for block in blocks(Read(record, metrics, resolve(record.cell))))
+    rows = rows_of(("daigavane", block) for block in blocks(ParsedRecord(record, metrics, resolve(record.cell))))
     return rows.to_pandas().astype(COLUMNS)
 
 
@@ -69,14 +70,14 @@ def test_epsilons_are_those_of_the_step(cells):
     record = CellRecord(
         cell=cells[1], status="ok", statement=statement(9.0, 4.0), budgets=budgets, seeds=(seed(0), seed(1))
     )
-    found = table(record)
-    assert len(found) == 2 * 8
-    by_step = found.groupby("step")[["eps_published", "eps_rigorous"]].agg(["min", "max"])
+    rows = table(record)
+    assert len(rows) == 2 * 8
+    by_step = rows.groupby("step")[["eps_published", "eps_rigorous"]].agg(["min", "max"])
     assert by_step.loc[25].tolist() == [3.0, 3.0, 1.0, 1.0]
     assert by_step.loc[50].tolist() == [5.0, 5.0, 2.0, 2.0]
     assert by_step.loc[100].tolist() == [9.0, 9.0, 4.0, 4.0]
-    assert found.loc[found["class_id"] >= 0, "eps_rigorous"].eq(4.0).all()
-    assert (found["eps_rigorous_reason"] == "").all()
+    assert rows.loc[rows["class_id"] >= 0, "eps_rigorous"].eq(4.0).all()
+    assert (rows["eps_rigorous_reason"] == "").all()
 
 
 def test_nothing_guaranteed_at_any_step_has_the_statements_reason(cells):
@@ -84,10 +85,10 @@ def test_nothing_guaranteed_at_any_step_has_the_statements_reason(cells):
     record = CellRecord(
         cell=cells[0], status="ok", statement=statement(9.0, None, REASON), budgets=budgets, seeds=(seed(0, (25, 100)),)
     )
-    found = table(record)
-    assert found["eps_rigorous"].isna().all()
-    assert set(found["eps_rigorous_reason"]) == {REASON}
-    assert set(found["eps_published_reason"]) == {""}
+    rows = table(record)
+    assert rows["eps_rigorous"].isna().all()
+    assert set(rows["eps_rigorous_reason"]) == {REASON}
+    assert set(rows["eps_published_reason"]) == {""}
 
 
 def test_a_step_without_a_budget_never_borrows_the_last_ones(cells):
@@ -106,16 +107,16 @@ def test_relation_scope_premises_and_what_is_not_covered(cells):
     """Columns of the statement; an early step without an epsilon has no relation either."""
     told = statement(9.0, 4.0) | {"uncovered": ["a vocabulary", "standardised; by all nodes"]}
     budgets = (Budget(step=25, eps_published=3.0, eps_rigorous=None),)
-    found = table(CellRecord(cell=cells[1], status="ok", statement=told, budgets=budgets, seeds=(seed(0),)))
-    assert "adjacency" not in found
-    last = found[found["step"] == 100].iloc[0]
+    rows = table(CellRecord(cell=cells[1], status="ok", statement=told, budgets=budgets, seeds=(seed(0),)))
+    assert "adjacency" not in rows
+    last = rows[rows["step"] == 100].iloc[0]
     assert (last["relation_published"], last["scope_published"]) == ("node-remove", "parameters")
     assert (last["relation_rigorous"], last["scope_rigorous"]) == ("node-null", "joint")
     assert last["published_unmet"] == "lists: ran stable; a, b"
     assert last["uncovered"] == "a vocabulary; standardised, by all nodes"
-    early = found[found["step"] == 25].iloc[0]
+    early = rows[rows["step"] == 25].iloc[0]
     assert (early["relation_published"], early["relation_rigorous"]) == ("node-remove", "none")
-    unknown = found[found["step"] == 50].iloc[0]
+    unknown = rows[rows["step"] == 50].iloc[0]
     assert (unknown["relation_published"], unknown["scope_rigorous"]) == ("none", "none")
 
 

@@ -14,16 +14,21 @@ import pytest
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting import accounting, protection
-from dpgraph.reporting.accounting import accounting_display, accounting_table
-from dpgraph.reporting.claims import claims_table
-from dpgraph.reporting.display import Table, as_html, as_latex, as_markdown
-from dpgraph.reporting.fairness import fairness_display, fairness_table
+from dpgraph.reporting import protection
+from dpgraph.reporting.claims.table import claims_table
+from dpgraph.reporting.display import Table
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.privacy_figure import method_labels
-from dpgraph.reporting.privacy_utility import privacy_utility_points
+from dpgraph.reporting.rendering import as_html, as_latex, as_markdown
 from dpgraph.reporting.results import Results
-from dpgraph.reporting.tables import VIEWS, write_table
+from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.views.accounting import rows as accounting
+from dpgraph.reporting.views.accounting.rows import accounting_table
+from dpgraph.reporting.views.accounting.table import accounting_display
+from dpgraph.reporting.views.class_wise.fairness import fairness_table
+from dpgraph.reporting.views.class_wise.table import fairness_display
+from dpgraph.reporting.views.privacy_utility.figure import method_labels
+from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views.registry import table_of
 from tests.reporting.conftest import first_entries
 
 PREMISES = "lists: ran stable, presumed algorithm-1; batches: ran poisson, presumed fixed-size without replacement"
@@ -41,11 +46,11 @@ def changed_by(method: str) -> dict[str, object]:
     if method not in MIXED:
         return {}
     relation, scope = MIXED[method]
-    found: dict[str, object] = {"relation_rigorous": relation, "scope_rigorous": scope}
+    columns: dict[str, object] = {"relation_rigorous": relation, "scope_rigorous": scope}
     if method == "dp-gcn":
-        return found | {"published_unmet": PREMISES}
+        return columns | {"published_unmet": PREMISES}
     nothing = {"eps_published": math.nan, "eps_published_reason": "no paper", "relation_published": "none"}
-    return found | nothing | {"scope_published": "none", "uncovered": VOCABULARY}
+    return columns | nothing | {"scope_published": "none", "uncovered": VOCABULARY}
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +155,7 @@ def tables(views_plan: Plan, mixed: pd.DataFrame, monkeypatch: pytest.MonkeyPatc
     entries = tuple(entry for entry in views_plan.entries_of("daigavane/fig2") if entry.method_id in methods)
     counts = {entry.task_id: np.array([30, 20, 10]) for entry in entries}
     monkeypatch.setattr(Plan, "entries_of", lambda self, name: list(entries))
-    accuracy = VIEWS["accuracy"](views_plan, "daigavane/table3", mixed, None)[1]
+    accuracy = table_of("daigavane/table3", "accuracy")(views_plan, "daigavane/table3", mixed).table
     fairness = fairness_display("t", fairness_table(views_plan, "daigavane/classes", mixed, counts))
     return {"accuracy": accuracy, "class-wise": fairness}
 
@@ -182,7 +187,7 @@ def test_a_sweep_says_it_by_value_where_values_differ(
         moved = entry.method_id == "dp-gcn" and entry.value == "full"
         extra = {"relation_rigorous": "graph", "uncovered": VOCABULARY} if moved else {}
         rows += rows_of(entry, **(extra if entry.task_id == "arxiv" else {}))
-    text = write_table(views_plan, "daigavane/table5", as_frame(rows), None, tmp_path / "t")[1].read_text()
+    text = write_table(views_plan, "daigavane/table5", as_frame(rows), tmp_path / "t")[1].read_text()
     arxiv, other = text.split("Another graph")[:2]
     assert arxiv.count("|  | relation | – | node-remove / none | node-remove / node-null |") == 2
     assert arxiv.count("|  | relation | – | node-remove / none | node-remove / graph |") == 1
@@ -197,8 +202,8 @@ def test_confusions_and_marks(
     rows = [one for entry in splits_run.entries_of("igamberdiev/confusion") for one in splits_rows_of(entry)]
     frame = as_frame(rows).assign(uncovered=VOCABULARY)
     predicted = np.array([0, 0, 1, 2, 2, 2, 2, 2, 2, 0, 0, 0])
-    monkeypatch.setattr("dpgraph.reporting.confusion.Predictions.predicted", lambda *_: predicted[:9])
-    text = write_table(splits_run, "igamberdiev/confused", frame, None, tmp_path / "t")[1].read_text()
+    monkeypatch.setattr("dpgraph.reporting.stored.Predictions.predicted", lambda *_: predicted[:9])
+    text = write_table(splits_run, "igamberdiev/confused", frame, tmp_path / "t")[1].read_text()
     assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40† |" in text
     assert "† Reads private data" in text
     assert "Relation graph: any other graph" in text
@@ -276,7 +281,7 @@ def test_sweeps_and_classes_say_it_in_their_caption(
     views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {task: np.array([30, 20, 10]) for task in ("arxiv", "other")}
-    monkeypatch.setattr("dpgraph.reporting.figures.class_counts", lambda plan, artefact: counts)
+    monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact: counts)
     marked = mixed.assign(uncovered=mixed["uncovered"].where(mixed["method"] != "dp-gnn", VOCABULARY))
     for name in ("batches", "fig4"):
         text = comments(write_figure(views_plan, f"daigavane/{name}", marked, tmp_path / name)[1].read_text())

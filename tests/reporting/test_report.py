@@ -11,7 +11,7 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 
 from dpgraph.reporting.front_page import front_page
-from dpgraph.reporting.report import duration, runtimes, write_runtimes
+from dpgraph.reporting.runtimes import duration, runtimes, write_runtimes
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 

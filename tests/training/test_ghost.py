@@ -12,7 +12,7 @@ import torch
 from dpgraph.models.segments import FEW_BLOCKS
 from dpgraph.randomness import torch_generator
 from dpgraph.training.clipping import ROUNDING
-from dpgraph.training.ghost import LinearGradients, Recorder, Rows
+from dpgraph.training.ghost import CallRows, LinearGradients, Recorder
 from dpgraph.training.precision import product_eps, products_in
 
 CASES = {
@@ -29,15 +29,15 @@ def rows_of(sizes, dtype=torch.float64, d_in=12, d_out=30, heads=1, key=0):
     n = sum(sizes)
     a = torch.randn(n, heads, d_in, generator=generator, dtype=dtype)
     g = torch.randn(n, heads, d_out, generator=generator, dtype=dtype)
-    return Rows(a, g, np.array(sizes))
+    return CallRows(a, g, np.array(sizes))
 
 
-def gradients_of(*calls: Rows, bias: bool = True) -> LinearGradients:
+def gradients_of(*calls: CallRows, bias: bool = True) -> LinearGradients:
     d_in, d_out = calls[0].inputs.shape[2], calls[0].gradients.shape[2]
     return LinearGradients(torch.nn.Linear(d_in, d_out * calls[0].inputs.shape[1], bias), calls)
 
 
-def formed(*calls: Rows, bias: bool = True) -> torch.Tensor:
+def formed(*calls: CallRows, bias: bool = True) -> torch.Tensor:
     """Squared norms of gradients formed in float64, one by one."""
     weight, offset = 0, 0
     for rows in calls:
@@ -81,14 +81,14 @@ def test_gradients_of_two_calls_add_up(sizes, heads):
 def test_enlarged_norms_bound_the_true_ones_where_rows_cancel(size, magnitude, calls):
     """float32, second half of the rows the negative of the first plus a little: norms far below their scale."""
     half = rows_of([size] * 50, torch.float32)
-    half = Rows(half.inputs * magnitude, half.gradients, half.sizes)
-    other = Rows(half.inputs, -half.gradients * (1 + 1e-5), half.sizes)
+    half = CallRows(half.inputs * magnitude, half.gradients, half.sizes)
+    other = CallRows(half.inputs, -half.gradients * (1 + 1e-5), half.sizes)
     if calls == 1:
         a, g = (
             torch.cat([x.unflatten(0, (50, size)) for x in pair], 1).flatten(0, 1)
             for pair in ((half.inputs, other.inputs), (half.gradients, other.gradients))
         )
-        parts = [Rows(a, g, np.full(50, 2 * size))]
+        parts = [CallRows(a, g, np.full(50, 2 * size))]
     else:
         parts = [half, other]
     norms, scale = gradients_of(*parts).squared_norms()
@@ -152,7 +152,7 @@ def test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm(s
         setting.fp32_precision = before
     share = 0.37  # sums round after they have scaled
     weighed = rounded(rows.gradients * share).double() / share
-    contributions = formed(Rows(rounded(rows.inputs).double(), weighed, rows.sizes))
+    contributions = formed(CallRows(rounded(rows.inputs).double(), weighed, rows.sizes))
     assert torch.all(contributions <= enlarged)
     if not cancel and size < 100:  # of many rows, rounding averages out
         assert torch.any(contributions > norms + ROUNDING * torch.finfo(torch.float32).eps * scale)

@@ -34,7 +34,7 @@ NODES, FEATURES, CLASSES = 169_343, 128, 40  # ogbn-arxiv
 
 
 @dataclass(frozen=True)
-class Setting:
+class StepSetting:
     architecture: str
     hops: int
     max_degree: int
@@ -43,13 +43,13 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("mlp", 0, 1, 10_000),
-    Setting("gcn", 1, 7, 10_000),
-    Setting("gcn", 2, 3, 20_000, decoder_layers=1),
-    Setting("gin", 1, 7, 10_000),
-    Setting("gin", 2, 3, 20_000, decoder_layers=1),
-    Setting("gat", 1, 7, 10_000),
-    Setting("gat", 2, 3, 20_000, decoder_layers=1),
+    StepSetting("mlp", 0, 1, 10_000),
+    StepSetting("gcn", 1, 7, 10_000),
+    StepSetting("gcn", 2, 3, 20_000, decoder_layers=1),
+    StepSetting("gin", 1, 7, 10_000),
+    StepSetting("gin", 2, 3, 20_000, decoder_layers=1),
+    StepSetting("gat", 1, 7, 10_000),
+    StepSetting("gat", 2, 3, 20_000, decoder_layers=1),
 )
 COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def bench(
-    out: Path, device: str = "auto", repeats: int = 7, nodes: int = NODES, settings: tuple[Setting, ...] = SETTINGS
+    out: Path, device: str = "auto", repeats: int = 7, nodes: int = NODES, settings: tuple[StepSetting, ...] = SETTINGS
 ) -> list[dict[str, Any]]:
     """One row for each setting and step, written as CSV; medians over interleaved repeats.
 
@@ -94,7 +94,7 @@ def _graph(nodes: int) -> Graph:
     return build(Task(dataset="bench", split="random-54-18-28"), known, generate(model))
 
 
-def _measure(graph: Graph, device: torch.device, repeats: int, setting: Setting) -> list[dict[str, Any]]:
+def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSetting) -> list[dict[str, Any]]:
     steps = _steps(graph, device, setting)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for repeat in range(repeats + 1):
@@ -124,7 +124,7 @@ def _measure(graph: Graph, device: torch.device, repeats: int, setting: Setting)
     ]
 
 
-def _steps(graph: Graph, device: torch.device, setting: Setting) -> dict[str, Step]:
+def _steps(graph: Graph, device: torch.device, setting: StepSetting) -> dict[str, Step]:
     roots, size = graph.train_nodes, min(setting.batch_size, len(graph.train_nodes))
     empty = empty_edge_lists(graph)
     lists = stable_edge_lists(graph, roots, setting.max_degree, setting.max_degree, key=0) if setting.hops else empty

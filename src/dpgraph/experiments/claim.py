@@ -1,4 +1,4 @@
-"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claim_tests.py runs the tests."""
+"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claims/kinds.py runs the tests."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class RarerClasses(Finite):
     tasks: Tasks = None
 
 
-class Term(Finite):
+class WeightedMean(Finite):
     """One mean of a weighted sum."""
 
     method: Id
@@ -176,7 +176,7 @@ class WeightedSum(Finite):
 
     kind: Literal["weighted-sum"] = "weighted-sum"
     artefact: Id
-    terms: tuple[Term, ...] = Field(min_length=1)
+    terms: tuple[WeightedMean, ...] = Field(min_length=1)
     above: float = 0.0
     tasks: Tasks = None
 
@@ -189,7 +189,7 @@ class WeightedSum(Finite):
 
 
 class Computed(Finite):
-    """A statement that needs no training: decided by a named function of reporting/computed.py."""
+    """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
 
     kind: Literal["computed"] = "computed"
     function: Literal[

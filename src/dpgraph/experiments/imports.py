@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -38,10 +39,10 @@ class Package:
         return self._sources[path]
 
     def matching(self, pattern: str) -> list[str]:
-        """`a.b`: that module; `a.*`: all modules of the package a, those of packages in it, too."""
-        if not pattern.endswith(".*"):
+        """`a.b`: that module; `a.*`: all of the package a, those of packages in it, too; `a.*.b`: those that end so."""
+        if "*" not in pattern:
             return [pattern] if pattern in self.modules else []
-        return [name for name in self.modules if name.startswith(pattern[:-1])]
+        return [name for name in self.modules if fnmatchcase(name, pattern)]
 
     def closure(self, roots: Iterable[str], without: Collection[str] = ()) -> list[str]:
         """The roots and what they import, modules in `without` left out with all that only they import."""

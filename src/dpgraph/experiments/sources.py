@@ -21,7 +21,7 @@ PUBLISHED = "experiments/published/*.csv"
 
 @dataclass(frozen=True)
 class Stage:
-    """`roots`: modules, or a.* for all of a package, where a module is loaded by its name. `files`: data beside them.
+    """`roots`: modules, and patterns (imports.py) of those that are loaded by name. `files`: data beside them.
 
     A `job` makes one result, whose name holds the hash of what was asked for: how the plan asked does not matter. In
     `numbers`, what a seed trains to, what they cost does not matter either.
@@ -40,9 +40,10 @@ STAGES: dict[str, Stage] = {
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
     "bench": Stage(("benchmarks.*",), job=True),
-    "aggregate": Stage(("reporting.aggregate",)),
+    # what views derive is loaded by their names
+    "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
     "table": Stage(_REPORT, (PUBLISHED,)),
-    "figure": Stage(_REPORT, (PUBLISHED, "reporting/*.mplstyle")),
+    "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "search": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),

@@ -12,7 +12,7 @@ import torch
 from dpgraph.methods.asked import batch_size
 from dpgraph.methods.base import Job, Observation, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
-from dpgraph.models.inference import FullGraph, Inference
+from dpgraph.models.inference import FullGraph, Predictor
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler
@@ -76,7 +76,7 @@ class Run:
     generators: Mapping[str, Generator]  # all that the step draws from besides the network
     notes: Mapping[str, Any] = field(default_factory=dict)
     last: Callable[[FullGraph], FullGraph] | None = None
-    inference: Inference | None = None
+    inference: Predictor | None = None
     late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
 
     @property
@@ -90,12 +90,12 @@ class Run:
     def all_generators(self) -> dict[str, Generator]:
         return {**self.generators, **self.bench.generators}
 
-    def whole(self) -> Inference:
+    def whole(self) -> Predictor:
         """The usual inference; seeds of one cell may share it."""
         job = self.job
         return self.inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
 
-    def logits(self, usual: Inference, done: int) -> np.ndarray:
+    def logits(self, usual: Predictor, done: int) -> np.ndarray:
         """(N, classes) after `done` steps, by the inference that is due then."""
         chosen = usual
         if self.last is not None and isinstance(usual, FullGraph) and done == self.steps:

@@ -27,7 +27,7 @@ class Stack(Protocol):
     diverged_at: torch.Tensor  # (S,) step after which a seed's parameters were not finite, 0: they were
 
 
-class StackedStep(Step, Protocol):
+class StepOfSeeds(Step, Protocol):
     """A step of all seeds that have not diverged."""
 
     def check(self, done: int) -> None:
@@ -50,7 +50,7 @@ def train_stack(
     observes: Sequence[Observe],
     stack: S,
     optimizer: torch.optim.Optimizer,
-    step: StackedStep,
+    step: StepOfSeeds,
     generators: Mapping[str, Generator],
     logits: Callable[[int], Sequence[np.ndarray | None]],
     notes: Callable[[int], Mapping[str, Any]],

@@ -22,7 +22,7 @@ from dpgraph.models.segments import Segments
 CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
 
 
-class Inference(Protocol):
+class Predictor(Protocol):
     """Predictions for all nodes of a graph."""
 
     def logits(self, network: Network, features: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 
 @dataclass(frozen=True)
-class Block:
+class KipfBlock:
     """What the loss on n nodes depends on: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
 
     features: Matrix
@@ -45,7 +45,7 @@ class Block:
 class Read:
     """What one seed reads in one step; `kept` (k, width) is what dropout multiplies the hidden layer with."""
 
-    block: Block
+    block: KipfBlock
     kept: Tensor | None = None
 
 
@@ -63,12 +63,12 @@ class GraphBlocks:
         self._labels = np.asarray(graph.labels, dtype=np.int64)
         self.features = Features(np.asarray(graph.features), device)
 
-    def whole(self) -> Block:
+    def whole(self) -> KipfBlock:
         """All nodes and their edges."""
         matrix = SparseMatrix.of(self._normalized, self.device, symmetric=True)
         return self._block(self.features.all, matrix, matrix, np.arange(self.num_nodes), self.num_nodes)
 
-    def masked(self, nodes: np.ndarray) -> Block:
+    def masked(self, nodes: np.ndarray) -> KipfBlock:
         """The loss of `nodes` on the whole graph: their rows, their neighbours' and those of the neighbours' own."""
         outer = self._normalized.take(nodes)
         hidden = np.unique(outer.columns)
@@ -82,7 +82,7 @@ class GraphBlocks:
         first, second = (SparseMatrix.of(matrix, self.device) for matrix in (inner, outer.renamed(hidden)))
         return self._block(features, first, second, nodes, len(hidden))
 
-    def induced(self, nodes: np.ndarray) -> Block:
+    def induced(self, nodes: np.ndarray) -> KipfBlock:
         """`nodes` (ascending) and the edges among them, with degrees counted among them: nothing else is read."""
         self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
         rows = self._closed.take(nodes)
@@ -95,12 +95,12 @@ class GraphBlocks:
         matrix = SparseMatrix.of(normalized(among), self.device, symmetric=True)
         return self._block(self.features.of(nodes), matrix, matrix, nodes, len(nodes))
 
-    def _block(self, features: Matrix, inner: Matrix, outer: Matrix, nodes: np.ndarray, hidden: int) -> Block:
+    def _block(self, features: Matrix, inner: Matrix, outer: Matrix, nodes: np.ndarray, hidden: int) -> KipfBlock:
         labels = torch.from_numpy(self._labels[nodes]).to(self.device, non_blocking=True)
         places = torch.arange(len(nodes), device=self.device)
         own = 0 if features is self.features.all else features.nbytes
         size = own + inner.nbytes + outer.nbytes + labels.nbytes + places.nbytes
-        return Block(features, inner, outer, labels, hidden, places, size)
+        return KipfBlock(features, inner, outer, labels, hidden, places, size)
 
 
 def normalized(closed: Csr) -> Csr:
@@ -159,7 +159,7 @@ class KipfStack(nn.Module):
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     @torch.no_grad()
-    def logits(self, rows: Sequence[Tensor], block: Block) -> list[Tensor]:
+    def logits(self, rows: Sequence[Tensor], block: KipfBlock) -> list[Tensor]:
         """Rows of parameters -> (n, classes) for each, without dropout."""
         layers = [self.layers(row) for row in rows]
         products = block.features.times_each([w1 for w1, *_ in layers])
@@ -169,7 +169,7 @@ class KipfStack(nn.Module):
             outputs.append(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T)
         return outputs
 
-    def losses(self, rows: Sequence[Tensor], block: Block) -> Tensor:
+    def losses(self, rows: Sequence[Tensor], block: KipfBlock) -> Tensor:
         """(S,) mean cross-entropies, on the device."""
         logits = self.logits(rows, block)
         return torch.stack([nn.functional.cross_entropy(one, block.labels, ignore_index=-1) for one in logits])
@@ -220,7 +220,7 @@ class KipfStack(nn.Module):
         return block.inner.transposed_times(back)
 
 
-def _hidden(block: Block, product: Tensor, b1: Tensor) -> Tensor:
+def _hidden(block: KipfBlock, product: Tensor, b1: Tensor) -> Tensor:
     """relu(A^ X W1 + b1) from X W1."""
     return torch.relu_(block.inner.times(product).add_(b1))
 

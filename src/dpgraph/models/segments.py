@@ -120,7 +120,7 @@ def reduce(rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights:
 
 
 @dataclass(frozen=True)
-class Block:
+class PaddedRuns:
     """Runs of rows of about equal lengths, as one padded array of width w."""
 
     runs: slice | Tensor  # (b,) which runs
@@ -141,7 +141,7 @@ class Block:
             result[self.runs] = torch.bmm(left, right)
 
 
-def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
+def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""
     starts = np.cumsum(lengths) - lengths
     cuts = np.flatnonzero(np.diff(lengths)) + 1
@@ -164,13 +164,13 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[Block]:
         # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
         rows = starts[runs, None] + np.minimum(column, lengths[runs, None] - 1)
         missing = None if low == width else _upload(column >= lengths[runs, None], device)
-        yield Block(_upload(runs, device), _upload(rows, device), shape, missing)
+        yield PaddedRuns(_upload(runs, device), _upload(rows, device), shape, missing)
 
 
-def _equal_runs(first: int, last: int, begin: int, width: int) -> Block:
+def _equal_runs(first: int, last: int, begin: int, width: int) -> PaddedRuns:
     """Neighbours of equal length, whose rows begin at `begin`."""
     shape = (last - first, width)
-    return Block(slice(first, last), slice(begin, begin + shape[0] * width), shape, None)
+    return PaddedRuns(slice(first, last), slice(begin, begin + shape[0] * width), shape, None)
 
 
 def _upload(values: np.ndarray, device: torch.device) -> Tensor:

@@ -7,31 +7,25 @@ numbered, and rows are written in groups.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, ValidationError
-from pydantic_core import from_json
 
-from dpgraph.errors import UserError, shown
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import first_line
-from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import CellRecord, SeedRecord
+from dpgraph.experiments.record import SeedRecord
 from dpgraph.files import atomic_path
 from dpgraph.planning.plan import Plan
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import protection
-from dpgraph.reporting.hard_cases import Predictions, hard_case_shares
+from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
+from dpgraph.reporting.views.registry import derived_metrics
 
 COLUMNS: dict[str, str] = {
     "paper": "string",
@@ -73,110 +67,12 @@ BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in
 ROWS_AT_A_TIME = 2**17
 
 
-@dataclass(frozen=True)
-class Metrics:
-    """Of one seed, a list per field of `record.Metric`."""
-
-    step: list[int] = field(default_factory=list)
-    final: list[bool] = field(default_factory=list)
-    metric: list[str] = field(default_factory=list)
-    class_id: list[int] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
-        rows = list(rows)
-        found = cls(
-            [row["step"] for row in rows],
-            [row["final"] for row in rows],
-            [row["metric"] for row in rows],
-            [row["class_id"] for row in rows],
-            [float(row["value"]) for row in rows],
-        )
-        for name, kind in (("step", int), ("final", bool), ("metric", str), ("class_id", int)):
-            values = getattr(found, name)
-            if set(map(type, values)) - {kind}:
-                raise ValueError(f"{name} of a metric: expected {kind.__name__}")
-            if kind is int and values:
-                _check_range(name, min(values), max(values))
-        return found
-
-
-def _check_range(name: str, *values: int) -> None:
-    """Raises ValueError for what the table's columns cannot hold."""
-    for value in values:
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError(f"{name}={shown(value)}: expected an integer of 64 bits")
-
-
-class ToldGuarantee(Frozen):
-    """Relation and scope must be told: without them an epsilon means nothing."""
-
-    model_config = ConfigDict(extra="ignore")
-    relation: Relation | Literal[""]
-    scope: Scope | Literal[""]
-    unmet: tuple[str, ...] = ()
-    epsilon: float | None = None
-    reason: str | None = None
-    delta: float | None = None
-
-
-NOT_TOLD = ToldGuarantee(relation="", scope="")
-
-
-class Told(Frozen):
-    """What the table takes from a record's statement."""
-
-    model_config = ConfigDict(extra="ignore")
-    published: ToldGuarantee = NOT_TOLD
-    rigorous: ToldGuarantee = NOT_TOLD
-    uncovered: tuple[str, ...] = ()
-    noise_std_over_clip: float | None = None
-    steps: int = 0
-
-
-@dataclass(frozen=True)
-class Read:
-    """A record whose seeds have no metrics, and these, seed by seed."""
-
-    record: CellRecord
-    metrics: tuple[Metrics, ...]
-    cell: Cell
-
-    @cached_property
-    def told(self) -> Told:
-        return Told.model_validate(self.record.statement or {})
-
-
-def read_record(path: Path) -> Read:
-    try:
-        value = from_json(Path(path).read_bytes())
-        metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
-        record = CellRecord.model_validate(value)
-        read = Read(record, metrics, resolve(record.cell))
-        _check_range("steps", read.told.steps)
-        for seed in record.seeds:
-            _check_range("seed, peak_memory_bytes", seed.seed, seed.peak_memory_bytes)
-        return read
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such record; its training job has not run") from None
-    except ValidationError as error:
-        reason = first_line(error)
-    except UserError as error:
-        reason = str(error)
-    except KeyError as error:
-        reason = f"a metric without {error.args[0]}"
-    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        reason = str(error)
-    raise UserError(f"{path}: not a record ({' '.join(reason.split())[:120]}): delete it and run again")
-
-
 def _number(value: Any) -> float:
     return NAN if value is None else float(value)
 
 
-def _cell_columns(cell: Cell, told: Told, slug: str) -> dict[str, Any]:
-    published, rigorous = told.published, told.rigorous
+def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
+    published, rigorous = statement.published, statement.rigorous
     return {
         "cell": slug,
         "dataset": cell.task.dataset,
@@ -194,9 +90,9 @@ def _cell_columns(cell: Cell, told: Told, slug: str) -> dict[str, Any]:
         "eps_published_reason": published.reason or "",
         "eps_rigorous": _number(rigorous.epsilon),
         "eps_rigorous_reason": rigorous.reason or "",
-        **protection.columns(published, rigorous, told.uncovered),
-        "noise_std_over_clip": _number(told.noise_std_over_clip),
-        "steps": told.steps,
+        **protection.columns(published, rigorous, statement.uncovered),
+        "noise_std_over_clip": _number(statement.noise_std_over_clip),
+        "steps": statement.steps,
     }
 
 
@@ -206,7 +102,7 @@ NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 
 
 @dataclass(frozen=True)
-class Block:
+class MetricRows:
     """Rows of one record that differ in their metric only; no metric: one row that says why."""
 
     columns: dict[str, Any]
@@ -214,11 +110,11 @@ class Block:
     class_ids: tuple[int, ...] = (-1,)
     values: tuple[float, ...] = (NAN,)
 
-    def with_metrics(self, more: Mapping[str, float]) -> Block:
+    def with_metrics(self, more: Mapping[str, float]) -> MetricRows:
         """The block of a seed's last step with more metrics; any other one as it is."""
         if not more or not self.columns["final"] or not self.metrics[0]:
             return self
-        return Block(
+        return MetricRows(
             self.columns,
             (*self.metrics, *more),
             (*self.class_ids, *([-1] * len(more))),
@@ -226,31 +122,31 @@ class Block:
         )
 
 
-def blocks(read: Read, slug: str | None = None) -> Iterator[Block]:
+def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     """Rows of one record without their paper; a cell or a seed without metrics has one row that says why.
 
     Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it. `slug`
     is the cell's, where it is known: it takes longer to compute than all the rest.
     """
     record = read.record
-    columns = _cell_columns(read.cell, read.told, read.cell.slug if slug is None else slug)
+    columns = _cell_columns(read.cell, read.statement, read.cell.slug if slug is None else slug)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
-        yield Block({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
+        yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
     budgets = _budgets(read, columns)
-    for seed, found in zip(record.seeds, read.metrics, strict=True):
+    for seed, metrics in zip(record.seeds, read.metrics, strict=True):
         own = {**columns, **_seed_columns(seed)}
-        if not found.metric and record.status == "ok":
-            yield Block(own | NO_METRICS)
+        if not metrics.metric and record.status == "ok":
+            yield MetricRows(own | NO_METRICS)
         start = 0
-        for (step, final), rows in groupby(zip(found.step, found.final, strict=True)):
+        for (step, final), rows in groupby(zip(metrics.step, metrics.final, strict=True)):
             end = start + sum(1 for _ in rows)
             at = own | {"step": step, "final": final}
-            yield Block(
+            yield MetricRows(
                 at if final or budgets is None else at | budgets.get(step, UNKNOWN),
-                tuple(found.metric[start:end]),
-                tuple(found.class_id[start:end]),
-                tuple(found.value[start:end]),
+                tuple(metrics.metric[start:end]),
+                tuple(metrics.class_id[start:end]),
+                tuple(metrics.value[start:end]),
             )
             start = end
 
@@ -270,21 +166,21 @@ UNKNOWN: dict[str, Any] = (
 )
 
 
-def _budgets(read: Read, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
+def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
     """Epsilons and reasons by step before the last. None: without privacy all steps have the statement's."""
     if read.cell.privacy is None:
         return None
-    found: dict[int, dict[str, Any]] = {}
+    by_step: dict[int, dict[str, Any]] = {}
     for budget in read.record.budgets:
         at: dict[str, Any] = {}
-        found[budget.step] = at
+        by_step[budget.step] = at
         for mode in protection.MODES:
             value = getattr(budget, f"eps_{mode}")
             at[f"eps_{mode}"] = _number(value)
             at[f"eps_{mode}_reason"] = (columns[f"eps_{mode}_reason"] or NO_BUDGET) if value is None else ""
             if value is None:
                 at |= {name: NOTHING[name] for name in (f"relation_{mode}", f"scope_{mode}")}
-    return found
+    return by_step
 
 
 def _schema() -> pa.Schema:
@@ -299,7 +195,7 @@ def _schema() -> pa.Schema:
 SCHEMA = _schema()
 
 
-def rows_of(parts: Iterable[tuple[str, Block]]) -> pa.Table:
+def rows_of(parts: Iterable[tuple[str, MetricRows]]) -> pa.Table:
     """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
     parts = list(parts)
     repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
@@ -331,10 +227,10 @@ def _numbered(texts: list[str]) -> pa.DictionaryArray:
 def aggregate(plan: Plan, path: Path) -> int:
     """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both.
 
-    Shares of hard cases, which compare the predictions of two cells, are added at the last step. Returns the number of
+    Metrics that a view derives from predictions of several cells are added at the last step. Returns the number of
     rows.
     """
-    count, waiting, parts = 0, 0, list[tuple[str, Block]]()
+    count, waiting, parts = 0, 0, list[tuple[str, MetricRows]]()
     with (
         atomic_path(path) as temporary,
         # without Arrow's own schema readers get plain texts, not categories
@@ -352,17 +248,17 @@ def aggregate(plan: Plan, path: Path) -> int:
     return count + waiting
 
 
-def _parts(plan: Plan) -> Iterator[tuple[str, Block]]:
+def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
     paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
-    shares = hard_case_shares(plan, Predictions(plan))
+    derived = derived_metrics(plan)
     for slug, cell in plan.cells.items():
         read = read_record(paths.result(cell))
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             for paper in sorted(papers[slug]):
-                yield paper, block.with_metrics(shares.get((paper, slug, block.columns["seed"]), {}))
+                yield paper, block.with_metrics(derived.get((paper, slug, block.columns["seed"]), {}))
 
 
 def _same(recorded: Cell, cell: Cell) -> bool:

@@ -1,13 +1,27 @@
-"""An artefact of the plan by its id, and the heading of its table."""
+"""An artefact of the plan by its id, its heading, and the columns that say what a row is of."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pandas as pd
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.experiment import Artefact
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.results import EntryResult
+
+
+class EntryRun(Protocol):
+    """What a view knows of one entry."""
+
+    @property
+    def entry(self) -> Entry: ...
+    @property
+    def outcome(self) -> EntryResult: ...
 
 
 def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
@@ -40,3 +54,45 @@ def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _network(entry: Entry) -> tuple[str, int]:
     return entry.cell.network
+
+
+def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
+    """Columns that say which entry a row is of."""
+    cell = entry.cell
+    columns = {
+        "paper": entry.paper,
+        "artefact": entry.artefact.split("/")[1],
+        "task": entry.task_id,
+        "task_label": entry.suite_task.label,
+        "dataset": cell.task.dataset,
+        "setting": cell.task.setting,
+        "method": entry.method_id,
+        "label": entry.method.label,
+        "optimizer": cell.training.optimizer,
+        "variant": "none" if cell.privacy is None else cell.privacy.variant,
+        "value": entry.value or "",
+        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
+    }
+    return {name: columns[name] for name in names}
+
+
+def described(entry: Entry, outcome: EntryResult) -> dict[str, Any]:
+    """Columns that say which entry a row is of, and what is guaranteed."""
+    names = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
+    return {
+        **of_entry(entry, *names),
+        **outcome.privacy,
+        "n": len(outcome.values),
+        "n_planned": len(entry.cell.seeds),
+        "status": outcome.status,
+        "reason": outcome.reason,
+    }
+
+
+def described_rows(runs: Iterable[EntryRun]) -> pd.DataFrame:
+    return pd.DataFrame([described(one.entry, one.outcome) for one in runs])
+
+
+def beside(head: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    """The same columns before each of the rows."""
+    return pd.concat([pd.DataFrame([head] * len(rows)), rows.reset_index(drop=True)], axis=1)

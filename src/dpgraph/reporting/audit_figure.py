@@ -13,9 +13,9 @@ from dpgraph.errors import UserError
 from dpgraph.files import write_text
 from dpgraph.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.drawing import Legend, house_style, panels, save_all
+from dpgraph.reporting.drawing.canvas import Legend, house_style, panels, save_all
 from dpgraph.reporting.formats import html_text
-from dpgraph.reporting.page import page
+from dpgraph.reporting.page import html_table, page
 
 LOWEST = 1e-4  # deltas below are not drawn: no audit of this size sees them
 STYLES: dict[str, tuple[str, Any]] = {
@@ -72,9 +72,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
     """One line per audit and planted bug."""
     one = audits.drop_duplicates(["audit", "planted"])
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Audit", "Planted bug", "Verdict", "Claim", "Found"))
-    body = "".join(_html_row(row) for row in one.to_dict("records"))
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = ("Audit", "Planted bug", "Verdict", "Claim", "Found")
+    table = html_table(head, map(_html_row, one.to_dict("records")))
     lead = "Attacks on the code of this project. A planted bug must be caught; the code as it is must pass."
     write_text(path, page(plan.suite, "Audits", table, lead))
     return path
@@ -83,6 +82,6 @@ def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
 def _html_row(row: dict) -> str:
     planted = row["planted"] if isinstance(row["planted"], str) else ""
     verdict = ("missed" if row["passed"] else "caught") if planted else ("passed" if row["passed"] else "FAILED")
-    found = f"{row['finding']} ({row['trials']} trials, {row['seconds']:.2g} s)"
-    cells = (row["title"], planted or "–", verdict, row["claim"], found)
+    finding = f"{row['finding']} ({row['trials']} trials, {row['seconds']:.2g} s)"
+    cells = (row["title"], planted or "–", verdict, row["claim"], finding)
     return "<tr>" + "".join(f"<td>{html_text(str(cell))}</td>" for cell in cells) + "</tr>"

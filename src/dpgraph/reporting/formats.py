@@ -6,14 +6,11 @@ import html
 import math
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-
-from dpgraph.experiments.experiment import HARD_CASES
+from collections.abc import Iterable
 
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
-
 LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -124,6 +121,15 @@ def power_of_ten(value: float) -> str:
     return f"10{raised}" if head == "1" else f"{head}·10{raised}"
 
 
+def deltas(values: Iterable[float]) -> list[str]:
+    """Distinct ones as texts; 0 and nan are none.
+
+    >>> deltas([1e-5, math.nan, 1e-5, 0.0])
+    ['10⁻⁵']
+    """
+    return sorted({power_of_ten(value) for value in values if value > 0})
+
+
 def mean_std(mean: float, std: float, decimals: int = 2) -> str:
     """
     >>> mean_std(62.345, 0.418), mean_std(62.345, math.nan)
@@ -158,52 +164,3 @@ def printed_place(table: str) -> str:
     """
     text = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "table ", "fig": "figure "}[kind[0]], table)
     return re.sub(r"^(App|sec)\.", r"\1. ", text)
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """How values of a metric are shown; without more they are shares, stored as fractions and shown in percent."""
-
-    label: str  # of an axis, with the unit
-    unit: str = "%"  # empty: a number without unit
-    difference: str = "points"  # unit of a difference
-    scale: float = 100.0  # shown / stored
-    low: float = 0.0  # range of what is shown
-    high: float = 100.0
-    reference: str = ""  # metric of what knows nothing, beside which values are read
-    reference_label: str = ""
-
-    @property
-    def more_is_better(self) -> bool:
-        return self.unit == "%"
-
-
-OTHERS = {
-    "degree_rmse": Quantity(
-        "RMSE of the degree (edges)", "edges", "edges", 1.0, 0.0, math.inf,
-        "degree_rmse_constant", "predicting the mean degree",
-    ),
-    "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
-    "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
-}  # fmt: skip
-
-
-def quantity(metric: str) -> Quantity:
-    """
-    >>> quantity("accuracy/val").label, quantity("macro_f1/test").label, quantity("hard_cases/fig5").label
-    ('validation accuracy (%)', 'test macro F1 (%)', 'hard cases misclassified (%)')
-    >>> quantity("degree_rmse/train").reference
-    'degree_rmse_constant/train'
-    """
-    if metric.startswith(f"{HARD_CASES}/"):
-        return Quantity("hard cases misclassified (%)")
-    name, _, part = metric.partition("/")
-    if name in OTHERS:
-        found = OTHERS[name]
-        return replace(found, reference=f"{found.reference}/{part}") if found.reference else found
-    return Quantity(f"{'validation' if part == 'val' else part} {name.replace('_', ' ').replace('f1', 'F1')} (%)")
-
-
-def metric(name: str) -> str:
-    """Label of an axis or a column: `quantity(name).label`."""
-    return quantity(name).label

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dpgraph.experiments.experiment import Suite
 from dpgraph.reporting.formats import html_text
 
@@ -52,6 +54,12 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
         f"<h1>{html_text(title)}</h1>\n"
         f'<p class="lead">{html_text(lead or suite.title)}</p>\n{banner}\n{body}\n</body>\n</html>\n'
     )
+
+
+def html_table(columns: Iterable[str], body: Iterable[str]) -> str:
+    """`body` is HTML, a row each; the columns are plain."""
+    head = "".join(f'<th scope="col">{html_text(name)}</th>' for name in columns)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
 
 
 def _without_prefix(note: str) -> str:

@@ -41,12 +41,12 @@ def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue
     """
     name = entry.artefact.split("/")[1]
     for table in experiment.artefacts[name].tables(name):
-        found = _printed(experiment, entry, table, metric)
-        if len(found) > 1:
+        values = _printed(experiment, entry, table, metric)
+        if len(values) > 1:
             where = f"{table}, {entry.method_id} on {entry.suite_task.published}"
-            raise UserError(f"results_{experiment.published}.csv: {where}: expected one row, found {len(found)}")
-        if found:
-            return found[0]
+            raise UserError(f"results_{experiment.published}.csv: {where}: expected one row, found {len(values)}")
+        if values:
+            return values[0]
     return None
 
 
@@ -66,8 +66,8 @@ def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: s
     """The difference as the paper prints it, reference minus private, in points; empty where it prints none."""
     one, two = (entry.method.published.get(table, {}).get("model") for entry in (reference, private))
     columns = {"model": f"{one} minus {two}"}
-    found = _rows(experiment, private, table, "accuracy_gap_pct", columns) if one and two else []
-    return found[0]["value"] if len(found) == 1 else ""
+    rows = _rows(experiment, private, table, "accuracy_gap_pct", columns) if one and two else []
+    return rows[0]["value"] if len(rows) == 1 else ""
 
 
 def paper_confusions(experiment: Experiment, entry: Entry) -> dict[tuple[int, int], str]:
@@ -131,7 +131,7 @@ def _rows(
             raise invalid(f"{entry.artefact}.values", entry.value, f"a label of {len(keys)} parts, as published_key")
         swept, default = dict(zip(keys, labels)), sweep.published_default
     exact = {name: text for name, text in columns.items() if name != "other_params"}
-    found = []
+    matches = []
     for row in published_rows(experiment.published):
         if row["table"] != table or row["metric"] != metric or row["dataset"] not in (dataset, "all"):
             continue
@@ -145,8 +145,8 @@ def _rows(
             and swept.items() <= at.items()
             and all(stated.get(key, text) == text for key, text in parameters_of(of_task).items())
         ):
-            found.append(row)
-    return found
+            matches.append(row)
+    return matches
 
 
 @cache

@@ -31,7 +31,7 @@ BETWEEN = "; "  # texts of one column
 
 
 class Protected(Protocol):
-    """A guarantee, as far as it is told here."""
+    """A guarantee, as far as it is shown here."""
 
     @property
     def relation(self) -> str: ...
@@ -74,8 +74,8 @@ def both(row: Mapping[str, Any], name: str) -> str:
     >>> both(row | {"eps_rigorous": float("nan")}, "relation")
     'node-remove / none'
     """
-    found = [row[f"{name}_{mode}"] if row[f"eps_{mode}"] != math.inf else "" for mode in MODES]
-    shown = [text if isinstance(text, str) and text else DASH for text in found]
+    texts = [row[f"{name}_{mode}"] if row[f"eps_{mode}"] != math.inf else "" for mode in MODES]
+    shown = [text if isinstance(text, str) and text else DASH for text in texts]
     return shown[0] if shown[0] == shown[1] else " / ".join(shown)
 
 
@@ -91,15 +91,9 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
     Left out is what depends on no record: its epsilon of 0 holds in every sense.
     """
-    found: dict[str, list[str]] = {}
-    for row in table.to_dict("records"):
-        free = row[f"eps_{mode}"] == 0 and row[f"scope_{mode}"] == Scope.ALL_OUTPUTS
-        kind = "" if free else of_epsilon(row, mode)
-        if kind:
-            labels = found.setdefault(kind, [])
-            if str(row["label"]) not in labels:
-                labels.append(str(row["label"]))
-    return found
+    rows = table.to_dict("records")
+    kept = (row for row in rows if row[f"eps_{mode}"] != 0 or row[f"scope_{mode}"] != Scope.ALL_OUTPUTS)
+    return _labels((of_epsilon(row, mode), row["label"]) for row in kept)
 
 
 def unlike(table: pd.DataFrame) -> bool:
@@ -109,7 +103,7 @@ def unlike(table: pd.DataFrame) -> bool:
 
 def remarks(table: pd.DataFrame) -> list[str]:
     """What stands below a table: every relation and scope of it in words, and what its epsilons do not say."""
-    found = [UNLIKE] if unlike(table) else []
+    sentences = [UNLIKE] if unlike(table) else []
     for head, words in (("relation", Relation), ("scope", Scope)):
         names = dict.fromkeys(
             name
@@ -117,33 +111,33 @@ def remarks(table: pd.DataFrame) -> list[str]:
             for row in table[np.isfinite(table[f"eps_{mode}"])].to_dict("records")
             for name in parted(row[f"{head}_{mode}"])
         )
-        found += [f"{head.capitalize()} {name}: {words(name).meaning}." for name in names if name != words.NONE]
-    found += [
+        sentences += [f"{head.capitalize()} {name}: {words(name).meaning}." for name in names if name != words.NONE]
+    sentences += [
         f"Premise of ε published that does not hold for what ran ({', '.join(labels)}): {text}."
         for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
     ]
-    return found + uncovered(table)
+    return sentences + uncovered(table)
 
 
 def caption(points: pd.DataFrame) -> list[str]:
     """What stands below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
     if "source" in points:
         points = points[points["source"] == "ours"]
-    told: dict[str, str] = {}
+    by_mode: dict[str, str] = {}
     for mode in MODES:
         by_kind = kinds(points, mode)
         runs = (f"{kind} ({', '.join(labels)})" for kind, labels in by_kind.items())
-        told[mode] = next(iter(by_kind), "") if len(by_kind) < 2 else "; ".join(runs)
-    if told["published"] == told["rigorous"]:
-        told = {"published and rigorous": told["rigorous"]}
-    found = [f"{mode.capitalize()} ε: {text}." for mode, text in told.items() if text]
+        by_mode[mode] = next(iter(by_kind), "") if len(by_kind) < 2 else "; ".join(runs)
+    if by_mode["published"] == by_mode["rigorous"]:
+        by_mode = {"published and rigorous": by_mode["rigorous"]}
+    sentences = [f"{mode.capitalize()} ε: {text}." for mode, text in by_mode.items() if text]
     if unlike(points):
-        found.append("Unlike relations or scopes: their ε are no common scale.")
+        sentences.append("Unlike relations or scopes: their ε are no common scale.")
     unmet = _by_text(points[points["eps_published"].notna()], "published_unmet")
     if unmet:
         labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
-        found.append(f"Published ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
-    return found + uncovered(points)
+        sentences.append(f"Published ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
+    return sentences + uncovered(points)
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:
@@ -155,10 +149,14 @@ def uncovered(table: pd.DataFrame) -> list[str]:
 
 def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
     """Labels of the runs by each distinct text of a column."""
-    found: dict[str, list[str]] = {}
-    for texts, label in dict.fromkeys(zip(table[column], table["label"], strict=True)):
-        for text in parted(texts):
-            labels = found.setdefault(text, [])
-            if str(label) not in labels:
-                labels.append(str(label))
-    return found
+    pairs = dict.fromkeys(zip(table[column], table["label"], strict=True))
+    return _labels((text, label) for texts, label in pairs for text in parted(texts))
+
+
+def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
+    """Distinct labels by text, both in their order; those of an empty text are left out."""
+    by_text: dict[str, dict[str, None]] = {}
+    for text, label in pairs:
+        if text:
+            by_text.setdefault(text, {})[str(label)] = None
+    return {text: list(labels) for text, labels in by_text.items()}

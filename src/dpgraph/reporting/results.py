@@ -12,11 +12,12 @@ import pandas as pd
 from scipy import stats
 
 from dpgraph.errors import UserError
+from dpgraph.experiments.paths import Paths
 from dpgraph.files import atomic_path
-from dpgraph.planning.plan import Entry
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection
 from dpgraph.reporting.aggregate import COLUMNS
-from dpgraph.reporting.formats import Quantity, quantity
+from dpgraph.reporting.quantities import Quantity, quantity
 
 CONFIDENCE = 0.95
 PRIVACY = (
@@ -39,6 +40,10 @@ class Summary:
     low: float  # 95 % Student t interval of the mean; nan for one seed
     high: float
 
+    @property
+    def columns(self) -> dict[str, float]:
+        return {"mean": self.mean, "std": self.std, "ci_low": self.low, "ci_high": self.high}
+
 
 def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
     """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, and honest at few seeds.
@@ -56,8 +61,14 @@ def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
     return Summary(mean, std, n, mean - half, mean + half)
 
 
+def over_seeds(name: str, values: np.ndarray) -> dict[str, float]:
+    """Columns of one measure: mean and sample standard deviation; nan for too few seeds."""
+    n = len(values)
+    return {f"{name}_mean": values.mean() if n else np.nan, f"{name}_std": values.std(ddof=1) if n > 1 else np.nan}
+
+
 @dataclass(frozen=True)
-class Outcome:
+class EntryResult:
     """What is known of one cell and metric at one step."""
 
     status: str  # ok, failed or not run
@@ -75,6 +86,10 @@ class Outcome:
     published_unmet: str = ""
     uncovered: str = ""
     metric: str = "accuracy/test"
+
+    @classmethod
+    def not_run(cls, reason: str) -> EntryResult:
+        return cls("not run", reason, pd.Series(dtype=float))
 
     @property
     def ok(self) -> bool:
@@ -103,7 +118,7 @@ class Outcome:
         return summarise(self.values.to_numpy(), self.quantity.scale)
 
 
-MISSING = Outcome("not run", "no result in results.parquet", pd.Series(dtype=float))
+MISSING = EntryResult.not_run("no result in results.parquet")
 
 
 @dataclass(frozen=True)
@@ -111,6 +126,11 @@ class Results:
     """Rows of results.parquet, found by paper and cell."""
 
     frame: pd.DataFrame
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame | None) -> Results:
+        """Of None, where there are no results: every entry is `MISSING`."""
+        return cls(pd.DataFrame(columns=list(COLUMNS)) if frame is None else frame)
 
     def __post_init__(self) -> None:
         for column in COLUMNS:
@@ -136,7 +156,7 @@ class Results:
         return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
 
     @cached_property
-    def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], Outcome]:
+    def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
         """What was asked for: claims ask for the same outcome many times."""
         return {}
 
@@ -156,7 +176,7 @@ class Results:
         rows = self.frame.iloc[places]
         return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
-    def outcome(self, entry: Entry, metric: str) -> Outcome:
+    def outcome(self, entry: Entry, metric: str) -> EntryResult:
         """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
         place = (entry.paper, entry.cell.slug, metric, entry.cell.seeds)
         if place not in self._outcomes:
@@ -164,7 +184,7 @@ class Results:
             self._outcomes[place] = self._outcome(entry, metric, good[good["final"].astype(bool)])
         return self._outcomes[place]
 
-    def along_training(self, entry: Entry, metric: str) -> list[tuple[int, Outcome]]:
+    def along_training(self, entry: Entry, metric: str) -> list[tuple[int, EntryResult]]:
         """(step, outcome) at every evaluation, ascending, each with the epsilons of its step; empty without values."""
         steps = self.good(entry, metric).groupby("step", sort=True)
         return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
@@ -180,18 +200,18 @@ class Results:
         good = good[good["final"].astype(bool)]
         return good.pivot(index="seed", columns="class_id", values="value").astype(float)
 
-    def _outcome(self, entry: Entry, metric: str, good: pd.DataFrame) -> Outcome:
+    def _outcome(self, entry: Entry, metric: str, good: pd.DataFrame) -> EntryResult:
         if (entry.paper, entry.cell.slug) not in self._cells:
             return MISSING
         bad = self.bad(entry)
         if good.empty:
             if bad.empty:
-                return Outcome("not run", f"no value of {metric}", MISSING.values)
-            return Outcome(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
+                return EntryResult.not_run(f"no value of {metric}")
+            return EntryResult(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
-        return Outcome("ok", _text(bad["reason"]), values, **_privacy(good), metric=metric)
+        return EntryResult("ok", _text(bad["reason"]), values, **_privacy(good), metric=metric)
 
 
 NOWHERE = np.array([], dtype=int)
@@ -221,6 +241,11 @@ def read_results(path: Path) -> pd.DataFrame:
     return frame
 
 
+def results_of(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """Of the whole suite, whatever the artefact."""
+    return read_results(Paths(plan.config).results)
+
+
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Eight significant digits, beyond what any table prints; missing values are empty."""
     with atomic_path(path) as temporary:
@@ -244,5 +269,4 @@ def _weakest(epsilons: pd.Series) -> float:
 
 
 def _text(column: pd.Series) -> str:
-    found = [text for text in column.dropna().unique() if text]
-    return "; ".join(map(str, found))
+    return "; ".join(str(text) for text in column.dropna().unique() if text)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpgraph.models.dense import KeyLinear, SelfWeight
-from dpgraph.models.segments import Block, blocks
+from dpgraph.models.segments import PaddedRuns, blocks
 from dpgraph.sampling.ego import EgoBatch
 
 LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
@@ -42,7 +42,7 @@ class RootGradients(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class CallRows:
     """All rows on which a call of a layer acted; the rows of a root are consecutive."""
 
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
@@ -79,7 +79,7 @@ class LinearGradients:
     """Of a linear map, from one or several calls of it."""
 
     layer: nn.Linear
-    calls: tuple[Rows, ...]
+    calls: tuple[CallRows, ...]
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         bias = 0.0 if self.layer.bias is None else 1.0
@@ -124,7 +124,7 @@ class ScalarGradients:
     scales: Tensor  # (B,) sum_i ||a_i|| ||g_i||
 
     @classmethod
-    def of(cls, layer: SelfWeight, calls: tuple[Rows, ...]) -> ScalarGradients:
+    def of(cls, layer: SelfWeight, calls: tuple[CallRows, ...]) -> ScalarGradients:
         values, scales = calls[0].gradients.new_zeros(2, len(calls[0].sizes))
         for rows in calls:
             inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
@@ -154,7 +154,7 @@ class Recorder:
         """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
         # Parameters are not among the inputs, so that their gradients are not computed.
         output_gradients = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
-        calls: dict[nn.Module, tuple[Rows, ...]] = {}
+        calls: dict[nn.Module, tuple[CallRows, ...]] = {}
         for (layer, inputs, _, sizes), gradient in zip(self.calls, output_gradients, strict=True):
             calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
         return {
@@ -177,12 +177,12 @@ class BatchRecorder:
         return output
 
 
-def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> Rows:
+def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> CallRows:
     if inputs.dim() == 2:
-        return Rows(inputs.unsqueeze(1), gradients.flatten(1).unsqueeze(1), sizes)
+        return CallRows(inputs.unsqueeze(1), gradients.flatten(1).unsqueeze(1), sizes)
     if isinstance(layer, KeyLinear):  # applied to queries it is transposed, and so is its gradient
-        return Rows(gradients, inputs, sizes)
-    return Rows(inputs, gradients, sizes)
+        return CallRows(gradients, inputs, sizes)
+    return CallRows(inputs, gradients, sizes)
 
 
 def _dot(left: Tensor, right: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ def _square(rows: Tensor) -> Tensor:
     return torch.linalg.vector_norm(rows, dim=-1).square_()
 
 
-def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor, Tensor]:
+def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Tensor, Tensor]:
     """One row of each call for each root: norms from dot products."""
     heads = max(rows.inputs.shape[1] for rows in calls)
     if len(calls) == heads == 1:  # nothing adds up
@@ -209,7 +209,7 @@ def _norms_of_single_rows(calls: tuple[Rows, ...], bias: float) -> tuple[Tensor,
     return result.clamp_min_(0), scale
 
 
-def _by_head(rows: Rows, block: Block) -> tuple[Tensor, Tensor]:
+def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
     """A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
     inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
     if block.missing is not None:
@@ -229,10 +229,10 @@ def _explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
 
 
-def _interleave(calls: tuple[Rows, ...]) -> Rows:
+def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
     """Rows of several calls of one layer, brought together root by root."""
     owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
     order = torch.from_numpy(np.argsort(owners, kind="stable")).to(calls[0].inputs.device, non_blocking=True)
     inputs = torch.cat([rows.inputs for rows in calls])[order]
     gradients = torch.cat([rows.gradients for rows in calls])[order]
-    return Rows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))
+    return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))

@@ -22,7 +22,7 @@ from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.joined import JoinedBatch, joined_chunks
 from dpgraph.training.clipping import clip_columns, clip_factors
-from dpgraph.training.ghost import BatchRecorder, LinearGradients, Recorder, RootGradients, Rows, ScalarGradients
+from dpgraph.training.ghost import BatchRecorder, CallRows, LinearGradients, Recorder, RootGradients, ScalarGradients
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.optimizers import apply_gradient
 from dpgraph.training.steps import ClippedTerm, PrivateStep
@@ -163,6 +163,6 @@ def _of_roots(gradients: RootGradients, layer: nn.Module, begin: int, end: int) 
     raise TypeError(f"{type(gradients).__name__}: expected gradients that the ghost engine knows")
 
 
-def _part(rows: Rows, begin: int, end: int) -> Rows:
+def _part(rows: CallRows, begin: int, end: int) -> CallRows:
     first, last = int(rows.sizes[:begin].sum()), int(rows.sizes[:end].sum())
-    return Rows(rows.inputs[first:last], rows.gradients[first:last], rows.sizes[begin:end])
+    return CallRows(rows.inputs[first:last], rows.gradients[first:last], rows.sizes[begin:end])

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.kipf import Block, KipfStack, Read, dropout_factors
+from dpgraph.models.kipf import KipfBlock, KipfStack, Read, dropout_factors
 from dpgraph.sampling.graph_splits import Schedule
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import GaussianNoise
@@ -25,12 +25,12 @@ CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they a
 class BlockCache:
     """Blocks by their nodes: fixed parts are built once, and seeds with the same part share it."""
 
-    def __init__(self, build: Callable[[np.ndarray], Block], limit: int = CACHE_BYTES) -> None:
+    def __init__(self, build: Callable[[np.ndarray], KipfBlock], limit: int = CACHE_BYTES) -> None:
         self.build, self.limit = build, limit
         self.held = 0
-        self._blocks: dict[bytes, Block] = {}
+        self._blocks: dict[bytes, KipfBlock] = {}
 
-    def of(self, nodes: np.ndarray) -> Block:
+    def of(self, nodes: np.ndarray) -> KipfBlock:
         key = nodes.tobytes()
         if (block := self._blocks.get(key)) is None:
             block = self.build(nodes)
@@ -49,10 +49,10 @@ class GraphSource:
     """
 
     schedules: Sequence[Schedule]
-    block: Callable[[np.ndarray], Block]
+    block: Callable[[np.ndarray], KipfBlock]
     present: np.ndarray | None = None
 
-    def of(self, seed: int, step: int) -> Block | None:
+    def of(self, seed: int, step: int) -> KipfBlock | None:
         """None: no nodes, so the gradient is zero."""
         nodes = self.schedules[seed].nodes(step)
         if self.present is not None:
@@ -63,7 +63,7 @@ class GraphSource:
 class NoSource:
     """Reads nothing: every gradient is zero."""
 
-    def of(self, seed: int, step: int) -> Block | None:
+    def of(self, seed: int, step: int) -> KipfBlock | None:
         return None
 
 
@@ -99,7 +99,7 @@ class EarlyStopping:
     """A seed ends after `patience` epochs without a better validation loss. Nothing waits for the device."""
 
     states: SeedStates
-    validation: Block
+    validation: KipfBlock
     patience: int
     steps_per_epoch: int
 

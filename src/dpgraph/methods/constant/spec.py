@@ -25,13 +25,13 @@ class ShareOfNodes(AnyBatches):
     train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that are counted")] = 1.0
 
 
-class Random(NetworkCell):
+class RandomCell(NetworkCell):
     model: UndroppedMlp
     training: AnyBatches
     privacy: None = None
 
 
-class Majority(NetworkCell):
+class MajorityCell(NetworkCell):
     model: UndroppedMlp
     training: ShareOfNodes
     privacy: None = None
@@ -50,7 +50,7 @@ SPECS = (
         "random",
         "Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0.",
         "dpgraph.methods.constant.train:Random",
-        Random,
+        RandomCell,
         CONTRACT,
         without_noise=NoRecord,
         inference=reads_nothing,
@@ -61,7 +61,7 @@ SPECS = (
         "majority",
         "Predicts the most frequent training label for every node, without privacy.",
         "dpgraph.methods.constant.train:Majority",
-        Majority,
+        MajorityCell,
         CONTRACT,
         look=look.majority,
         problems=("node-classification", "images"),

@@ -22,7 +22,7 @@ class TreeModel(Model):
     architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
 
 
-class PlainTraining(RootBatches):
+class PlainTreeTraining(RootBatches):
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )
@@ -30,13 +30,13 @@ class PlainTraining(RootBatches):
 
 class PlainGnn(NetworkCell):
     model: TreeModel
-    training: PlainTraining
+    training: PlainTreeTraining
     privacy: None = None
 
 
 class PlainMlp(NetworkCell):
     model: MlpModel
-    training: PlainTraining
+    training: PlainTreeTraining
     privacy: None = None
 
 
@@ -50,7 +50,7 @@ class DpTreePrivacy(TreePrivacy):
     )
 
 
-class DpGnn(NetworkCell):
+class DpGnnCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "privacy": ("clip_norm", "clip_percentile"),
@@ -60,7 +60,7 @@ class DpGnn(NetworkCell):
     privacy: DpTreePrivacy
 
 
-class DpMlp(DpGnn):
+class DpMlp(DpGnnCell):
     model: MlpModel  # type: ignore[assignment]
 
 
@@ -122,7 +122,7 @@ SPECS = (
         "dp-gnn",
         PRIVATE_SUMMARY,
         PRIVATE,
-        DpGnn,
+        DpGnnCell,
         contract(True, (1, 2)),
         VARIANTS,
         (*attacks(1), *attacks(2)),

@@ -24,7 +24,7 @@ class LotsPrivacy(Privacy):
     )
 
 
-class DpLots(NetworkCell):
+class DpLotsCell(NetworkCell):
     model: MlpModel
     training: RootBatches
     privacy: LotsPrivacy
@@ -73,7 +73,7 @@ SPECS = (
         "dp-lots",
         "DP-SGD of an MLP on records without neighbours, in lots; the cell's variant says what is clipped.",
         "dpgraph.methods.lots.train:DpLots",
-        DpLots,
+        DpLotsCell,
         CONTRACT,
         VARIANTS,
         ATTACKS,

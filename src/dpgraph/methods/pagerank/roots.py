@@ -7,7 +7,7 @@ from typing import Protocol
 from dpgraph.errors import invalid
 
 
-class Pagerank(Protocol):
+class PagerankSettings(Protocol):
     """`settings.Pagerank`, whose fields say what they mean; named here, so that a new field trains nothing anew."""
 
     @property
@@ -34,7 +34,7 @@ class Pagerank(Protocol):
     def inference_steps(self) -> int: ...
 
 
-def kept_and_roots(pagerank: Pagerank, num_train: int) -> tuple[int, int]:
+def kept_and_roots(pagerank: PagerankSettings, num_train: int) -> tuple[int, int]:
     """N, training nodes that are kept (a share q' of them), and M, the roots among them; both public."""
     kept = max(1, round(pagerank.node_share * num_train))
     rows = kept if pagerank.num_rows is None else pagerank.num_rows

@@ -68,7 +68,7 @@ class PlainPagerank(Pagerank):
     training_epsilon: None = None
 
 
-class Appr(NetworkCell):
+class ApprCell(NetworkCell):
     model: UndroppedMlp
     training: RootBatches
     privacy: None = None
@@ -83,7 +83,7 @@ class PagerankPrivacy(Privacy):
     )
 
 
-class DpAppr(NetworkCell):
+class DpApprCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),

@@ -7,7 +7,7 @@ from typing import Any
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.pagerank.look import look
 from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
-from dpgraph.methods.pagerank.settings import Appr, DpAppr
+from dpgraph.methods.pagerank.settings import ApprCell, DpApprCell
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -64,7 +64,7 @@ SPECS = (
         "appr",
         "A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis.",
         "dpgraph.methods.pagerank.train:Appr",
-        Appr,
+        ApprCell,
         {f"{release}-none": contract(release, None) for release in ("exact", *WITHOUT_DATA)},
         inference=inference,
         look=look,
@@ -74,7 +74,7 @@ SPECS = (
         "dp-appr",
         "Rows of PageRank released privately, then DP-SGD or DP-Adam on them (Algorithms 6 to 9).",
         "dpgraph.methods.pagerank.train:DpAppr",
-        DpAppr,
+        DpApprCell,
         {
             **{f"{release}-rigorous": contract(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)},
             **{

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dpgraph.experiments.cell import TreePrivacy
 from dpgraph.methods.attacks import AttackCase, Terms
-from dpgraph.methods.ego_trees.spec import DpGnn, TreeModel
+from dpgraph.methods.ego_trees.spec import DpGnnCell, TreeModel
 from dpgraph.methods.residual.look import look
 from dpgraph.methods.residual.mechanism import residual_trees
 from dpgraph.methods.spec import MethodSpec, Variant
@@ -36,7 +36,7 @@ class ResidualPrivacy(TreePrivacy):
     )
 
 
-class DpResidual(DpGnn):
+class DpResidualCell(DpGnnCell):
     model: HopModel
     privacy: ResidualPrivacy  # type: ignore[assignment]
 
@@ -69,7 +69,7 @@ SPECS = (
         "dp-residual",
         "Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.",
         "dpgraph.methods.residual.train:DpResidual",
-        DpResidual,
+        DpResidualCell,
         CONTRACT,
         {"rigorous": Variant(ResidualTrees, residual_trees)},
         (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),

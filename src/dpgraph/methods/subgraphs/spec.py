@@ -31,16 +31,16 @@ class UndroppedModel(KipfModel):
     dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
 
 
-class PlainTraining(NodeParts):
+class PlainPartTraining(NodeParts):
     weight_decay: Annotated[float, Field(ge=0, description="L2 penalty")] = 0.0
     patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="Epochs without a better validation loss before stopping"
     )
 
 
-class KipfGcn(NetworkCell):
+class KipfGcnCell(NetworkCell):
     model: KipfModel
-    training: PlainTraining
+    training: PlainPartTraining
     privacy: None = None
 
 
@@ -53,7 +53,7 @@ class SubgraphPrivacy(Privacy):
     )
 
 
-class DpSubgraph(NetworkCell):
+class DpSubgraphCell(NetworkCell):
     model: KipfModel
     training: NodeParts
     privacy: SubgraphPrivacy
@@ -63,7 +63,7 @@ class NoisePrivacy(Privacy):
     variant: Literal["published"]
 
 
-class DpPureNoise(NetworkCell):
+class DpPureNoiseCell(NetworkCell):
     model: UndroppedModel
     training: NodeParts
     privacy: NoisePrivacy
@@ -114,7 +114,7 @@ SPECS = (
         "kipf-gcn",
         "Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss.",
         "dpgraph.methods.subgraphs.plain:KipfGcn",
-        KipfGcn,
+        KipfGcnCell,
         contract((None,), 0.5),
         look=look.plain,
     ),
@@ -122,7 +122,7 @@ SPECS = (
         "dp-subgraph",
         "DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant says which subgraph.",
         "dpgraph.methods.subgraphs.train:DpSubgraph",
-        DpSubgraph,
+        DpSubgraphCell,
         contract(tuple(VARIANTS), 0.5),
         VARIANTS,
         ATTACKS,
@@ -132,7 +132,7 @@ SPECS = (
         "dp-pure-noise",
         "A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.",
         "dpgraph.methods.subgraphs.train:DpPureNoise",
-        DpPureNoise,
+        DpPureNoiseCell,
         contract(("published",), 0.0),
         {"published": Variant(PureNoise, parts(PureNoise), target="published")},
         (attack("published", Batches.NONE, Clipped.NOTHING, Relation.GRAPH),),

@@ -1,0 +1,209 @@
+"""Claims on curves: one method over the values of a sweep, or over target epsilons."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+
+from dpgraph.experiments.claim import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
+from dpgraph.reporting.claims.contrasts import Contrast
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared
+
+Points = dict[str, Place]  # one curve, by label
+
+
+def compare_curves(
+    test: Curve | NearBest | SmallerRange, label: str, known: Known, other: Known, comparisons: Comparisons
+) -> None:
+    """Adds the test's comparisons on the task `label`; `other` is the second artefact of smaller-range."""
+    for method in test.methods:
+        where = f"{label}, {method}"
+        if isinstance(test, SmallerRange):
+            small, large = (curve(places, method, "largest-epsilon") for places in (known, other))
+            if _usable(where, small, comparisons) and _usable(where, large, comparisons):
+                comparisons.made.append(_smaller_range(where, small, large))
+            continue
+        if isinstance(test, NearBest):
+            for at, points in _over_values(known, method, test.at):
+                _near_best(where + at, points, test, comparisons)
+            continue
+        curves = _curves(test, known, method)
+        for at, points in [one for one in curves if _whole(test, one[1])] or curves:
+            part = _between(where + at, points, test, comparisons)
+            if part is not None and _usable(where + at, part, comparisons):
+                comparisons.made += _on_curve(test, where + at, part)
+
+
+def can_be_drawn(test: Curve, known: Known) -> bool:
+    """Whether the suite gives each method of the test a curve of two points or more, the named ends among them."""
+    return all(any(_whole(test, points) for _, points in _curves(test, known, method)) for method in test.methods)
+
+
+def _curves(test: Curve, known: Known, method: str) -> list[tuple[str, Points]]:
+    return _over_values(known, method, test.at) if test.over == "values" else _over_epsilon(known, method, test)
+
+
+def _whole(test: Curve, points: Points) -> bool:
+    return len(points) > 1 and all(end is None or end in points for end in (test.start, test.end))
+
+
+def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:
+    match test:
+        case Monotone():
+            return _monotone(where, points, test)
+        case Constant():
+            return [_constant(where, points, test.within)]
+        case PeakInside():
+            return [_peak_inside(where, points)]
+    raise TypeError(f"{type(test).__name__}: expected a test on curves")
+
+
+def curve(known: Known, method: str, at: str) -> Points:
+    """Of a sweep, by value in the suite's order, at one target epsilon."""
+    curves = _over_values(known, method, at)
+    return curves[0][1] if curves else {}
+
+
+def _over_values(known: Known, method: str, at: str | tuple[float, ...]) -> list[tuple[str, Points]]:
+    own = [place for place in known if place[0].method_id == method and place[0].value is not None]
+    curves: list[tuple[str, Points]] = []
+    for target in chosen_targets((entry.epsilon for entry, _ in own), at):
+        points = {str(place[0].value): place for place in own if place[0].epsilon == target}
+        curves.append(("" if at == "largest-epsilon" else at_target(target), points))
+    return curves
+
+
+def _over_epsilon(known: Known, method: str, test: Curve) -> list[tuple[str, Points]]:
+    own = [place for place in known if place[0].method_id == method and place[0].epsilon is not None]
+    values = dict.fromkeys(place[0].value for place in own) if test.values is None else dict.fromkeys(test.values)
+    curves = []
+    for value in values or {None: None}:
+        at_value = sorted((place for place in own if place[0].value == value), key=lambda place: place[0].epsilon or 0)
+        points = {f"{place[0].epsilon:g}": place for place in at_value}
+        curves.append((("" if value is None else f", {value}") + " over ε", points))
+    return curves
+
+
+def _between(where: str, points: Points, test: Curve, comparisons: Comparisons) -> Points | None:
+    labels = list(points)
+    absent = [end for end in (test.start, test.end) if end is not None and end not in points]
+    if absent:
+        comparisons.missing.append(f"{where}: {', '.join(absent)} is not in this suite")
+        return None
+    first = 0 if test.start is None else labels.index(test.start)
+    last = len(labels) if test.end is None else labels.index(test.end) + 1
+    return {name: points[name] for name in labels[first:last]}
+
+
+def _usable(where: str, points: Points, comparisons: Comparisons) -> bool:
+    """Whether the curve has two points and all of them results; else the reason is added."""
+    if len(points) < 2:
+        what = "target epsilons" if where.endswith("over ε") else "values of the sweep"
+        comparisons.missing.append(f"{where}: fewer than two {what} in this suite")
+        return False
+    bad = [f"{value} {outcome.why_not}" for value, (_, outcome) in points.items() if not outcome.ok]
+    if bad:
+        comparisons.missing.append(f"{where}: {', '.join(bad)}")
+        return False
+    comparisons.use(*points.values())
+    return True
+
+
+def _minus(points: Points, one: str, two: str) -> Contrast:
+    return contrast_of([(1.0, points[one]), (-1.0, points[two])])
+
+
+def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
+    values = list(points) if test.direction == "rising" else list(reversed(points))
+    low, high = values[0], values[-1]
+    parts = [compared(f"{where}, {high} minus {low}", _minus(points, high, low), test.by)]
+    if test.tolerance is not None:
+        steps = [
+            compared(
+                f"{where}, smallest step of {len(values) - 1}: {one} to {two}",
+                _minus(points, two, one),
+                -test.tolerance,
+            )
+            for one, two in pairwise(values)
+        ]
+        parts.append(all_hold(steps))
+    return parts
+
+
+def _constant(where: str, points: Points, within: float) -> Comparison:
+    """`within` minus the largest difference: every ordered pair differs by less."""
+    pairs = [
+        compared(f"{where}, {one} minus {two}", _minus(points, one, two), -within)
+        for one, two in permutations(points, 2)
+    ]
+    return all_hold(pairs)
+
+
+def _peak_inside(where: str, points: Points) -> Comparison:
+    """The value inside with the highest mean minus the better end, above 0.
+
+    The best of k values inside is picked by its mean, which Bonferroni's factor k pays for; likewise the better of the
+    two ends where the claim is refuted.
+    """
+    labels = list(points)
+    inside, ends = labels[1:-1], (labels[0], labels[-1])
+    if not inside:
+        value = _minus(points, labels[0], labels[1])
+        return Comparison(
+            f"{where}: no value between {ends[0]} and {ends[1]}", 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit
+        )
+    means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
+    top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
+    value = _minus(points, top, end)
+    above = len(inside) * max(_minus(points, top, other).p_above(0.0) for other in ends)
+    below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
+    name = f"{where}, best inside {top} minus the better end {end}"
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, min(1.0, above), min(1.0, below), value.unit)
+
+
+def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
+    absent = [value for value in test.values if value not in points]
+    if absent:
+        comparisons.missing.append(f"{where}: value {', '.join(absent)} is not in this suite's sweep")
+        return
+    if not _usable(where, points, comparisons):
+        return
+    for value in test.values:
+        others = [
+            compared(f"{where}, {value} minus the best, {other}", _minus(points, value, other), -test.within)
+            for other in points
+            if other != value
+        ]
+        comparisons.made.append(all_hold(others))
+
+
+def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
+    """max - min over `large` minus max - min over `small`, above 0.
+
+    A range is at least the difference of any two values, and at most that of some two. So the claim holds if one pair
+    of `large`, chosen by its means and paid for by the number of pairs (Bonferroni), differs by more than every pair
+    of `small`; it is refuted the other way round.
+    """
+    top, bottom = _extremes(large)
+    own_top, own_bottom = _extremes(small)
+    terms = [(1.0, large[top]), (-1.0, large[bottom]), (-1.0, small[own_top]), (1.0, small[own_bottom])]
+    value = contrast_of(terms)
+    name = f"{where}, range {top} to {bottom} minus range {own_top} to {own_bottom}"
+    above, below = _range_p(large, small), _range_p(small, large)
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit)
+
+
+def _range_p(wide: Points, narrow: Points) -> float:
+    """p-value against "the range over `wide` is not above that over `narrow`"."""
+    top, bottom = _extremes(wide)
+    worst = max(
+        contrast_of([(1.0, wide[top]), (-1.0, wide[bottom]), (-1.0, narrow[high]), (1.0, narrow[low])]).p_above(0.0)
+        for high, low in permutations(narrow, 2)
+    )
+    return min(1.0, len(wide) * (len(wide) - 1) * worst)
+
+
+def _extremes(points: Points) -> tuple[str, str]:
+    """Labels of the values with the highest and the lowest mean."""
+    means = {value: float(outcome.values.mean()) for value, (_, outcome) in points.items()}
+    return max(means, key=means.__getitem__), min(means, key=means.__getitem__)

@@ -1,0 +1,150 @@
+"""What each kind of claim compares, on one task of an artefact (kinds: experiments/claim.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, WeightedMean, WeightedSum
+from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
+from dpgraph.reporting.claims.contrasts import contrast
+from dpgraph.reporting.claims.curves import compare_curves
+from dpgraph.reporting.claims.verdicts import Comparisons, compared
+from dpgraph.reporting.views.class_wise.fairness import rank_correlations
+from dpgraph.reporting.views.class_wise.rows import ClassValues
+
+
+def compare(test: SimpleTest, label: str, known: Known, other: Known, comparisons: Comparisons) -> None:
+    """Adds the test's comparisons on the task `label`: `known` in the test's artefact, `other` in its second one."""
+    match test:
+        case Greater():
+            for better in test.better:
+                for worse in test.worse:
+                    _differences(test, label, (better, worse), (known, other), (test.margin, None), comparisons)
+        case Similar():
+            for pair in test.pairs:
+                _differences(test, label, pair, (known, other), (-test.within, -test.within), comparisons)
+        case GrowingGap():
+            _growing_gap(test, label, known, comparisons)
+        case RarerClasses() | WeightedSum():
+            raise TypeError(f"{test.kind}: expected a call of compare_classes or weighted_sum")
+        case _:
+            compare_curves(test, label, known, other, comparisons)
+
+
+def _differences(
+    test: Greater | Similar,
+    label: str,
+    methods: tuple[str, str],
+    known: tuple[Known, Known],
+    margins: tuple[float, float | None],
+    comparisons: Comparisons,
+) -> None:
+    """First minus second above margins[0]; where margins[1] is given, second minus first above it, too."""
+    first, second = methods
+    for value in dict.fromkeys(entry.value for entry, _ in known[0]) if test.values is None else test.values:
+        upper, lower = (_of(places, method, value) for places, method in zip(known, methods))
+        pairs = dict(_pairs(upper, lower))
+        named = label if value is None else f"{label}, {value}"
+        if not pairs:
+            comparisons.missing.append(f"{named}: {first} and {second} have no budget in common in this suite")
+            continue
+        for target in chosen_targets(pairs, test.at):
+            text = at_target(target)
+            if target not in pairs:
+                comparisons.missing.append(f"{named}, {first} − {second}{text}: not in this suite")
+                continue
+            one, two = pairs[target]
+            add(f"{named}, {first} − {second}{text}", [(1.0, one), (-1.0, two)], margins[0], comparisons)
+            if margins[1] is not None:
+                add(f"{named}, {second} − {first}{text}", [(1.0, two), (-1.0, one)], margins[1], comparisons)
+
+
+def _growing_gap(test: GrowingGap, label: str, known: Known, comparisons: Comparisons) -> None:
+    for worse in test.worse:
+        pairs = [
+            (at_target(target), pair) for target, pair in _pairs(_of(known, test.better, None), _of(known, worse, None))
+        ]
+        if len(pairs) < 2:
+            comparisons.missing.append(f"{label}: {test.better} and {worse} have fewer than two budgets in common")
+            continue
+        (first, (low_better, low_worse)), (last, (high_better, high_worse)) = pairs[0], pairs[-1]
+        terms = [(1.0, high_better), (-1.0, high_worse), (-1.0, low_better), (1.0, low_worse)]
+        add(f"{label}, gap {test.better} − {worse}{last} minus the same{first}", terms, 0.0, comparisons)
+
+
+def _of(known: Known, method: str, value: str | None) -> dict[float | None, Place]:
+    own = [place for place in known if place[0].method_id == method]
+    return {place[0].epsilon: place for place in own if place[0].value in (value, None)}
+
+
+def _pairs(
+    upper: dict[float | None, Place], lower: dict[float | None, Place]
+) -> Iterator[tuple[float | None, tuple[Place, Place]]]:
+    """Both methods at each common target epsilon, ascending; a method without a budget stands beside every one."""
+    targets = chosen_targets([*upper, *lower], "every-epsilon")
+    for target in targets:
+        one = upper.get(target, upper.get(None))
+        two = lower.get(target, lower.get(None))
+        if one is not None and two is not None:
+            yield target, (one, two)
+
+
+def weighted_sum(
+    test: WeightedSum, label: str, places_of: Callable[[WeightedMean], Known], comparisons: Comparisons
+) -> None:  # fmt: skip
+    """Adds the one comparison of a weighted sum; `places_of` a term are those of its artefact and task."""
+    terms, names = [], []
+    for term in test.terms:
+        own = {entry.epsilon: (entry, outcome) for entry, outcome in places_of(term)
+               if (entry.method_id, entry.value) == (term.method, term.value)}  # fmt: skip
+        target = chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
+        task = "" if term.task is None else f" on {term.task}"
+        value = "" if term.value is None else f" ({term.value})"
+        name = f"{term.method}{value}{task}{at_target(target)}"
+        if target not in own:
+            comparisons.missing.append(f"{label}: {name} is not in this suite")
+            return
+        terms.append((term.times, own[target]))
+        names.append(f"{'−' if term.times < 0 else '+'} {_times(abs(term.times))}{name}")
+    add(f"{label}, {' '.join(names).removeprefix('+ ')}".removeprefix(", "), terms, test.above, comparisons)
+
+
+def _times(weight: float) -> str:
+    return "" if weight == 1 else f"{weight:g} "
+
+
+def compare_classes(test: RarerClasses, label: str, by_entry: list[ClassValues], comparisons: Comparisons) -> None:
+    """Adds the comparisons of `rarer-classes` on one task: the mean over seeds of a rank correlation."""
+    references = [values for values in by_entry if values.entry.method_id == test.reference]
+    for method in test.methods:
+        own = [values for values in by_entry if values.entry.method_id == method]
+        if not own or not references:
+            comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
+            continue
+        private = max(own, key=lambda values: values.entry.epsilon or 0.0)
+        _one_method(test, label, private, references[0], comparisons)
+
+
+def _one_method(
+    test: RarerClasses, label: str, private: ClassValues, reference: ClassValues, comparisons: Comparisons
+) -> None:
+    entry = private.entry
+    bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
+    at = f" at target ε = {entry.epsilon:g}" if entry.epsilon is not None else ""
+    where = f"{label}, {entry.method_id}{at}"
+    if bad:
+        comparisons.missing.append(f"{where}: {', '.join(bad)}")
+        return
+    correlations = rank_correlations(private, reference, test.of)
+    if not len(correlations) or np.isnan(correlations).any():
+        comparisons.missing.append(f"{where}: no rank correlation over {private.accuracy.shape[1]} classes")
+        return
+    sign, what = (1.0, "accuracy") if test.of == "accuracy" else (-1.0, f"accuracy lost to {test.reference}")
+    order = "" if sign > 0 else "minus the "
+    name = f"{where}, {order}rank correlation of frequency with {what}, {private.accuracy.shape[1]} classes"
+    if entry.cell.privacy:
+        comparisons.use((entry, private.outcome))
+    comparisons.made.append(compared(name, replace(contrast([(sign, entry.cell.slug, correlations)]), unit=""), 0.0))

@@ -1,0 +1,58 @@
+"""The claims as an HTML page."""
+
+from __future__ import annotations
+
+from textwrap import shorten
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.claims.coverage import ELSEWHERE
+from dpgraph.reporting.formats import html_text
+from dpgraph.reporting.page import html_table, page
+
+WHY = 120  # characters of a reason beside the verdict; the evidence has it whole
+SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
+LONG = 300  # characters of a single sentence that unfolds, too
+HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
+
+
+def claims_page(plan: Plan, table: pd.DataFrame) -> str:
+    counts = table["verdict"].str.replace(r" \(.*", "", regex=True).value_counts()
+    where = f"suite {plan.suite.name}" + (", whose data sets are not the papers’" if plan.suite.demonstration else "")
+    lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
+    body = []
+    for paper, rows in table.groupby("paper", sort=False):
+        title = html_text(plan.experiments[str(paper)].title)
+        body.append(f'<tr class="block"><th scope="rowgroup" colspan="{len(HEAD)}">{title}</th></tr>')
+        body += [_html_row(row) for row in rows.to_dict("records")]
+    note = (
+        "Welch’s t on the seeds’ values, one-sided at 5 %. Reproduced: every comparison holds. Contradicted: one is "
+        "refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from both "
+        "sides. The weakest comparison stands first. Where a best or an extreme value is picked, the picking is paid "
+        "for. A control learns nothing (pure noise): under the verdict stands where a private method is not better."
+    )
+    return page(
+        plan.suite,
+        "Claims of the papers",
+        html_table(HEAD, body) + f'<div class="notes"><p>{note}</p></div>',
+        lead,
+    )
+
+
+def _html_row(row: dict) -> str:
+    word, _, why = row["verdict"].partition(" (")
+    whole = not why or not row["evidence"]
+    shown = (row["verdict"] if why else word) if whole else shorten(row["verdict"], WHY, placeholder=" …)")
+    scope = "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in ("control", "scope") if row[name])
+    kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
+    texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
+    parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]
+    evidence = "".join(parts)
+    if len(parts) > SHOWN + 1 or len("".join(parts[SHOWN:])) > LONG:
+        more = f"<details><summary>{len(parts) - SHOWN} more</summary>{''.join(parts[SHOWN:])}</details>"
+        evidence = "".join(parts[:SHOWN]) + more
+    return (
+        f'<tr>{"".join(texts)}<td><span class="verdict {kind}">{html_text(shown)}</span>{scope}</td>'
+        f'<td class="evidence">{evidence}</td><td>{row["n"] or ""}</td></tr>'
+    )

@@ -1,0 +1,186 @@
+"""The papers' claims, each tested on this suite's results: reproduced, contradicted, inconclusive or not run (why)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pandas as pd
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.claim import (
+    Claim,
+    Computed,
+    Curve,
+    NotTested,
+    RarerClasses,
+    SimpleTest,
+    WeightedMean,
+    WeightedSum,
+    uses,
+)
+from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.files import write_text
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.comparing import Known
+from dpgraph.reporting.claims.control import against_control
+from dpgraph.reporting.claims.coverage import Coverage
+from dpgraph.reporting.claims.curves import can_be_drawn
+from dpgraph.reporting.claims.kinds import compare, compare_classes, weighted_sum
+from dpgraph.reporting.claims.page import claims_page
+from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
+from dpgraph.reporting.paper_values import paper_datasets
+from dpgraph.reporting.results import Results, write_csv
+from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
+
+COLUMNS = ("paper", "claim", "statement", "source", "own_numbers", "verdict", "control", "scope", "evidence",
+           "comparisons", "n", "suite")  # fmt: skip
+
+
+def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
+    """Reads the class frequencies of graphs where a claim is about classes."""
+    names = {f"{paper}/{part.artefact}" for paper, claim in plan.claims().values() for part in claim.parts
+             if isinstance(part, RarerClasses)}  # fmt: skip
+    table = claims_table(plan, results, {name: class_counts(plan, name) for name in names if name in plan.artefacts})
+    write_csv(table, path_csv)
+    write_text(path_html, claims_page(plan, table))
+    return [path_csv, path_html]
+
+
+def claims_table(
+    plan: Plan, results: pd.DataFrame | None, counts: Mapping[str, Counts] = MappingProxyType({})
+) -> pd.DataFrame:  # fmt: skip
+    """One row per claim of the plan's papers, decided by `verdicts.decide`.
+
+    `counts` are class frequencies by class-wise artefact. `n` is the smallest number of seeds in a comparison.
+    """
+    known = None if results is None else Results(results)
+    rows = []
+    for name, (paper, claim) in plan.claims().items():
+        result = _verdict(plan, paper, claim, known, counts)
+        claimed = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
+        rows.append({"paper": paper, "claim": name, **claimed, **vars(result), "suite": plan.suite.name})
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _verdict(
+    plan: Plan, paper: str, claim: Claim, results: Results | None, counts: Mapping[str, Counts]
+) -> Verdict:  # fmt: skip
+    if isinstance(claim.test, NotTested):
+        return not_run(claim.test.why)
+    if isinstance(claim.test, Computed):
+        finding = computed.FUNCTIONS[claim.test.function]()
+        return Verdict(finding.verdict, "computed, without training", finding.evidence, finding.n, 0)
+    comparisons, scope = Comparisons(), Coverage()
+    for part in claim.parts:
+        reason = _run(plan, paper, part, results, counts, comparisons, scope)
+        if reason:
+            comparisons.missing.append(reason)
+    if not scope.shown:  # no part could even be looked up
+        return not_run(comparisons.missing[0])
+    result = decide(comparisons, scope.text(plan.suite.demonstration))
+    if claim.control is None or results is None:
+        return result
+    return replace(result, control=against_control(plan, claim.control, comparisons.private.values(), results))
+
+
+def _run(
+    plan: Plan,
+    paper: str,
+    test: SimpleTest,
+    results: Results | None,
+    counts: Mapping[str, Counts],
+    comparisons: Comparisons,
+    scope: Coverage,
+) -> str:
+    """Adds the test's comparisons; returns why it could not be run at all, or an empty string."""
+    artefacts = [f"{paper}/{name}" for name, _ in uses(test)]
+    absent = [name for name in (f"{paper}/{test.artefact}", *artefacts) if name not in plan.artefacts]
+    if absent:
+        return f"{absent[0].split('/')[1]} is not in this suite"
+    if results is None:
+        return "no results yet"
+    if isinstance(test, WeightedSum) and test.terms[0].task is not None:
+        return _between_tasks(plan, paper, test, results, comparisons, scope)
+    first, second = f"{paper}/{test.artefact}", artefacts[-1]
+    named = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
+    if test.tasks is not None:
+        named = {task_id: task for task_id, task in named.items() if task.is_called(test.tasks)}
+        if not named:
+            return f"data set {', '.join(test.tasks)} is not in this suite"
+    tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
+    if not tasks:
+        names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
+        return f"no data set of this suite has all of {', '.join(names)}"
+    if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then says so
+        drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
+        tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
+    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
+    by_class = []
+    if isinstance(test, RarerClasses):
+        by_class = class_values(plan, first, results, counts.get(first, {}))
+    for task_id, task in tasks.items():
+        if isinstance(test, RarerClasses):
+            own = [values for values in by_class if values.entry.task_id == task_id]
+            compare_classes(test, task.label, own, comparisons)
+        elif isinstance(test, WeightedSum):
+            places = {name: _known(plan, name, task_id, test, results) for name in artefacts}
+            weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
+        else:
+            known, other = (_known(plan, artefact, task_id, test, results) for artefact in (first, second))
+            compare(test, task.label, known, other, comparisons)
+    return ""
+
+
+def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[WeightedMean], Known]:
+    return lambda term: places[f"{paper}/{term.artefact or test.artefact}"]
+
+
+def _between_tasks(
+    plan: Plan, paper: str, test: WeightedSum, results: Results, comparisons: Comparisons, scope: Coverage
+) -> str:  # fmt: skip
+    """A weighted sum whose terms name their tasks: one comparison."""
+    places: dict[tuple[str, str], Known] = {}
+    tasks: dict[str, SuiteTask] = {}
+    for term in test.terms:
+        name = f"{paper}/{term.artefact or test.artefact}"
+        for task_id, (task, _) in plan.tasks_of(name).items():
+            if task.is_called([str(term.task)]):
+                places[name, str(term.task)] = _known(plan, name, task_id, test, results)
+                tasks[task_id] = task
+    wanted = dict.fromkeys(str(term.task) for term in test.terms)
+    absent = [name for name in wanted if name not in {task for _, task in places}]
+    if absent:
+        return f"data set {', '.join(absent)} is not in this suite"
+    scope.add(tasks.values(), wanted, tasks.values())
+    weighted_sum(
+        test, "", lambda term: places[f"{paper}/{term.artefact or test.artefact}", str(term.task)], comparisons
+    )
+    return ""
+
+
+def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
+    """Whether the suite has every method of the test on this task."""
+    places = {(entry.artefact, entry.method_id) for entry in plan.entries if entry.task_id == task_id}
+    return all((f"{paper}/{name}", method) in places for name, methods in uses(test) for method in methods)
+
+
+def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: Results) -> Known:
+    """What the artefact knows of the test's methods on the task."""
+    name = artefact.split("/")[1]
+    methods = {method for used, named in uses(test) if used == name for method in named}
+    metric = plan.artefacts[artefact].metric
+    entries = (entry for entry in plan.entries_of(artefact) if entry.task_id == task_id)
+    return [(entry, results.outcome(entry, metric)) for entry in entries if entry.method_id in methods]
+
+
+def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:
+    paper, name = artefact.split("/")
+    experiment = plan.experiments[paper]
+    try:
+        return tuple(paper_datasets(experiment, experiment.artefacts[name].tables(name)))
+    except UserError:
+        return ()

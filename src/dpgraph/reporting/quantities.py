@@ -1,0 +1,52 @@
+"""How the values of a metric are shown: label, unit, range, and what they are read against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from dpgraph.experiments.experiment import HARD_CASES
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How values of a metric are shown; without more they are shares, stored as fractions and shown in percent."""
+
+    label: str  # of an axis, with the unit
+    unit: str = "%"  # empty: a number without unit
+    difference: str = "points"  # unit of a difference
+    scale: float = 100.0  # shown / stored
+    low: float = 0.0  # range of what is shown
+    high: float = 100.0
+    reference: str = ""  # metric of what knows nothing, beside which values are read
+    reference_label: str = ""
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.unit == "%"
+
+
+OTHERS = {
+    "degree_rmse": Quantity(
+        "RMSE of the degree (edges)", "edges", "edges", 1.0, 0.0, math.inf,
+        "degree_rmse_constant", "predicting the mean degree",
+    ),
+    "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
+    "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
+}  # fmt: skip
+
+
+def quantity(metric: str) -> Quantity:
+    """
+    >>> quantity("accuracy/val").label, quantity("macro_f1/test").label, quantity("hard_cases/fig5").label
+    ('validation accuracy (%)', 'test macro F1 (%)', 'hard cases misclassified (%)')
+    >>> quantity("degree_rmse/train").reference
+    'degree_rmse_constant/train'
+    """
+    if metric.startswith(f"{HARD_CASES}/"):
+        return Quantity("hard cases misclassified (%)")
+    name, _, part = metric.partition("/")
+    if name in OTHERS:
+        other = OTHERS[name]
+        return replace(other, reference=f"{other.reference}/{part}") if other.reference else other
+    return Quantity(f"{'validation' if part == 'val' else part} {name.replace('_', ' ').replace('f1', 'F1')} (%)")

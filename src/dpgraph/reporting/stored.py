@@ -1,0 +1,62 @@
+"""What a suite's folders hold beside results.parquet: graphs, and predictions of test nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dpgraph.data.graph import TEST, Graph
+from dpgraph.data.store import load_graph
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.paths import Paths
+from dpgraph.planning.plan import Entry, Plan
+
+REMEDY = "delete result.json beside it and train the cell again"
+
+
+def stored_graph(plan: Plan, task_id: str) -> Graph | None:
+    """None: the graph is not there."""
+    try:
+        return load_graph(Paths(plan.config).graph(plan.task(task_id)))
+    except (DataUnavailable, UserError):
+        return None
+
+
+class Predictions:
+    """Predicted classes of the labelled test nodes; labels and every file are read once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.paths = plan, Paths(plan.config)
+        self._tested: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
+        self._wrong: dict[Path, np.ndarray | None] = {}
+
+    def tested(self, task_id: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """(test nodes with a label, their labels); None: the graph is not there."""
+        if task_id not in self._tested:
+            self._tested[task_id] = None
+            if (graph := stored_graph(self.plan, task_id)) is not None:
+                nodes = np.flatnonzero((np.asarray(graph.split) == TEST) & (np.asarray(graph.labels) >= 0))
+                self._tested[task_id] = (nodes, np.asarray(graph.labels)[nodes])
+        return self._tested[task_id]
+
+    def predicted(self, entry: Entry, seed: int) -> np.ndarray | None:
+        """(test nodes,) class after the last step, -1 for none; None: the seed has no predictions."""
+        tested, path = self.tested(entry.task_id), self.paths.predictions(entry.cell, seed)
+        if tested is None or not path.is_file():
+            return None
+        try:
+            every = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError):
+            raise UserError(f"{path}: damaged; {REMEDY}") from None
+        if every.ndim != 1 or len(every) <= tested[0].max(initial=0):
+            raise UserError(f"{path}: found shape {every.shape}, expected a class for every node; {REMEDY}")
+        return np.asarray(every[tested[0]])
+
+    def wrong(self, entry: Entry, seed: int) -> np.ndarray | None:
+        """(test nodes,) whether the run misclassifies the node."""
+        path = self.paths.predictions(entry.cell, seed)
+        if path not in self._wrong:
+            predicted, tested = self.predicted(entry, seed), self.tested(entry.task_id)
+            self._wrong[path] = None if predicted is None or tested is None else predicted != tested[1]
+        return self._wrong[path]

@@ -1,0 +1,84 @@
+"""Noise and epsilons as people read them: a block per task."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import formats, protection
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.display import (
+    DASH,
+    EPSILON_REMARK,
+    NOT_IN_PAPER,
+    PROTECTION_HEADS,
+    Footnotes,
+    MadeTable,
+    Table,
+    Text,
+    by_task,
+    epsilon_cell,
+    failure,
+    protection_cells,
+    target_cell,
+)
+from dpgraph.reporting.views.accounting.rows import accounting_table
+
+
+def make(plan: Plan, artefact_id: str, given: None = None) -> MadeTable:
+    frame, sweep = accounting_table(plan, artefact_id), plan.artefacts[artefact_id].sweep
+    return MadeTable(frame, accounting_display(heading(plan, artefact_id), frame, sweep.label if sweep else ""))
+
+
+def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table:
+    """From `accounting_table`: a block per task; `parameter` heads the values of a sweep, if there is one."""
+    notes = Footnotes()
+    names = (parameter, "Target ε", "Noise std / clip norm")
+    shown = [
+        bool((table["value"] != "").any()),
+        bool(table["epsilon_target"].notna().any()),
+        not _sweeps_noise(table),
+    ]
+    blocks = by_task(table, lambda row: _cells(row, shown, notes))
+    remarks = [
+        "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
+        "the paper’s formula minus the printed value.",
+        EPSILON_REMARK,
+        *protection.remarks(table),
+    ]
+    lead = (name for name, holds in zip(names, shown, strict=True) if holds)
+    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous", *PROTECTION_HEADS]
+    return Table(title, columns, blocks, notes.texts, remarks)
+
+
+def _sweeps_noise(table: pd.DataFrame) -> bool:
+    """Whether the sweep's values are the noise, which then has a column already."""
+    known = table[table["noise_std_over_clip"].notna()]
+    values = pd.to_numeric(known["value"], errors="coerce")
+    return bool(len(known)) and bool((values == known["noise_std_over_clip"]).all())
+
+
+def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Text]:
+    """`shown`: whether the value, the target and the noise have columns."""
+    noise = row["noise_std_over_clip"]
+    lead = [
+        Text(row["value"]),
+        target_cell(row),
+        Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
+    ]
+    head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
+    printed = Text(row["published_text"] or NOT_IN_PAPER)
+    if row["status"] != "ok":
+        return [*head, failure(row, notes), printed, *[Text(DASH)] * 5]
+    return [
+        *head,
+        Text(formats.count(row["steps"])),
+        printed,
+        epsilon_cell(row, "published", notes),
+        Text(formats.difference(row["difference"], 3)),
+        epsilon_cell(row, "rigorous", notes),
+        *protection_cells(row),
+    ]

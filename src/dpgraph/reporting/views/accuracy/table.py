@@ -1,0 +1,78 @@
+"""Accuracy tables as people read them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import formats, protection
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.display import (
+    EPSILON_HEADS,
+    EPSILON_REMARK,
+    NOT_IN_PAPER,
+    Footnotes,
+    MadeTable,
+    Table,
+    Text,
+    by_task,
+    epsilon_cells,
+    failure,
+    reference_remarks,
+    seeds_cell,
+    target_cell,
+)
+from dpgraph.reporting.formats import DASH
+from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.views.accuracy.rows import accuracy_table
+
+# the empty one is headed by the metric
+ACCURACY_COLUMNS = [
+    "Method", "Target ε", "", "Seeds", *EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
+]  # fmt: skip
+
+
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    frame = accuracy_table(plan, artefact_id, results)
+    shown = quantity(plan.artefacts[artefact_id].metric)
+    return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown))
+
+
+def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
+    """From `accuracy_table`: a block per task; the quantity heads the values."""
+    notes = Footnotes()
+    blocks = by_task(table, lambda row: _accuracy_cells(row, notes))
+    remarks = [
+        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
+        f"{shown.difference and f', in {shown.difference}'}.",
+        *reference_remarks(table, shown),
+        "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
+        f"{EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        *protection.remarks(table),
+    ]
+    heads = {
+        "": shown.label[0].upper() + shown.label[1:],
+        "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
+    }
+    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS]
+    return Table(title, columns, blocks, notes.texts, remarks)
+
+
+def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
+    printed = bool(row["published_text"])
+    return [
+        Text(row["label"]),
+        target_cell(row),
+        Text(formats.mean_std(row["mean"], row["std"])) if row["status"] == "ok" else failure(row, notes),
+        seeds_cell(row, notes),
+        *epsilon_cells(row, notes),
+        Text(row["published_text"] if printed else NOT_IN_PAPER),
+        Text(_printed_epsilon(row) if printed else DASH),
+        Text(formats.difference(row["difference"])),
+    ]
+
+
+def _printed_epsilon(row: dict) -> str:
+    if row["published_epsilon"] == "inf":
+        return "∞"
+    return f"{row['published_epsilon'] or 'not printed'} ({row['published_epsilon_rigorous']})"

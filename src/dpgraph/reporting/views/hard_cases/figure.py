@@ -1,0 +1,18 @@
+"""A figure of hard cases: over the values of a sweep, or over epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.views.hard_cases.table import hard_case_remark
+from dpgraph.reporting.views.privacy_utility.figure import draw as over_epsilon
+from dpgraph.reporting.views.sweep.figure import draw as over_values
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    drawn = over_epsilon if plan.artefacts[artefact_id].sweep is None else over_values
+    return drawn(plan, artefact_id, results, stem, hard_case_remark(plan, artefact_id))

@@ -1,0 +1,28 @@
+"""A table of hard cases: by the values of a sweep, or by methods."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.display import MadeTable
+from dpgraph.reporting.views.accuracy.table import make as of_methods
+from dpgraph.reporting.views.sweep.table import make as of_values
+
+
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    made = (of_methods if plan.artefacts[artefact_id].sweep is None else of_values)(plan, artefact_id, results)
+    made.table.remarks.insert(0, hard_case_remark(plan, artefact_id))
+    return made
+
+
+def hard_case_remark(plan: Plan, artefact_id: str) -> str:
+    """What a hard case is, for the foot of a figure or table."""
+    artefact = plan.artefacts[artefact_id]
+    methods = plan.experiments[artefact_id.split("/")[0]].methods
+    names = dict.fromkeys(methods[str(artefact.reference_of(method))].label for method in artefact.methods)
+    at = "" if artefact.reference_value is None else f" at {artefact.reference_value}"
+    return (
+        f"Hard cases: test nodes that {' or '.join(names)}{at} misclassifies, of the same seed; that run itself stands "
+        "beside its next seed. Errors that have nothing to do with them give a run’s error rate."
+    )

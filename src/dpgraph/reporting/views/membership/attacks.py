@@ -1,0 +1,199 @@
+"""Membership inference: attacks on who was a root of training, and what the rigorous epsilon allows an attacker.
+
+Members of a seed are its roots, others are the candidates that are no roots of it; roots are chosen by public ids, anew
+for each seed. Attacked is that a node's label had a loss in training; the guarantee covers its features and edges, too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.registry import spec
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.node_classification.exposure import Exposure
+from dpgraph.reporting.exposures import exposed
+from dpgraph.reporting.results import EntryResult, Results
+
+GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121)])  # false positive rates
+RATES = (0.01, 0.05)  # false positive rates of tables
+SCORES = {"loss": "loss threshold", "calibrated": "calibrated loss"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What (epsilon, delta) allows a test of one world against another, whatever the attacker knows."""
+
+    epsilon: float
+    delta: float
+
+    def tpr(self, fpr: np.ndarray) -> np.ndarray:
+        """TPR <= e^eps FPR + delta, and the same of the other error: 1 - FPR <= e^eps (1 - TPR) + delta."""
+        fpr = np.asarray(fpr, dtype=float)
+        with np.errstate(divide="ignore"):
+            steep = np.exp(np.minimum(self.epsilon + np.log(fpr), 700.0)) + self.delta
+        flat = 1 - math.exp(-self.epsilon) * (1 - fpr - self.delta)
+        return np.minimum(np.minimum(steep, flat), 1.0)
+
+    @property
+    def advantage(self) -> float:
+        """max TPR - FPR <= (e^eps - 1 + 2 delta) / (e^eps + 1)."""
+        return float(1 - 2 * (1 - self.delta) * expit(-self.epsilon))
+
+    @property
+    def auc(self) -> float:
+        """Area below `tpr`, which has corners at the point of largest advantage and where it reaches 1."""
+        corner = (1 - self.delta) * float(expit(-self.epsilon))
+        fpr = np.array([0.0, corner, 1 - self.delta, 1.0])
+        return float(np.trapezoid([self.delta, 1 - corner, 1.0, 1.0], fpr))
+
+
+def budget_steps(cell: Cell) -> int | None:
+    """Steps of the guarantee (node-null) between "this node is a root" and "another one is, in its place".
+
+    Its method says it; None: of no other is it known that roots are exchangeable.
+    """
+    return spec(cell.method).root_exchanges(cell)
+
+
+def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
+    """For exchanging a root; None where nothing is proved of one node's record, or no privacy promised."""
+    steps = budget_steps(entry.cell)
+    epsilon, delta = outcome.eps_rigorous, outcome.delta
+    proved = outcome.relation_rigorous == Relation.NODE_NULL
+    if steps is None or not proved or not math.isfinite(epsilon) or math.isnan(delta):
+        return None
+    if steps == 2:  # group privacy of two
+        delta = min(1.0, delta * (1 + math.exp(min(epsilon, 700.0))))
+    return Bound(steps * epsilon, delta)
+
+
+def roc(scores: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores fall together."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], members[order]
+    ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
+    fpr, tpr = np.cumsum(~hits)[ends] / (~hits).sum(), np.cumsum(hits)[ends] / hits.sum()
+    return np.append(0.0, fpr), np.append(0.0, tpr)
+
+
+def tpr_at(curve: tuple[np.ndarray, np.ndarray], rates: np.ndarray) -> np.ndarray:
+    """Highest TPR at each FPR; between two points of the curve a coin chooses one of their tests."""
+    fpr, tpr = curve
+    left = np.searchsorted(fpr, rates, side="right") - 1
+    right = np.minimum(left + 1, len(fpr) - 1)
+    gap = fpr[right] - fpr[left]
+    share = np.divide(rates - fpr[left], gap, out=np.zeros(len(rates)), where=gap > 0)
+    return tpr[left] + share * (tpr[right] - tpr[left])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One attack on one seed."""
+
+    auc: float
+    advantage: float  # max TPR - FPR, the threshold chosen in hindsight
+    tpr: np.ndarray  # at GRID
+    at_rates: np.ndarray  # TPR at RATES
+    members: int
+    others: int
+
+
+def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
+    curve = roc(scores, members)
+    fpr, tpr = curve
+    count = int(members.sum())
+    return Measured(
+        float(np.trapezoid(tpr, fpr)),
+        float((tpr - fpr).max()),
+        tpr_at(curve, GRID),
+        tpr_at(curve, np.array(RATES)),
+        count,
+        len(members) - count,
+    )
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One score against one entry; `seeds` is empty where `reason` says why there is nothing to see."""
+
+    entry: Entry
+    outcome: EntryResult
+    score: str  # key of SCORES
+    reason: str
+    seeds: tuple[Measured, ...]
+    bound: Bound | None
+
+    @property
+    def mean_tpr(self) -> np.ndarray:
+        """At GRID."""
+        return np.mean([seed.tpr for seed in self.seeds], axis=0)
+
+    @property
+    def chance(self) -> float:
+        """Advantage without any leak of a threshold chosen in hindsight: mean of Smirnov's one-sided statistic."""
+        sizes = [1 / seed.members + 1 / seed.others for seed in self.seeds]
+        return float(math.sqrt(math.pi / 8) * np.mean(np.sqrt(sizes)))
+
+
+def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attack]:
+    """For each entry of the artefact, in its order, the two attacks of `SCORES`."""
+    known = Results.of(results)
+    made = []
+    for entry in plan.entries_of(artefact_id):
+        outcome, exposures = exposed(plan, entry, known)
+        bound = bound_of(entry, outcome)
+        if not exposures:
+            made += [Attack(entry, outcome, score, outcome.reason, (), bound) for score in SCORES]
+            continue
+        losses, members = aligned(exposures)
+        made += [Attack(entry, outcome, score, *attack(score, losses, members), bound) for score in SCORES]
+    return made
+
+
+def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds, n) losses and membership of the candidates that all seeds have; a loss that is not finite is the largest.
+
+    An attacker sees it and concludes that the model knows nothing of the node.
+    """
+    nodes = reduce(np.intersect1d, [exposure.candidates for exposure in exposures])
+    losses = np.empty((len(exposures), len(nodes)))
+    for row, exposure in zip(losses, exposures):
+        order = np.argsort(exposure.candidates)
+        row[:] = exposure.losses[order[np.searchsorted(exposure.candidates, nodes, sorter=order)]]
+    members = np.stack([np.isin(nodes, exposure.roots) for exposure in exposures])
+    finite = np.isfinite(losses)
+    return np.where(finite, losses, losses[finite].max(initial=0.0)), members
+
+
+def attack(score: str, losses: np.ndarray, members: np.ndarray) -> tuple[str, tuple[Measured, ...]]:
+    """(why not, one measurement per seed) of (seeds, n) losses.
+
+    loss: the lower a node's loss, the likelier a member (Yeom et al. 2018). calibrated: how far the loss is below its
+    mean over the cell's other seeds in which the node is no member (Watson et al. 2022); nodes without such a seed
+    are left out.
+    """
+    if score == "calibrated" and len(losses) < 2:
+        return "not available: one seed, nothing to calibrate by", ()
+    if members.all(axis=1).any():
+        return "not available: all candidates are members", ()
+    measured = []
+    for seed, own in enumerate(losses):
+        scores, chosen = -own, members[seed]
+        if score == "calibrated":
+            out = ~members
+            out[seed] = False
+            count = out.sum(axis=0)
+            reference = (losses * out).sum(axis=0)[count > 0] / count[count > 0]
+            scores, chosen = reference - own[count > 0], chosen[count > 0]
+        if chosen.all() or not chosen.any():
+            return "not available: no seed leaves out the members of another", ()
+        measured.append(measure(scores, chosen))
+    return "", tuple(measured)

@@ -1,0 +1,91 @@
+"""Kinds of display by name: a folder beside this file for each name of `experiment.View`, hyphens as underscores.
+
+A folder has, each loaded when it is asked for:
+- `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile asks for it;
+- `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
+- `figure.py`: `draw(plan, artefact_id, given, stem) -> (files, points)`, where it can be a figure;
+- `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
+- `rows.py`: the long form behind both.
+
+`given` is what `Inputs.load` gives, or None where there are no results: then every row says not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, get_args
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.experiment import View
+from dpgraph.loading import load
+from dpgraph.planning.plan import Plan
+
+FOLDER = Path(__file__).parent
+
+
+class SuiteFiles(StrEnum):
+    """Files of a suite."""
+
+    RESULTS = "results"
+    GRAPHS = "graphs"
+    CELLS = "cells"  # records, predictions and exposures of the artefact's own cells
+    CALIBRATIONS = "calibrations"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a view is a function of."""
+
+    reads: tuple[SuiteFiles, ...] = (SuiteFiles.RESULTS,)
+    loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan says where all is
+    aggregation_reads_graphs: bool = False
+    claims_read_graphs: bool = False
+
+    def load(self, plan: Plan, artefact_id: str) -> Any:
+        return load(self.loader)(plan, artefact_id) if self.loader else None
+
+
+def inputs_of(view: str) -> Inputs:
+    return _part(view, "inputs", "INPUTS")  # type: ignore[no-any-return]
+
+
+def table_of(artefact_id: str, view: str) -> Callable[..., Any]:
+    """Raises UserError where the view makes no table."""
+    return _display(artefact_id, view, "table", "make")
+
+
+def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
+    """Raises UserError where the view draws no figure."""
+    return _display(artefact_id, view, "figure", "draw")
+
+
+def derived_metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:
+    """Metrics that views of the plan add to results.parquet, by paper, cell and seed."""
+    views = {artefact.view for artefact in plan.artefacts.values()}
+    values: dict[tuple[str, str, int], dict[str, float]] = {}
+    for view in views_with("derived"):
+        if view in views:
+            for place, own in _part(view, "derived", "metrics")(plan).items():
+                values.setdefault(place, {}).update(own)
+    return values
+
+
+def views_with(part: str) -> list[str]:
+    return [view for view in get_args(View) if (FOLDER / _folder(view) / f"{part}.py").is_file()]
+
+
+def _display(artefact_id: str, view: str, kind: str, function: str) -> Callable[..., Any]:
+    if view not in (able := views_with(kind)):
+        raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {kind}")
+    return _part(view, kind, function)  # type: ignore[no-any-return]
+
+
+def _part(view: str, module: str, name: str) -> Any:
+    return load(f"{__package__}.{_folder(view)}.{module}:{name}")
+
+
+def _folder(view: str) -> str:
+    return view.replace("-", "_")

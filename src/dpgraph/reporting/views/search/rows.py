@@ -1,0 +1,165 @@
+"""Hyper-parameter searches: trials ranked on validation data, the best ones' settings, and what selecting costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.experiment import Search
+from dpgraph.experiments.paths import Paths
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.aggregate import aggregate
+from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.records import read_record
+from dpgraph.reporting.results import EntryResult, Results, Summary, read_results
+from dpgraph.reporting.views.search.cost import NOT_ACCOUNTED, TuningCost, tuning_cost
+
+SearchKey = tuple[str, str, float]  # method, task, target epsilon
+UNLIKE_TRIALS = f"{NOT_ACCOUNTED}: trials differ in relation or scope, and one of each kind is selected"
+
+
+COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "variant",
+           "epsilon_target")  # fmt: skip
+
+
+class Trial(NamedTuple):
+    entry: Entry
+    outcome: EntryResult  # of the validation metric
+    validation: Summary
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Relation and scope of its rigorous epsilon: trials are ranked within one kind only."""
+        return self.outcome.relation_rigorous, self.outcome.scope_rigorous
+
+    @property
+    def complete(self) -> bool:
+        """All seeds ended well; no other trial can be selected."""
+        return self.outcome.ok and self.validation.n == len(self.entry.cell.seeds)
+
+
+def search_table(
+    plan: Plan,
+    artefact_id: str,
+    results: pd.DataFrame | None,
+    mechanisms: Mapping[str, Mapping[str, Any]] | None = None,
+) -> pd.DataFrame:
+    """One row per trial: by method, target epsilon and task, the selected one first, then by rank.
+
+    Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
+    trial of which a seed failed or is missing has no rank. Where the trials' rigorous epsilons differ in relation or
+    scope, those of one relation and scope are ranked by themselves, and one is selected among them. Accuracies are in
+    percent; the test accuracy stands at the selected trial only. `tuning_epsilon` is that of a release of the selected
+    run, nan where `tuning_reason` says why none holds. `mechanisms` are the recorded ones, in JSON form, by cell.
+    """
+    search = search_of(plan, artefact_id)
+    known = Results.of(results)
+    metric = plan.artefacts[artefact_id].metric
+    rows = []
+    for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
+        trials = [Trial(entry, *_outcome(entry, known, search.metric)) for entry in entries]
+        kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
+        for kind in kinds:
+            ranked = sorted(
+                (trial for trial in trials if trial.complete and trial.kind == kind),
+                key=lambda trial: -trial.validation.mean,
+            )
+            count = len(trials) if len(kinds) == 1 else sum(trial.kind == kind for trial in trials)
+            mechanism = (mechanisms or {}).get(ranked[0].entry.cell.slug)
+            cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
+            if len(kinds) > 1 and not cost.reason:
+                cost = TuningCost(math.nan, UNLIKE_TRIALS)
+            chosen = _selected(_outcome(ranked[0].entry, known, metric)[1], cost)
+            rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
+        rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
+    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+
+
+def search_results(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """All metrics of the search's own cells, also written as Parquet: no other cell of the suite need have run."""
+    path = Paths(plan.config).table(artefact_id, "parquet")
+    aggregate(replace(plan, entries=tuple(plan.entries_of(artefact_id))), path)
+    return read_results(path)
+
+
+def recorded_mechanisms(plan: Plan, artefact_id: str) -> dict[str, dict[str, Any]]:
+    """Mechanisms that ran, in JSON form, by cell; cells without a record or a statement are left out."""
+    paths = Paths(plan.config)
+    mechanisms = {}
+    for entry in plan.entries_of(artefact_id):
+        if paths.result(entry.cell).is_file():
+            statement = read_record(paths.result(entry.cell)).record.statement
+            if statement is not None and entry.cell.privacy is not None:
+                mechanisms[entry.cell.slug] = statement["mechanism"]
+    return mechanisms
+
+
+def search_of(plan: Plan, artefact_id: str) -> Search:
+    search = plan.artefacts[artefact_id].search
+    if search is None:
+        raise UserError(f"{artefact_id}: expected an artefact with a search")
+    return search
+
+
+def _key(entry: Entry) -> SearchKey:
+    return entry.method_id, entry.task_id, math.inf if entry.epsilon is None else entry.epsilon
+
+
+def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
+    """The entries with those of one key together, keys and trials in the plan's order."""
+    entries = plan.entries_of(artefact_id)
+    first: dict[SearchKey, int] = {}
+    for position, entry in enumerate(entries):
+        first.setdefault(_key(entry), position)
+    return sorted(entries, key=lambda entry: first[_key(entry)])
+
+
+def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, Summary]:
+    outcome = results.outcome(entry, metric)
+    return outcome, outcome.summary()
+
+
+def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
+    """What is said of the selected trial alone."""
+    return {
+        "selected": True,
+        "test_mean": test.mean,
+        "test_std": test.std,
+        "tuning_epsilon": cost.epsilon,
+        "tuning_reason": cost.reason,
+    }
+
+
+def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
+    entry, outcome = trial.entry, trial.outcome
+    status, reason = outcome.status, outcome.reason
+    if outcome.ok and rank is None:
+        done, planned = trial.validation.n, len(entry.cell.seeds)
+        status, reason = "incomplete", f"{done} of {planned} seeds ended well{f': {reason}' if reason else ''}"
+    return {
+        **of_entry(entry, *COLUMNS),
+        "trial": entry.value,
+        "trials": trials,
+        "settings": json.dumps(dict(entry.settings)),
+        "rank": math.nan if rank is None else rank,
+        "selected": False,
+        "validation_mean": trial.validation.mean,
+        "validation_std": trial.validation.std,
+        "test_mean": math.nan,
+        "test_std": math.nan,
+        "n": trial.validation.n,
+        "n_planned": len(entry.cell.seeds),
+        **outcome.privacy,
+        "tuning_epsilon": math.nan,
+        "tuning_reason": "",
+        "status": status,
+        "reason": reason,
+        "cell": entry.cell.slug,
+    }

@@ -1,0 +1,78 @@
+"""Tables of data sets in long form: our graphs' statistics beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments import published
+from dpgraph.experiments.paths import Paths
+from dpgraph.files import read_json
+from dpgraph.planning.plan import Plan
+
+Statistics = Mapping[str, Mapping[str, Any] | None]
+
+
+def stored_statistics(plan: Plan, artefact_id: str) -> Statistics:
+    """By task id, graph.json."""
+    paths = Paths(plan.config)
+    return {name: read_json(paths.graph_record(task)) for name, (_, task) in plan.tasks_of(artefact_id).items()}
+
+
+def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
+    """One row per task: our graph's statistics beside the paper's row of published/datasets.csv, where it has one.
+
+    `statistics` maps task ids to what data.statistics.statistics() gives, or to the graph.json that holds it; a task
+    without any was not run (no data).
+    Mean degree is directed entries per node; ratios are shares of all nodes in train, validation and test.
+    """
+    paper, name = artefact_id.split("/")
+    experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
+    rows = []
+    for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
+        record = (statistics or {}).get(task_id) or {}
+        values = record.get("statistics", record)
+        ok = "nodes" in values
+        printed: dict[str, str] = {}
+        if suite_task.published is not None:
+            place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
+            matches = published.match("datasets", dataset=str(suite_task.dataset_in_paper), **place)
+            printed = matches[0] if matches else {}
+        shares = values.get("split_fractions")
+        rows.append(
+            {
+                "paper": paper,
+                "artefact": name,
+                "task": task_id,
+                "task_label": suite_task.label,
+                "dataset": task.dataset,
+                "setting": task.setting,
+                "nodes": values.get("nodes"),
+                "entries": values.get("entries"),
+                "mean_degree": values.get("mean_degree"),
+                "features": values.get("features"),
+                "classes": values.get("classes"),
+                **{f"{split}_share": (shares or {}).get(split) for split in ("train", "val", "test")},
+                **{
+                    f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in ("train", "val", "test")
+                },
+                "homophily": values.get("homophily"),
+                "published_dataset": suite_task.published or "",
+                "published_nodes": printed.get("n_entities", ""),
+                "published_edges": printed.get("n_edges", ""),
+                "published_mean_degree": printed.get("avg_degree", ""),
+                "published_features": printed.get("n_features", ""),
+                "published_classes": printed.get("n_classes", ""),
+                "published_split_ratio": printed.get("split_ratio", ""),
+                **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
+                "status": "ok" if ok else "not run",
+                "reason": "" if ok else _why(record.get("reason")),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _why(reason: str | None) -> str:
+    return f"data not available: {reason}" if reason else "data not available"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import re
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.looks import Look
+from dpgraph.methods.registry import spec, specs
+from dpgraph.reporting.drawing.palette import allocate, looks_of_methods
+from dpgraph.reporting.drawing.words import uncertainty
+from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from tests.contract.cells import CELLS, changed
+
+
+@pytest.fixture(scope="module")
+def figure(plan, results, tmp_path_factory):
+    return write_figure(plan, "daigavane/fig2", results, tmp_path_factory.mktemp("figures") / "fig2")
+
+
+def test_files_and_size(figure):
+    assert [path.name for path in figure] == ["fig2.pdf", "fig2.svg", "fig2.png", "fig2.csv"]
+    assert figure[0].read_bytes().startswith(b"%PDF")
+    image = imread(figure[2])
+    assert image.shape[1] == 990  # 3.3 inches at 300 dpi
+
+
+def test_nothing_touches_the_edge(figure):
+    """A label that is cut off would leave ink on the image's border."""
+    image = imread(figure[2])[:, :, :3]
+    border = np.concatenate([image[:3].reshape(-1, 3), image[-3:].reshape(-1, 3), image[:, -3:].reshape(-1, 3)])
+    assert (border > 0.99).all()
+
+
+def test_same_bytes_again_and_global_state_left_alone(plan, results, figure, tmp_path):
+    before = dict(matplotlib.rcParams)
+    again = write_figure(plan, "daigavane/fig2", results, tmp_path / "fig2")
+    for first, second in zip(figure, again):
+        assert first.read_bytes() == second.read_bytes()
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_no_dates_in_the_files(figure):
+    assert not re.search(rb"CreationDate|ModDate", figure[0].read_bytes())
+    assert "<dc:date>" not in figure[1].read_text()
+
+
+def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
+    entries = plan.entries_of("daigavane/fig2")
+    smallest = min(entry.epsilon for entry in entries if entry.epsilon is not None)
+    some = results[results["epsilon_target"] != smallest]
+    points = privacy_utility_points(plan, "daigavane/fig2", some)
+    left_out = [entry for entry in entries if entry.epsilon == smallest]
+    assert (points["status"] == "not run").sum() == len(left_out) > 0
+    empty = write_figure(plan, "daigavane/fig2", None, tmp_path / "none")
+    assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
+
+
+def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, splits_plan):
+    """As they propose: in each of these figures a method looks as in all others."""
+    most = 0
+    for one in (plan, paper_plan, splits_plan):
+        for name, artefact in one.artefacts.items():
+            if artefact.kind == "figure":
+                entries = one.entries_of(name)
+                looks = looks_of_methods(entries)
+                assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks), name
+                for method, style in looks.items():
+                    proposed = {spec(one.cell.method).look(one.cell) for one in entries if one.method_id == method}
+                    assert style in proposed, (name, method)
+                most = max(most, len(looks))
+    assert most > 6
+
+
+OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
+CELLS_AND_MORE = {**CELLS, "dp-residual-1-rigorous-own": OWN_RECORDS}
+TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that stand in the same figures
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_every_method_of_the_package_differs_in_print_without_colour(optimizer):
+    """All cells of the contract in one figure: every method, mechanism and network."""
+    proposed = {name: look_of(cell, optimizer) for name, cell in CELLS_AND_MORE.items()}
+    looks = allocate(proposed)
+    assert {cell.method for cell in CELLS_AND_MORE.values()} == set(specs())
+    assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks) > 50
+    assert len({(style.colour, style.marker) for style in looks.values() if style.marker}) >= len(looks) - 2
+
+
+def test_every_network_on_trees_differs_as_proposed():
+    """All networks, mechanisms and variants of the methods that are compared most, Adam only: nothing is allocated."""
+    cells = [cell for cell in CELLS_AND_MORE.values() if spec(cell.method).train.startswith(TREES)]
+    shapes = {(style.marker, str(style.line)) for style in (look_of(cell, "adam") for cell in cells)}
+    assert len(shapes) == len(cells) > 20
+
+
+def look_of(cell: Cell, optimizer: str) -> Look:
+    training = cell.training.model_copy(update={"optimizer": optimizer})
+    return spec(cell.method).look(cell.model_copy(update={"training": training}))
+
+
+def test_only_figures_of_the_plan(plan, results, tmp_path):
+    with pytest.raises(UserError, match=r"figure=daigavane/table1: expected one of daigavane/fig2.* \(suite demo\)"):
+        write_figure(plan, "daigavane/table1", results, tmp_path / "x")
+
+
+def test_one_seed_has_no_interval():
+    points = pd.DataFrame({"source": "ours", "n": [1, 1], "variant": "none", "std": float("nan")})
+    assert uncertainty(points) == ["One seed each, so no interval."]
+    assert uncertainty(points.assign(n=[1, 3])) == ["Shaded: 95 % confidence interval of the mean over 1 to 3 seeds."]

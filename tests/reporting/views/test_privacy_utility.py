@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.views.privacy_utility.figure import Style, apart, method_labels, round_numbers
+from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+
+
+@pytest.fixture(scope="module")
+def results(views_plan, rows_of, as_frame):
+    """Private cells have steps 25, 50 and 100, with growing epsilons; residual clipping has no published one."""
+    rows = []
+    for entry in {entry.cell.slug: entry for entry in views_plan.entries}.values():
+        made = [row for row in rows_of(entry) if row["final"] and row["metric"] == "accuracy/test"]
+        if entry.cell.method == "dp-residual":
+            made = [row | {"eps_published": math.nan, "eps_published_reason": "no paper has it"} for row in made]
+        rows += made
+        if entry.cell.privacy is not None:
+            for step, part in ((25, 0.5), (50, 0.7)):
+                less = {"step": step, "final": False}
+                rows += [
+                    row | less | {name: part * row[name] for name in ("eps_published", "eps_rigorous", "value")}
+                    for row in made
+                ]
+    return as_frame(rows)
+
+
+def test_both_epsilons_of_every_point(views_plan, results):
+    points = privacy_utility_points(views_plan, "daigavane/fig2", results)
+    ours = points[(points["source"] == "ours") & (points["epsilon_target"] == 12)].set_index("method")
+    assert ours.loc["dp-gcn", "eps_rigorous"] == pytest.approx(0.999 * 12)
+    assert ours.loc["dp-gcn", "eps_published"] == pytest.approx(3.1 * 12)
+    assert ours.loc["dp-gcn-published", "eps_published"] == 12
+    assert math.isnan(ours.loc["dp-gcn-published", "eps_rigorous"])
+    assert math.isnan(ours.loc["dp-residual", "eps_published"])
+    public = points[(points["source"] == "ours") & (points["method"] == "gcn")]
+    assert len(public) == 1
+    assert public[["eps_published", "eps_rigorous"]].map(math.isinf).all(axis=None)
+
+
+def test_labels_say_which_epsilon_is_lacking(views_plan, results):
+    labels = method_labels(privacy_utility_points(views_plan, "daigavane/fig2", results))
+    plain = {method: text.replace("\n", " ").replace("\xa0", " ") for method, text in labels.items()}
+    assert plain == {
+        "gcn": "GCN",
+        "dp-gcn-published": "DP-GCN, paper's mechanism; rigorous ε: none",
+        "dp-gcn": "DP-GCN, rigorous",
+        "dp-residual": "DP-GCN, residual clipping; published ε: none",
+        "mlp": "MLP",
+    }
+
+
+def test_printed_numbers_stand_once_beside_ours(views_plan, results):
+    points = privacy_utility_points(views_plan, "daigavane/fig2", results)
+    printed = points[points["source"] != "ours"].set_index("method")
+    # Tables 1 and 3 print the same numbers; two mechanisms of ours stand beside one DP-GCN
+    assert dict(printed["mean"]) == {"gcn": 67.758, "dp-gcn-published": 61.75, "mlp": 55.236}
+    assert set(printed["source"]) == {"paper's table 1"}
+    assert printed.loc["dp-gcn-published", "eps_published"] == 12
+    assert math.isnan(printed.loc["dp-gcn-published", "eps_rigorous"])
+    assert math.isinf(printed.loc["gcn", "eps_published"])
+
+
+def test_along_training_each_evaluation_has_its_own_epsilon(views_plan, results):
+    points = privacy_utility_points(views_plan, "daigavane/fig3b", results)
+    run = points[(points["method"] == "dp-gcn") & (points["value"] == "3") & (points["source"] == "ours")]
+    assert run["step"].tolist() == [25, 50, 100]
+    assert run["eps_rigorous"].tolist() == pytest.approx([0.5 * 0.999 * 12, 0.7 * 0.999 * 12, 0.999 * 12])
+    assert run["mean"].is_monotonic_increasing
+    assert (run["n"] == 4).all()
+    printed = points[points["source"] == "paper's table 6"]
+    assert dict(zip(printed["value"], printed["mean"])) == {"3": 62.413, "10": 62.534}
+
+
+def test_a_failed_run_along_training_is_one_missing_point(views_plan, results):
+    entry = next(entry for entry in views_plan.entries_of("daigavane/fig3b") if entry.method_id == "dp-gcn")
+    points = privacy_utility_points(views_plan, "daigavane/fig3b", results[results["cell"] != entry.cell.slug])
+    missing = points[points["status"] == "not run"]
+    assert missing[["method", "value"]].to_numpy().tolist() == [["dp-gcn", entry.value]]
+
+
+def width_of_ink(path):
+    """Columns of the image with ink in the rows of the panels' lower axis."""
+    image = imread(path)[:, :, :3].min(axis=2)
+    lower_axis = (image < 0.3).sum(axis=1).argmax()  # the longest dark row
+    return np.flatnonzero(image[lower_axis] < 0.3)
+
+
+def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):
+    """The x axes of two panels leave a gap in the middle; one panel has one axis."""
+    two = width_of_ink(write_figure(views_plan, "daigavane/fig2", results, tmp_path / "two")[2])
+    one = width_of_ink(write_figure(views_plan, "daigavane/residual", results, tmp_path / "one")[2])
+    assert np.diff(two).max() > 20
+    assert np.diff(one).max() == 1
+
+
+def test_every_value_of_a_sweep_has_a_legend_entry(views_plan, results, tmp_path):
+    points = privacy_utility_points(views_plan, "daigavane/fig3b", results)
+    style = Style.of(views_plan, "daigavane/fig3b", points)
+    handles = style.handles()
+    assert list(handles)[:2] == ["3", "10"]
+    assert len(handles) == 2 + 2  # and two methods
+    colours = {handles[value].get_color() for value in ("3", "10")}
+    assert len(colours) == 2
+    assert style.looks["dp-gcn", "3"].colour == style.looks["dp-gcn-published", "3"].colour
+    assert style.looks["dp-gcn", "3"].line != style.looks["dp-gcn-published", "3"].line
+    paths = write_figure(views_plan, "daigavane/fig3b", results, tmp_path / "fig3b")
+    border = imread(paths[2])[:, :, :3]
+    edges = [border[:3].reshape(-1, 3), border[-3:].reshape(-1, 3), border[:, -3:].reshape(-1, 3)]
+    assert (np.concatenate(edges) > 0.99).all()
+    assert len(pd.read_csv(paths[3])) == len(points)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.9, 25), (11, 19), (3.2, 3.9), (0.01, 1000)])
+def test_round_ticks_lie_inside(low, high):
+    ticks = round_numbers(low, high)
+    assert ticks
+    assert all(low <= tick <= high for tick in ticks)
+    assert apart([1, 1.1, 2], 1.2) == [1, 2]
+
+
+def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
+    """Curves of several methods at one value would otherwise look alike."""
+    kept = tuple(one for one in plan.entries if one.artefact != "daigavane/fig3b" or one.value == "2")
+    other = plan.experiments["daigavane"].methods["dp-mlp"]
+    (only,) = [one for one in kept if one.artefact == "daigavane/fig3b"]
+    second = replace(only, method_id="dp-mlp", method=other, cell=only.cell.model_copy(update={"method": "dp-mlp"}))
+    single = replace(plan, entries=(*kept, second))
+    style = Style.of(single, "daigavane/fig3b", privacy_utility_points(single, "daigavane/fig3b", None))
+    assert (style.values, style.label) == ([], "Maximum degree K: 2")
+    first, last = (style.looks[name, "2"] for name in ("dp-gcn-1", "dp-mlp"))
+    assert (first.colour, first.marker) != (last.colour, last.marker)
+    assert len(style.handles()) == 2
