@@ -6,7 +6,7 @@ from typing import Any
 
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.registry import specs
-from dpgraph.planning.plan import merged
+from dpgraph.experiments.expansion import merged
 from dpgraph.planning.resolve import resolve
 
 COMMON: dict[str, Any] = {

@@ -14,6 +14,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
@@ -127,23 +128,6 @@ class Plan:
             for paper, experiment in self.experiments.items()
             for name, claim in experiment.claims.items()
         }
-
-
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Later layers win, mapping by mapping.
-
-    >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
-    {'a': {'x': 1, 'y': 3}}
-    """
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            if isinstance(value, Mapping):
-                below = result.get(key)
-                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
-            else:
-                result[key] = value
-    return result
 
 
 def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
@@ -299,7 +283,8 @@ def layers(
             continue
         if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
             continue
-        place = f"{suite}: papers.{paper}.rules[{index}] (methods {', '.join(rule.methods)})"
+        place = plan.suite.place(f"papers.{paper}.rules[{index}]")
+        place = f"{suite}: {place} (methods {', '.join(rule.methods)})"
         if (table := rule.hyperparameter_table) is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
@@ -309,7 +294,7 @@ def layers(
         searched = plan.artefacts[artefact].search is not None
         grids = f"{file}: artefacts.{name}.search" if searched else f"{suite}: papers.{paper}.artefacts.{name}"
         found.append((f"{grids}, {value}", settings))
-    return [*found, (f"{file}: methods.{method_id}", row.set)]
+    return [*found, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
 
 
 def _published_part(
