@@ -53,12 +53,12 @@ def expanded(
 
     `sections` names keys of entries that refer to a section of that name at the document's top, each with the key that
     receives what stands there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
-    The second value gives the place as written by the place written out ("methods.gcn-2").
+    The second value gives, by the place written out ("methods.gcn-2", "rules[3]"), the place in the user's file.
     Raises ValueError that names the user's own key, its value and what is expected.
 
     >>> expanded({"methods": {"gcn-$k": {"matrix": {"k": [1, 2]}, "hops": "$k"}}})
     ({'methods': {'gcn-1': {'hops': 1}, 'gcn-2': {'hops': 2}}}, \
-{'methods.gcn-1': 'methods.gcn-1, matrix of methods.gcn-$k', 'methods.gcn-2': 'methods.gcn-2, matrix of methods.gcn-$k'})
+{'methods.gcn-1': 'methods.gcn-1, matrix of gcn-$k', 'methods.gcn-2': 'methods.gcn-2, matrix of gcn-$k'})
     """
     sections = sections or {}
     if not ("define" in document or sections.keys() & document.keys() or _repeats(document)):
@@ -68,13 +68,11 @@ def expanded(
         if not isinstance(name, str) or not re.fullmatch(NAME, name):
             raise ValueError(f"define.{shown(name)}: expected a name of letters, digits and _")
     templates = {key: (into, _tables(key, _section(document, key))) for key, into in sections.items()}
+    if "matrix" in document:
+        raise ValueError("matrix: expected in an entry of a mapping or a list, not of the file")
     work = _Expansion(templates)
     rest = {key: value for key, value in document.items() if key not in {"define", *sections}}
-    result = work.mapping(rest, names, "", "", 0)
-    unused = [name for name in names if name not in work.used]
-    if unused:
-        raise ValueError(f"define.{unused[0]}: used nowhere: expected ${unused[0]} somewhere in the file")
-    return result, work.origins
+    return work.mapping(rest, names, "", "", 0), work.origins
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -113,7 +111,6 @@ class _Expansion:
     def __init__(self, templates: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         self.templates = templates
         self.origins: dict[str, str] = {}
-        self.used: set[str] = set()
         self.steps = 0
         self.characters = 0
 
@@ -137,9 +134,7 @@ class _Expansion:
             return self._list(value, scope, where, written, depth)
         return value
 
-    def mapping(
-        self, value: Mapping[str, Any], scope: Scope, where: str, written: str, depth: int
-    ) -> dict[str, Any]:
+    def mapping(self, value: Mapping[str, Any], scope: Scope, where: str, written: str, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         made_by: dict[str, str] = {}
         for key, part in self._referred(value, scope, written, depth).items():
@@ -150,7 +145,8 @@ class _Expansion:
                     raise ValueError(f"{_below(where, name)}: made by {made_by[name]} and {place}: expected by one")
                 made_by[name] = place
                 if inner is not scope:
-                    self.origins[_below(where, name)] = f"{_below(where, name)}, matrix of {place}"
+                    maker = key if where == written else place
+                    self.origins[_below(where, name)] = f"{_below(where, name)}, matrix of {shown(maker)}"
                 result[name] = self.value(body, inner, _below(where, name), place, depth + 1)
         return result
 
@@ -235,7 +231,9 @@ class _Expansion:
                 raise ValueError(f"{written}: {size} combinations or more: expected at most {MOST_COMBINATIONS}")
         names = [name for axis in axes for name in axis[0]]
         if size * len(names) > MOST_NODES:
-            raise ValueError(f"{written}: {size} combinations of {len(names)} names: expected at most {MOST_NODES} values")
+            raise ValueError(
+                f"{written}: {size} combinations of {len(names)} names: expected at most {MOST_NODES} values"
+            )
         if len(set(names)) < len(names):
             raise ValueError(f"{written}: {', '.join(sorted(names))}: expected each name once")
         combinations = [{key: value for part in parts for key, value in part.items()} for parts in product(*axes)]
@@ -251,7 +249,9 @@ class _Expansion:
         """`hops: [1, 2]`, or several names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
         names = [name.strip() for name in key.split(",")] if isinstance(key, str) else []
         if not names or not all(re.fullmatch(NAME, name) for name in names):
-            raise ValueError(f"{written}.{shown(key)}: expected a name of letters, digits and _, or several with commas")
+            raise ValueError(
+                f"{written}.{shown(key)}: expected a name of letters, digits and _, or several with commas"
+            )
         values = self._named(values, scope, f"{written}.{key}")
         if not isinstance(values, list | tuple) or not values:
             raise ValueError(f"{written}.{key}={shown(values)}: expected a list of values")
@@ -273,7 +273,6 @@ class _Expansion:
 
     def _looked_up(self, name: str, scope: Scope, written: str) -> Any:
         self._count(written)
-        self.used.add(name.partition(".")[0])
         first, *parts = name.split(".")
         if first not in scope:
             known = ", ".join(map(str, scope)) or "none"
@@ -299,14 +298,16 @@ class _Expansion:
         for match in _USED.finditer(text):
             piece = "$"
             if not match[3]:
-                value = self.value(self._looked_up(match[1] or match[2], scope, written), scope, where, written, depth + 1)
+                value = self.value(
+                    self._looked_up(match[1] or match[2], scope, written), scope, where, written, depth + 1
+                )
                 piece = _written_out(value, match[0], written)
             pieces += [text[end : match.start()], piece]
+            length += match.start() - end + len(piece)
             end = match.end()
-            length += len(piece)
             if length > LONGEST_TEXT:
                 raise ValueError(f"{written}: a text of more than {LONGEST_TEXT} characters: expected a shorter one")
-        self.characters += length
+        self.characters += length + len(text) - end
         if self.characters > LARGEST:
             raise ValueError(f"{written}: texts of more than {LARGEST} characters when written out: expected fewer")
         return "".join((*pieces, text[end:]))

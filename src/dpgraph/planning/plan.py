@@ -292,9 +292,22 @@ def layers(
         found.append((place, rule.set))
     if value is not None:
         searched = plan.artefacts[artefact].search is not None
-        grids = f"{file}: artefacts.{name}.search" if searched else f"{suite}: papers.{paper}.artefacts.{name}"
-        found.append((f"{grids}, {value}", settings))
+        place = (
+            f"{file}: artefacts.{name}.search" if searched else f"{suite}: {_place_of(plan, artefact, value, settings)}"
+        )
+        found.append((f"{place}, {value}", settings))
     return [*found, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
+
+
+def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]) -> str:
+    """Of a sweep's value: the artefact, and the matrix where one makes the value."""
+    paper, name = artefact.split("/")
+    place = f"papers.{paper}.artefacts.{name}"
+    for index, grid in enumerate(plan.suite.papers[paper].artefacts[name]):
+        if grid.values.get(value) == settings:
+            written = plan.suite.place(f"{place}[{index}].values.{value}")
+            return f"{place}, {written.rpartition(', ')[2]}" if ", matrix of " in written else place
+    return place
 
 
 def _published_part(
