@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,22 @@ def test_an_error_of_a_file_is_one_line(tmp_path):
         parse(Experiment, {**rest, "methods": 3}, "here")
     with pytest.raises(UserError, match=r"here: methods\.a\.published_as=x: unknown key"):
         parse(Experiment, {**rest, "methods": {"a": {"label": "l", "method": "gnn", "published_as": "x"}}}, "here")
+
+
+PAGE = WORKFLOW.parent / "docs/workflow-files.md"
+
+
+def test_the_examples_of_the_page():
+    blocks = [textwrap.dedent(text) for text in re.findall(r"^ *```yaml\n(.*?)^ *```$", PAGE.read_text(), re.S | re.M)]
+    rows, values, parts, _, published = (of(text) for text in blocks)
+    assert list(rows["methods"]) == ["dp-gcn-2", "dp-gcn-1"]
+    assert list(values["values"]) == ["3", "5", "7", "none"]
+    assert parts["dp-gcn"] == {
+        "label": "DP-GCN",
+        "method": "dp-gnn",
+        "set": {"privacy": {"variant": "rigorous"}},
+    }
+    assert published["methods"]["dp-mlp"]["published"]["table9"] == {"model": "DP-MLP (Adam)"}
 
 
 # rows and artefacts; tasks, rules, grids and values: as they were when every one was written by hand
