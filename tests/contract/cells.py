@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.expansion import merged
 from dpgraph.methods.registry import specs
-from dpgraph.planning.plan import merged
 from dpgraph.planning.resolve import resolve
 
 COMMON: dict[str, Any] = {

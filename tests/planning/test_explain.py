@@ -24,15 +24,40 @@ def test_every_place_of_a_setting_is_named(plan):
         entry for entry in plan.entries_of("daigavane/table6") if entry.method_id == "dp-gcn-1" and entry.value == "2"
     )
     found = rows_of(plan, entry.cell.slug)
-    assert found["method"] == ("dp-gnn", "experiments/daigavane.yaml: methods.dp-gcn-1")
-    assert found["model.hops"] == (1, "experiments/daigavane.yaml: methods.dp-gcn-1")
+    row = "experiments/daigavane.yaml: methods.dp-gcn-1, matrix of ${by.dp}gcn-1${by.end}"
+    assert found["method"] == ("dp-gnn", row)
+    assert found["model.hops"] == (1, row)
     assert found["model.width"] == (64, "suites/demo.yaml: papers.daigavane.rules[0] (methods *)")
-    assert found["privacy.max_degree"][1] == "suites/demo.yaml: papers.daigavane.artefacts.table6, 2"
+    assert found["privacy.max_degree"][1] == "suites/demo.yaml: papers.daigavane.artefacts.table6, matrix of $K, 2"
     assert found["privacy.epsilon"] == (12.0, "suites/demo.yaml: papers.daigavane.artefacts.table6.epsilons")
     assert found["privacy.clip_norm"][1] == "suites/demo.yaml: papers.daigavane.rules[1] (methods dp-*)"
     assert found["privacy.delta"] == (None, "default of dp-gnn")
     assert found["task.dataset"] == ("demo-sbm", "suites/demo.yaml: tasks.sbm")
     assert found["seeds"] == ([0, 1, 2], "suites/demo.yaml: seeds")
+
+
+def test_what_stands_behind_a_matrix_is_named_as_in_the_file():
+    """Rules keep the index that they have in the file, however many a matrix or a name before them makes."""
+    plan = load_plan(Config(suite="cpu", artefacts=("zhang/fig5.8", "igamberdiev/table2")))
+    entries = plan.entries_of("zhang/fig5.8")
+    entry = next(
+        one for one in entries if (one.method_id, one.task_id, one.value) == ("gm-published", "pubmed-80", "20")
+    )
+    found = rows_of(plan, entry.cell.slug)
+    assert found["pagerank.num_rows"] == (
+        60,
+        "suites/cpu.yaml: papers.zhang.rules[0], matrix (methods vanilla, *-published)",
+    )
+    assert found["training.steps"][1] == (
+        "suites/cpu.yaml: papers.zhang.artefacts.fig5.8, matrix of papers.zhang.artefacts.fig5.8[0].values.$B, 20"
+    )
+    assert found["pagerank.clip"][1].startswith("suites/cpu.yaml: papers.zhang.rules[4] (methods gm, ")
+    assert found["task.dataset"] == ("pubmed", "suites/cpu.yaml: tasks.pubmed-80, matrix of $id-80")
+    entry = next(one for one in plan.entries_of("igamberdiev/table2") if one.method_id == "gcn-sgd")
+    found = rows_of(plan, entry.cell.slug)
+    assert found["training.patience"] == (
+        20, "suites/cpu.yaml: papers.igamberdiev.rules[0], $kipf[2] (methods gcn-sgd, gcn-adam)",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("suite", ["demo", "cpu", "ablations", "paper"])

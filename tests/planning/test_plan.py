@@ -10,8 +10,9 @@ from dpgraph.errors import UserError
 from dpgraph.experiments import published
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import read_yaml
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Suite
-from dpgraph.planning.plan import load_plan, merged
+from dpgraph.planning.plan import load_plan
 from dpgraph.planning.schemas import models, schema_text
 from tests.contract.cells import CELLS, raw_cells
 

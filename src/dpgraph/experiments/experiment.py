@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ from dpgraph.experiments.claim import (
 )
 from dpgraph.experiments.config import MOST_SEEDS
 from dpgraph.experiments.frozen import Finite
+from dpgraph.experiments.written import Written
 
 MOST_TRIALS = 10_000
 MOST_PLACES = 100_000  # of one grid of an artefact
@@ -196,7 +197,9 @@ class Artefact(Finite):
         return self.model_copy(update={"metric": f"{HARD_CASES}/{name}"}) if self.view == "hard-cases" else self
 
 
-class Experiment(Finite):
+class Experiment(Written):
+    SECTIONS: ClassVar = {"published_as": "published"}
+
     paper: Id
     title: str
     citation: str
@@ -316,7 +319,7 @@ class SuitePaper(Finite):
     )
 
 
-class Suite(Finite):
+class Suite(Written):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")

@@ -42,8 +42,9 @@ def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
             sources[path] = source
     suite = f"suites/{plan.suite.name}.yaml"
     for path in _paths(entry.suite_task.task):
-        sources[f"task.{path}"] = f"{suite}: tasks.{entry.task_id}"
-    sources["method"] = f"experiments/{entry.paper}.yaml: methods.{entry.method_id}"
+        sources[f"task.{path}"] = f"{suite}: {plan.suite.place(f'tasks.{entry.task_id}')}"
+    row = plan.experiments[entry.paper].place(f"methods.{entry.method_id}")
+    sources["method"] = f"experiments/{entry.paper}.yaml: {row}"
     sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: seeds"
     paper, name = entry.artefact.split("/")
     if entry.epsilon is not None and "privacy.epsilon" not in sources:

@@ -14,6 +14,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.planning.resolve import resolve
@@ -128,23 +129,6 @@ class Plan:
             for paper, experiment in self.experiments.items()
             for name, claim in experiment.claims.items()
         }
-
-
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Later layers win, mapping by mapping.
-
-    >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
-    {'a': {'x': 1, 'y': 3}}
-    """
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            if isinstance(value, Mapping):
-                below = result.get(key)
-                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
-            else:
-                result[key] = value
-    return result
 
 
 def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
@@ -300,7 +284,8 @@ def layers(
             continue
         if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
             continue
-        place = f"{suite}: papers.{paper}.rules[{index}] (methods {', '.join(rule.methods)})"
+        place = plan.suite.place(f"papers.{paper}.rules[{index}]")
+        place = f"{suite}: {place} (methods {', '.join(rule.methods)})"
         if (table := rule.hyperparameter_table) is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
@@ -308,9 +293,22 @@ def layers(
         found.append((place, rule.set))
     if value is not None:
         searched = plan.artefacts[artefact].search is not None
-        grids = f"{file}: artefacts.{name}.search" if searched else f"{suite}: papers.{paper}.artefacts.{name}"
-        found.append((f"{grids}, {value}", settings))
-    return [*found, (f"{file}: methods.{method_id}", row.set)]
+        place = (
+            f"{file}: artefacts.{name}.search" if searched else f"{suite}: {_place_of(plan, artefact, value, settings)}"
+        )
+        found.append((f"{place}, {value}", settings))
+    return [*found, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
+
+
+def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]) -> str:
+    """Of a sweep's value: the artefact, and the matrix where one makes the value."""
+    paper, name = artefact.split("/")
+    place = f"papers.{paper}.artefacts.{name}"
+    for index, grid in enumerate(plan.suite.papers[paper].artefacts[name]):
+        if grid.values.get(value) == settings:
+            written = plan.suite.place(f"{place}[{index}].values.{value}")
+            return f"{place}, {written.rpartition(', ')[2]}" if ", matrix of " in written else place
+    return place
 
 
 def _published_part(

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Experiment, Suite
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.written import Written
 from dpgraph.files import write_text
 from dpgraph.methods.registry import specs
 
 MODELS: dict[str, type[Frozen]] = {"config": Config, "suite": Suite, "experiment": Experiment}
+_NAMED = {"$ref": "#/$defs/Named"}
+_REPEATED = {"$ref": "#/$defs/Repeated"}
+_COUNTED = (
+    "patternProperties",
+    "propertyNames",
+    "minItems",
+    "maxItems",
+    "minProperties",
+)  # hold of what is written out
+_WRITTEN = {
+    "Named": {"type": "string", "pattern": r"^\$", "description": "$name: what define or a matrix gives it"},
+    "Repeated": {
+        "type": "object",
+        "description": "An entry for each combination of its matrix",
+        "properties": {
+            "matrix": {
+                "type": "object",
+                "description": "Lists of values by name; several names with commas: lists of as many values",
+                "properties": {"exclude": {"type": "array", "description": "Combinations that are left out"}},
+            }
+        },
+        "required": ["matrix"],
+    },
+}
 
 
 def models() -> dict[str, type[Frozen]]:
@@ -20,8 +46,47 @@ def models() -> dict[str, type[Frozen]]:
 
 
 def schema_text(name: str) -> str:
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models()[name].model_json_schema()}
+    model = models()[name]
+    schema = model.model_json_schema()
+    if issubclass(model, Written):
+        schema = _as_written(schema, model)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _as_written(schema: dict[str, Any], model: type[Written]) -> dict[str, Any]:
+    """Before names and matrices are written out: a $name for any value, a matrix in any entry."""
+    sections = {"define": "Values by name; $name stands for them anywhere in the file"}
+    for section, into in model.SECTIONS.items():
+        sections[section] = f"Values of {into} by name, for entries with {section}; a key may list several, with commas"
+        for part in schema["$defs"].values():
+            if into in part.get("properties", {}):
+                part["properties"][section] = {"type": "string", "description": f"Name below {section} of the file"}
+    result = _open(schema)
+    for section, description in sections.items():
+        result["properties"][section] = {"type": "object", "description": description}
+    result["$defs"] |= _WRITTEN
+    return result
+
+
+def _open(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_open(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    result: dict[str, Any] = {}
+    for key, value in part.items():
+        if key == "properties":
+            result[key] = {name: {"anyOf": [_open(one), _NAMED]} for name, one in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            result[key] = {"anyOf": [_open(value), _REPEATED, _NAMED]}
+        elif key in _COUNTED:
+            continue
+        else:
+            result[key] = _open(value)
+    for value in part.get("patternProperties", {}).values():
+        result["additionalProperties"] = {"anyOf": [_open(value), _REPEATED, _NAMED]}
+    return result
 
 
 def write_schemas(folder: Path) -> list[Path]:

@@ -17,12 +17,13 @@ import yaml
 from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Rule, Search
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
 from dpgraph.files import write_text
 from dpgraph.methods.registry import spec
-from dpgraph.planning.plan import Entry, Plan, load_plan, merged
+from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import mechanism_from

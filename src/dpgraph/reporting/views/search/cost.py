@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Search
 from dpgraph.methods.registry import spec
-from dpgraph.planning.plan import Entry, merged
+from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import inference_of, resolve
 from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import NoisySteps, mechanism_from

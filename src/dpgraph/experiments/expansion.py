@@ -1,0 +1,349 @@
+"""What workflow files say once for many entries: `define:`, `matrix:` and `$name`, written out before validation.
+
+Plain data to plain data; docs/workflow-files.md describes it to its users. A file without these three words is left as
+it is. What is written out is bounded, so that a short file cannot ask for an endless one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+from dpgraph.errors import shown
+from dpgraph.experiments.documents import DEEPEST, LARGEST, MOST_NODES
+
+MOST_COMBINATIONS = 10_000  # of one matrix
+MOST_EXCLUDED = 100  # items of one exclude
+LONGEST_TEXT = 10_000  # characters of a text in which names were replaced
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PATH = rf"{NAME}(?:\.{NAME})*"  # a name, and a key of the mapping that it stands for
+_USED = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}}|(\$))")
+_WHOLE = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}})")
+_ADDED = "with"  # in a value of a matrix: merged into the entry
+_EXCLUDE = "exclude"
+
+Scope = Mapping[str, Any]
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win, mapping by mapping.
+
+    >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
+    {'a': {'x': 1, 'y': 3}}
+    """
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if isinstance(value, Mapping):
+                below = result.get(key)
+                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
+            else:
+                result[key] = value
+    return result
+
+
+def expanded(
+    document: Mapping[str, Any], sections: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document with every entry written out, and where the entries stand that a matrix or a name has made.
+
+    `sections` names keys of entries that refer to a section of that name at the document's top, each with the key that
+    receives what stands there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
+    The second value gives, by the place written out ("methods.gcn-2", "rules[3]"), the place in the user's file.
+    Raises ValueError that names the user's own key, its value and what is expected.
+
+    >>> expanded({"methods": {"gcn-$k": {"matrix": {"k": [1, 2]}, "hops": "$k"}}})
+    ({'methods': {'gcn-1': {'hops': 1}, 'gcn-2': {'hops': 2}}}, \
+{'methods.gcn-1': 'methods.gcn-1, matrix of gcn-$k', 'methods.gcn-2': 'methods.gcn-2, matrix of gcn-$k'})
+    """
+    sections = sections or {}
+    if not ("define" in document or sections.keys() & document.keys() or _repeats(document)):
+        return dict(document), {}
+    names = _section(document, "define")
+    for name in names:
+        if not isinstance(name, str) or not re.fullmatch(NAME, name):
+            raise ValueError(f"define.{shown(name)}: expected a name of letters, digits and _")
+    templates = {key: (into, _tables(key, _section(document, key))) for key, into in sections.items()}
+    if "matrix" in document:
+        raise ValueError("matrix: expected in an entry of a mapping or a list, not of the file")
+    work = _Expansion(templates)
+    rest = {key: value for key, value in document.items() if key not in {"define", *sections}}
+    return work.mapping(rest, names, "", "", 0), work.origins
+
+
+def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = document.get(name, {})
+    if not isinstance(section, Mapping):
+        raise ValueError(f"{name}={shown(section)}: expected a mapping of names to values")
+    return section
+
+
+def _repeats(value: Any, depth: int = 0) -> bool:
+    if depth > DEEPEST:
+        return False
+    if isinstance(value, Mapping):
+        return "matrix" in value or any(_repeats(part, depth + 1) for part in value.values())
+    return isinstance(value, list | tuple) and any(_repeats(part, depth + 1) for part in value)
+
+
+def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of each name its entries, where a key lists several of them: `table1, table3: {...}`."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, entries in section.items():
+        if not isinstance(entries, Mapping):
+            raise ValueError(f"{key}.{shown(name)}={shown(entries)}: expected a mapping")
+        found[name] = {}
+        for keys, value in entries.items():
+            for one in (part.strip() for part in str(keys).split(",")):
+                if one in found[name]:
+                    raise ValueError(f"{key}.{shown(name)}: {shown(one)} stands twice")
+                found[name][one] = value
+    return found
+
+
+class _Expansion:
+    """`where`: the place in what is written out; `written`: the place in the user's file."""
+
+    def __init__(self, templates: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+        self.templates = templates
+        self.origins: dict[str, str] = {}
+        self.steps = 0
+        self.characters = 0
+
+    def _count(self, written: str, depth: int = 0) -> None:
+        """Every value and every name that is looked up: what is empty costs time, too."""
+        self.steps += 1
+        if self.steps > MOST_NODES:
+            raise ValueError(f"{written}: more than {MOST_NODES} values when written out: expected fewer")
+        if depth > DEEPEST:
+            raise ValueError(f"{written}: more than {DEEPEST} values within each other: does a name stand for itself?")
+
+    def value(self, value: Any, scope: Scope, where: str, written: str, depth: int) -> Any:
+        self._count(written, depth)
+        if isinstance(value, str):
+            return self._text(value, scope, where, written, depth)
+        if isinstance(value, Mapping):
+            if "matrix" in value:
+                raise ValueError(f"{written}.matrix: expected in an entry of a mapping or a list")
+            return self.mapping(value, scope, where, written, depth)
+        if isinstance(value, list | tuple):
+            return self._list(value, scope, where, written, depth)
+        return value
+
+    def mapping(self, value: Mapping[str, Any], scope: Scope, where: str, written: str, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        made_by: dict[str, str] = {}
+        for key, part in self._referred(value, scope, written, depth).items():
+            place = _below(written, key)
+            for body, inner in self._repeated(part, scope, place, depth):
+                name = self._key(key, inner, place, depth)
+                if name in result:
+                    raise ValueError(f"{_below(where, name)}: made by {made_by[name]} and {place}: expected by one")
+                made_by[name] = place
+                if inner is not scope:
+                    maker = key if where == written else place
+                    self.origins[_below(where, name)] = f"{_below(where, name)}, matrix of {shown(maker)}"
+                result[name] = self.value(body, inner, _below(where, name), place, depth + 1)
+        return result
+
+    def _list(self, value: Any, scope: Scope, where: str, written: str, depth: int) -> list[Any]:
+        result: list[Any] = []
+        for part, place in self._items(value, scope, written, depth):
+            for body, inner in self._repeated(part, scope, place, depth):
+                here = f"{where}[{len(result)}]"
+                if inner is not scope:
+                    self.origins[here] = f"{place}, matrix"
+                elif here != place:
+                    self.origins[here] = place
+                result.append(self.value(body, inner, here, place, depth + 1))
+        return result
+
+    def _items(self, value: Any, scope: Scope, written: str, depth: int) -> Iterator[tuple[Any, str]]:
+        """Each item with its place; a name that stands for a list adds the items of that."""
+        self._count(written, depth)
+        for index, part in enumerate(value):
+            place = f"{written}[{index}]"
+            named = self._named(part, scope, place)
+            if isinstance(named, list | tuple) and named is not part:
+                yield from self._items(named, scope, f"{place}, {part}", depth + 1)
+            else:
+                yield part, place
+
+    def _key(self, key: Any, scope: Scope, written: str, depth: int) -> Any:
+        if not isinstance(key, str) or "$" not in key:
+            return key
+        name = self._text(key, scope, written, written, depth)
+        return name if isinstance(name, str) else _written_out(name, key, written)
+
+    def _referred(self, value: Mapping[str, Any], scope: Scope, written: str, depth: int) -> Mapping[str, Any]:
+        """With what the entry refers to: its own keys win. A matrix's entry refers when its names are known."""
+        for key, (into, section) in self.templates.items():
+            if key not in value or "matrix" in value:
+                continue
+            name = self._key(value[key], scope, f"{written}.{key}", depth)
+            if not isinstance(name, str) or name not in section:
+                known = ", ".join(section) or "a name below it at the top of the file, where none is"
+                raise ValueError(f"{written}.{key}={shown(name)}: expected one of {known}")
+            own = value.get(into, {})
+            if not isinstance(own, Mapping):
+                raise ValueError(f"{written}.{into}={shown(own)}: expected a mapping")
+            rest = {one: part for one, part in value.items() if one != key}
+            value = rest | {into: merged(section[name], own)}
+        return value
+
+    def _repeated(self, part: Any, scope: Scope, written: str, depth: int) -> Iterator[tuple[Any, Scope]]:
+        """The entry once for each combination of its matrix, with the names that this gives; once where it has none."""
+        named = self._named(part, scope, written)
+        if not isinstance(named, Mapping) or "matrix" not in named:
+            yield part, scope
+            return
+        body = {key: value for key, value in named.items() if key != "matrix"}
+        for names in self._combinations(named["matrix"], scope, f"{written}.matrix"):
+            inner = ChainMap(names, scope)  # type: ignore[arg-type]
+            self._count(written)
+            yield merged(body, *self._added(names, inner, f"{written}.matrix")), inner
+
+    def _added(self, names: Mapping[str, Any], scope: Scope, written: str) -> Iterator[Mapping[str, Any]]:
+        for name in names:
+            value = self._named(f"${name}", scope, f"{written}.{name}")
+            added = value.get(_ADDED, {}) if isinstance(value, Mapping) else {}
+            if not isinstance(added, Mapping):
+                raise ValueError(f"{written}.{name}.{_ADDED}={shown(added)}: expected a mapping, a part of the entry")
+            yield added
+
+    def _combinations(self, matrix: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
+        """Names with their values, the last axis fastest."""
+        if not isinstance(matrix, Mapping) or not matrix.keys() - {_EXCLUDE}:
+            raise ValueError(f"{written}={shown(matrix)}: expected names, each with a list of values")
+        axes = []
+        size = 1
+        for key, values in matrix.items():
+            if key == _EXCLUDE:
+                continue
+            axes.append(self._axis(key, values, scope, written))
+            self._count(written)
+            size *= len(axes[-1])
+            if size > MOST_COMBINATIONS:
+                raise ValueError(f"{written}: {size} combinations or more: expected at most {MOST_COMBINATIONS}")
+        names = [name for axis in axes for name in axis[0]]
+        if size * len(names) > MOST_NODES:
+            raise ValueError(
+                f"{written}: {size} combinations of {len(names)} names: expected at most {MOST_NODES} values"
+            )
+        if len(set(names)) < len(names):
+            raise ValueError(f"{written}: {', '.join(sorted(names))}: expected each name once")
+        combinations = [{key: value for part in parts for key, value in part.items()} for parts in product(*axes)]
+        for index, excluded in enumerate(_excluded(matrix.get(_EXCLUDE, []), names, written)):
+            kept = [one for one in combinations if not _matches(one, excluded)]
+            if len(kept) in (0, len(combinations)):
+                what = "none" if kept else "all that are left"
+                raise ValueError(f"{written}.{_EXCLUDE}[{index}]={shown(excluded)}: excludes {what}: expected some")
+            combinations = kept
+        return combinations
+
+    def _axis(self, key: Any, values: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
+        """`hops: [1, 2]`, or several names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
+        names = [name.strip() for name in key.split(",")] if isinstance(key, str) else []
+        if not names or not all(re.fullmatch(NAME, name) for name in names):
+            raise ValueError(
+                f"{written}.{shown(key)}: expected a name of letters, digits and _, or several with commas"
+            )
+        values = self._named(values, scope, f"{written}.{key}")
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError(f"{written}.{key}={shown(values)}: expected a list of values")
+        items = [item for item, _ in self._items(values, scope, f"{written}.{key}", 0)]
+        rows = [[item] for item in items] if len(names) == 1 else items
+        for row in rows:
+            if not isinstance(row, list | tuple) or len(row) != len(names):
+                raise ValueError(f"{written}.{key}: {shown(row)}: expected a list of {len(names)} values, one per name")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _named(self, value: Any, scope: Scope, written: str) -> Any:
+        """What a name stands for, with the names in it left open; anything else is returned as it is."""
+        for _ in range(DEEPEST):
+            name = _whole(value)
+            if name is None:
+                return value
+            value = self._looked_up(name, scope, written)
+        raise ValueError(f"{written}={shown(value)}: a name that stands for itself")
+
+    def _looked_up(self, name: str, scope: Scope, written: str) -> Any:
+        self._count(written)
+        first, *parts = name.split(".")
+        if first not in scope:
+            known = ", ".join(map(str, scope)) or "none"
+            raise ValueError(f"{written}: ${first}: unknown name: expected one of {shown(known)}")
+        value = scope[first]
+        for part in parts:
+            value = self._named(value, scope, written)
+            if not isinstance(value, Mapping) or part not in value:
+                known = ", ".join(map(str, value)) if isinstance(value, Mapping) else f"none, it is {shown(value)}"
+                raise ValueError(f"{written}: ${{{name}}}: no part {part}: expected one of {shown(known)}")
+            value = value[part]
+        return value
+
+    def _text(self, text: str, scope: Scope, where: str, written: str, depth: int) -> Any:
+        """A name alone gives its value, of whatever kind; within a text it is replaced by its text; $$ is $."""
+        if "$" not in text:
+            return text
+        if (name := _whole(text)) is not None:
+            return self.value(self._looked_up(name, scope, written), scope, where, written, depth + 1)
+
+        pieces: list[str] = []
+        length = end = 0
+        for match in _USED.finditer(text):
+            piece = "$"
+            if not match[3]:
+                value = self.value(
+                    self._looked_up(match[1] or match[2], scope, written), scope, where, written, depth + 1
+                )
+                piece = _written_out(value, match[0], written)
+            pieces += [text[end : match.start()], piece]
+            length += match.start() - end + len(piece)
+            end = match.end()
+            if length > LONGEST_TEXT:
+                raise ValueError(f"{written}: a text of more than {LONGEST_TEXT} characters: expected a shorter one")
+        self.characters += length + len(text) - end
+        if self.characters > LARGEST:
+            raise ValueError(f"{written}: texts of more than {LARGEST} characters when written out: expected fewer")
+        return "".join((*pieces, text[end:]))
+
+
+def _below(place: str, key: Any) -> str:
+    return f"{place}.{shown(key)}" if place else shown(key)
+
+
+def _whole(value: Any) -> str | None:
+    """The name, where the value is nothing but one."""
+    match = _WHOLE.fullmatch(value) if isinstance(value, str) and value.startswith("$") else None
+    return None if match is None else match[1] or match[2]
+
+
+def _written_out(value: Any, name: str, written: str) -> str:
+    """A number within a text, without the zero of 1.0."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a text or a number within a text")
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else shown(value)
+
+
+def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{written}.{_EXCLUDE}={shown(value)}: expected a list of mappings from names to values")
+    if len(value) > MOST_EXCLUDED:
+        raise ValueError(f"{written}.{_EXCLUDE}: {len(value)} items: expected at most {MOST_EXCLUDED}")
+    for index, one in enumerate(value):
+        if not isinstance(one, Mapping) or not one or not set(one) <= set(names):
+            allowed = f"a mapping with some of {', '.join(names)}"
+            raise ValueError(f"{written}.{_EXCLUDE}[{index}]={shown(one)}: expected {allowed}")
+    return list(value)
+
+
+def _matches(names: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(names[key] in value if isinstance(value, list | tuple) else names[key] == value
+               for key, value in wanted.items())  # fmt: skip
