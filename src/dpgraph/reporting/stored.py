@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.graph import TEST, Graph
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
