@@ -45,14 +45,14 @@ WHOLE_DTYPES = {"whole_ptr": "int64", "whole_idx": "int32"}
 Lists = tuple[np.ndarray, np.ndarray]  # (ptr, idx), CSR
 
 
-class Header(ArraysHeader):
+class GraphHeader(ArraysHeader):
     """graph.json of a graph."""
 
     num_classes: int = Field(default=0, ge=0)
     symmetric: bool = False
 
     @model_validator(mode="after")
-    def _shapes(self) -> Header:
+    def _shapes(self) -> GraphHeader:
         if self.status == "ok":
             whole = WHOLE if set(WHOLE) & set(self.shapes) else ()
             self.check_names([*(name for name in DTYPES if not (self.symmetric and name in IN_ARRAYS)), *whole])
@@ -82,7 +82,7 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
 
 def load_status(folder: Path) -> Stored:
     """Status, reason and statistics; reads graph.json only."""
-    header = read_header(folder, Header)
+    header = read_header(folder, GraphHeader)
     return Stored(**{key: getattr(header, key) for key in Stored.model_fields})
 
 
@@ -94,7 +94,7 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
-    header = read_header(folder, Header)
+    header = read_header(folder, GraphHeader)
     check_available(header)
     arrays = read_arrays(folder, header, DTYPES | WHOLE_DTYPES, mmap, verify)
     whole = (arrays.pop("whole_ptr"), arrays.pop("whole_idx")) if "whole_ptr" in arrays else None

@@ -101,7 +101,7 @@ def stream_name(cell: Cell) -> str:
     for section, defaults in FIRST_DEFAULTS.items():
         if everything.get(section) is not None:
             first = {key: value for key, value in everything[section].items() if key in defaults}
-            named[section] = {**defaults, **first, **chosen[section]}
+            named[section] = {**defaults, **first, **chosen.get(section, {})}
     return digest(named)
 
 

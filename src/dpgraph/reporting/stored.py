@@ -11,39 +11,41 @@ from dpgraph.data.records import TEST
 from dpgraph.data.store import load_graph
 from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.streams import split_number
 from dpgraph.planning.plan import Entry, Plan
 
 REMEDY = "delete result.json beside it and train the cell again"
 
 
-def stored_graph(plan: Plan, task_id: str) -> Graph | None:
-    """None: the graph is not there."""
+def stored_graph(plan: Plan, task_id: str, split: int = 0) -> Graph | None:
+    """With its random split number `split`; None: the graph is not there."""
     try:
-        return load_graph(Paths(plan.config).graph(plan.task(task_id)))
+        return load_graph(Paths(plan.config).graph(plan.task(task_id)), split=split)
     except (DataUnavailable, UserError):
         return None
 
 
 class Predictions:
-    """Predicted classes of the labelled test nodes; labels and every file are read once."""
+    """Predicted classes of the labelled test nodes of each seed's split; labels and every file are read once."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.paths = plan, Paths(plan.config)
-        self._tested: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
+        self._tested: dict[tuple[str, int], tuple[np.ndarray, np.ndarray] | None] = {}
         self._wrong: dict[Path, np.ndarray | None] = {}
 
-    def tested(self, task_id: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """(test nodes with a label, their labels); None: the graph is not there."""
-        if task_id not in self._tested:
-            self._tested[task_id] = None
-            if (graph := stored_graph(self.plan, task_id)) is not None:
+    def tested(self, entry: Entry, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """(test nodes with a label, their labels) of the seed's split; None: the graph is not there."""
+        place = entry.task_id, split_number(entry.cell.task, seed)
+        if place not in self._tested:
+            self._tested[place] = None
+            if (graph := stored_graph(self.plan, *place)) is not None:
                 nodes = np.flatnonzero((np.asarray(graph.split) == TEST) & (np.asarray(graph.labels) >= 0))
-                self._tested[task_id] = (nodes, np.asarray(graph.labels)[nodes])
-        return self._tested[task_id]
+                self._tested[place] = (nodes, np.asarray(graph.labels)[nodes])
+        return self._tested[place]
 
     def predicted(self, entry: Entry, seed: int) -> np.ndarray | None:
         """(test nodes,) class after the last step, -1 for none; None: the seed has no predictions."""
-        tested, path = self.tested(entry.task_id), self.paths.predictions(entry.cell, seed)
+        tested, path = self.tested(entry, seed), self.paths.predictions(entry.cell, seed)
         if tested is None or not path.is_file():
             return None
         try:
@@ -58,6 +60,17 @@ class Predictions:
         """(test nodes,) whether the run misclassifies the node."""
         path = self.paths.predictions(entry.cell, seed)
         if path not in self._wrong:
-            predicted, tested = self.predicted(entry, seed), self.tested(entry.task_id)
+            predicted, tested = self.predicted(entry, seed), self.tested(entry, seed)
             self._wrong[path] = None if predicted is None or tested is None else predicted != tested[1]
         return self._wrong[path]
+
+    def wrong_both(
+        self, entry: Entry, seed: int, other: Entry, other_seed: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Errors of two runs on the nodes that both were tested on: all of them where they share a split."""
+        errors = self.wrong(entry, seed), self.wrong(other, other_seed)
+        tested = self.tested(entry, seed), self.tested(other, other_seed)
+        if errors[0] is None or errors[1] is None or tested[0] is None or tested[1] is None:
+            return None
+        _, here, there = np.intersect1d(tested[0][0], tested[1][0], assume_unique=True, return_indices=True)
+        return errors[0][here], errors[1][there]

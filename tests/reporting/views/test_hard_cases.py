@@ -90,7 +90,7 @@ def test_nodes_without_class_are_errors_and_those_without_label_do_not_count(spl
     predicted[0], predicted[11] = -1, 2
     np.save(path, predicted)
     predictions = Predictions(splits_run)
-    assert predictions.tested("cora")[0].tolist() == list(range(9))
+    assert predictions.tested(entry, 0)[0].tolist() == list(range(9))
     assert predictions.wrong(entry, 0).tolist() == [True] + [False] * 8
     assert hard_case_shares(splits_run, predictions)["igamberdiev", entry.cell.slug, 0]["hard_cases/fig6"] == 1 / 4
 

@@ -24,7 +24,7 @@ class CnnModel(Finite):
     width: Annotated[int, Field(ge=1, le=100_000, description="Of the hidden linear layer")] = 64
 
 
-class Cnn(Cell):
+class CnnCell(Cell):
     model: CnnModel = CnnModel()
     training: RootBatches
     privacy: None = None
@@ -56,7 +56,7 @@ SPECS = (
         "cnn",
         "A small convolutional network, trained on images without privacy.",
         "dpgraph.methods.images.train:Cnn",
-        Cnn,
+        CnnCell,
         {
             "none": {
                 "task": {"dataset": "demo-images", "split": "random-60-15-25"},

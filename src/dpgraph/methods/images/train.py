@@ -16,7 +16,7 @@ from dpgraph.training.steps import BatchStep
 ROWS = 2048  # of a look at all images at once
 
 
-class Images:
+class ImageInference:
     """Classifies all images, some at a time."""
 
     @torch.no_grad()
@@ -44,4 +44,4 @@ class Cnn:
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
         notes = {"batches": str(sampler.name)}
-        return run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=Images()), observe)
+        return run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=ImageInference()), observe)

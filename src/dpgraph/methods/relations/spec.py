@@ -29,7 +29,7 @@ class InfoNce(RootBatches):
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
 
 
-class Cosine(Cell):
+class CosineCell(Cell):
     training: AnyBatches
     privacy: None = None
 
@@ -38,7 +38,7 @@ class Cosine(Cell):
         return "linear", 0
 
 
-class Linear(Cell):
+class LinearRelationCell(Cell):
     model: LinearMap = LinearMap()
     training: InfoNce
     privacy: None = None
@@ -78,7 +78,7 @@ SPECS = (
         "cosine",
         "Ranks entities by the cosine of their features; it trains nothing.",
         "dpgraph.methods.relations.train:Cosine",
-        Cosine,
+        CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=zero_shot_look,
         inference=own_record,
@@ -89,7 +89,7 @@ SPECS = (
         "linear-relation",
         "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
         "dpgraph.methods.relations.train:LinearRelation",
-        Linear,
+        LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
         look=linear_look,
         inference=own_record,

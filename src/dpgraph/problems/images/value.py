@@ -28,14 +28,14 @@ class Images(Records):
             raise ValueError(f"{self.num_features} pixels: expected {' x '.join(map(str, self.shape))}")
 
 
-class Header(ArraysHeader):
+class ImagesHeader(ArraysHeader):
     """graph.json of a set of images."""
 
     num_classes: int = Field(default=0, ge=0)
     shape: tuple[int, int, int] = (0, 0, 0)
 
     @model_validator(mode="after")
-    def _arrays(self) -> Header:
+    def _arrays(self) -> ImagesHeader:
         if self.status == "ok":
             self.check_names(list(DTYPES))
         return self
@@ -67,7 +67,7 @@ def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
-    header = read_header(folder, Header)
+    header = read_header(folder, ImagesHeader)
     check_available(header)
     arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
     count = len(arrays["labels"])

@@ -38,11 +38,11 @@ class Relations:
         return np.asarray(self.tuples)[np.asarray(self.split) == SPLIT_NAMES[split]]
 
 
-class Header(ArraysHeader):
+class RelationsHeader(ArraysHeader):
     """graph.json of a relation."""
 
     @model_validator(mode="after")
-    def _arrays(self) -> Header:
+    def _arrays(self) -> RelationsHeader:
         if self.status == "ok":
             self.check_names(list(DTYPES))
         return self
@@ -72,7 +72,7 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
-    header = read_header(folder, Header)
+    header = read_header(folder, RelationsHeader)
     check_available(header)
     arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
     tuples, parts = arrays["tuples"], arrays["split"]

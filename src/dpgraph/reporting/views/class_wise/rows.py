@@ -31,8 +31,9 @@ def class_counts(plan: Plan, artefact_id: str) -> dict[str, np.ndarray]:
 class ClassValues:
     """Test accuracy by class of one entry, in percent.
 
-    `accuracy` has a row per seed and a column per class that the test nodes have, most frequent in training first;
-    `frequency` holds these classes' training nodes. Both are empty where `outcome`, the overall accuracy, is not ok.
+    `accuracy` has a row per seed and a column per class that the test nodes of every seed have, most frequent in
+    training first; `frequency` holds these classes' training nodes, of the first split. Both are empty where
+    `outcome`, the overall accuracy, is not ok.
     """
 
     entry: Entry
@@ -55,7 +56,7 @@ def _values(plan: Plan, entry: Entry, results: Results, counts: np.ndarray | Non
         return ClassValues(entry, outcome, *EMPTY)
     if counts is None:
         return ClassValues(entry, EntryResult.not_run(NO_COUNTS), *EMPTY)
-    accuracy = 100 * results.by_class(entry)
+    accuracy = 100 * results.by_class(entry).dropna(axis=1)
     if accuracy.empty:
         return ClassValues(entry, EntryResult.not_run("no accuracy by class"), *EMPTY)
     classes = accuracy.columns.to_numpy(int)

@@ -21,8 +21,8 @@ NO_PREDICTIONS = "no predictions: the graph or the files of the seeds are not th
 class Confusion:
     """Of one entry: `shares[seed, true, predicted]` of the test nodes of each class; the last column is "no class".
 
-    Rows of classes without test nodes are nan. `support` holds the classes' test nodes. Both are empty where `outcome`,
-    the overall accuracy, is not ok.
+    Rows of classes without test nodes are nan. `support` holds the classes' test nodes, their mean over seeds. Both are
+    empty where `outcome`, the overall accuracy, is not ok.
     """
 
     entry: Entry
@@ -49,18 +49,20 @@ def _confusion(plan: Plan, entry: Entry, results: Results, predictions: Predicti
     outcome = results.outcome(entry, plan.artefacts[entry.artefact].metric)
     if not outcome.ok:
         return Confusion(entry, outcome, *EMPTY)
-    tested = predictions.tested(entry.task_id)
-    by_seed = [predictions.predicted(entry, int(seed)) for seed in outcome.values.index]
-    if tested is None or any(predicted is None for predicted in by_seed):
-        return Confusion(entry, EntryResult.not_run(NO_PREDICTIONS), *EMPTY)
-    labels = tested[1]
-    classes = int(max(labels.max(), *(predicted.max() for predicted in by_seed if predicted is not None))) + 1
-    support = np.bincount(labels, minlength=classes)
+    by_seed = []
+    for seed in outcome.values.index:
+        tested, predicted = predictions.tested(entry, int(seed)), predictions.predicted(entry, int(seed))
+        if tested is None or predicted is None:
+            return Confusion(entry, EntryResult.not_run(NO_PREDICTIONS), *EMPTY)
+        by_seed.append((tested[1], predicted))
+    classes = max(int(max(labels.max(), predicted.max())) for labels, predicted in by_seed) + 1
+    support = np.stack([np.bincount(labels, minlength=classes) for labels, _ in by_seed])
     with np.errstate(invalid="ignore"):
         shares = [
-            counts(labels, predicted, classes) / support[:, None] for predicted in by_seed if predicted is not None
+            counts(labels, predicted, classes) / nodes[:, None]
+            for (labels, predicted), nodes in zip(by_seed, support, strict=True)
         ]
-    return Confusion(entry, outcome, np.stack(shares), support)
+    return Confusion(entry, outcome, np.stack(shares), np.rint(support.mean(axis=0)).astype(np.int64))
 
 
 def counts(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:

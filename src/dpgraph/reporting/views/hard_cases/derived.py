@@ -29,7 +29,8 @@ def hard_case_shares(plan: Plan, predictions: Predictions) -> dict[tuple[str, st
     """By paper, cell and seed: the share of every view hard-cases under its metric, `hard_cases/<artefact>`.
 
     Runs are paired seed by seed. The reference itself is paired with its next seed: its own errors would give 1,
-    another seed's say how far hard cases are a matter of the data, not of the draw.
+    another seed's say how far hard cases are a matter of the data, not of the draw. Where seeds have splits of their
+    own, those two are compared on the nodes that both were tested on.
     """
     shares: dict[tuple[str, str, int], dict[str, float]] = {}
     for name, artefact in plan.artefacts.items():
@@ -49,9 +50,9 @@ def _shares(plan: Plan, entry: Entry, predictions: Predictions) -> Iterator[tupl
     own = reference.cell.slug == entry.cell.slug
     for index, seed in enumerate(seeds):
         other = seeds[(index + 1) % len(seeds)] if own else seed
-        wrong, hard = predictions.wrong(entry, seed), predictions.wrong(reference, other)
-        if wrong is None or hard is None or (own and other == seed):
+        errors = predictions.wrong_both(entry, seed, reference, other)
+        if errors is None or (own and other == seed):
             continue
-        share = hard_case_share(wrong, hard)
+        share = hard_case_share(*errors)
         if not np.isnan(share):
             yield seed, share
