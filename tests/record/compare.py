@@ -85,6 +85,7 @@ def results(suite: Path, name_of: Callable[[dict[str, Any]], str]) -> Iterator[t
         metrics = {
             (row["metric"], row["step"], row["class_id"]): row["value"]
             for seed in record["seeds"]
+            if seed["seed"] == 0  # later seeds have splits of their own, which the recorded commit had not
             for row in seed["metrics"]
         }
         yield (

@@ -95,7 +95,21 @@ LATER = {
     "privacy/accountants/later.py": "from dpgraph.privacy.accountants.renyi import Orders\n",
     "problems/later/__init__.py": "",
     "problems/later/blind.py": "from dpgraph.data.graph import Graph\n",
+    "problems/later/problem.py": (
+        "from dpgraph.problems.base import Problem\n"
+        "PROBLEM = Problem('later', 'Later.', store='dpgraph.problems.later.blind:store', work='nothing:yet')\n"
+    ),
+    "data/readers/later.py": "from dpgraph.data.raw_graph import RawGraph\n",
 }
+ENTRY = """
+later:
+  title: A later data set
+  home: https://example.org
+  licence: {name: CC0}
+  citation: none
+  reader: sbm
+  options: {name: later, nodes: 100, classes: 2, features: 3}
+"""
 
 
 def test_a_new_mechanism_and_a_new_problem_plan_nothing(own):
@@ -103,6 +117,12 @@ def test_a_new_mechanism_and_a_new_problem_plan_nothing(own):
         path = own.folder / "src/dpgraph" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+    assert own.jobs(targets=("cells", "tables")) == {}
+
+
+def test_a_new_data_set_plans_nothing(own):
+    path = own.folder / "src/dpgraph/data/registry.yaml"
+    path.write_text(path.read_text() + ENTRY)
     assert own.jobs(targets=("cells", "tables")) == {}
 
 

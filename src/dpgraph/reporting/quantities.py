@@ -36,6 +36,9 @@ OTHERS = {
 }  # fmt: skip
 
 
+NAMES = {"macro_f1": "macro F1", "prec_at_1": "PREC@1", "mrr": "MRR"}
+
+
 def quantity(metric: str) -> Quantity:
     """
     >>> quantity("accuracy/val").label, quantity("macro_f1/test").label, quantity("hard_cases/fig5").label
@@ -49,4 +52,5 @@ def quantity(metric: str) -> Quantity:
     if name in OTHERS:
         other = OTHERS[name]
         return replace(other, reference=f"{other.reference}/{part}") if other.reference else other
-    return Quantity(f"{'validation' if part == 'val' else part} {name.replace('_', ' ').replace('f1', 'F1')} (%)")
+    words = NAMES.get(name, name.replace("_", " "))
+    return Quantity(f"{'validation' if part == 'val' else part} {words} (%)")
