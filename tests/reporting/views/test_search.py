@@ -377,8 +377,8 @@ def test_no_record_no_price(trials: Callable) -> None:
 def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def paid(run: PoissonTrees, distribution: str, mean: float, delta: float, repeats: int) -> float:
-        asked.append((run.steps, run.noise_multiplier, distribution, mean, delta, repeats))
+    def paid(run: PoissonTrees, distribution: str, *, mean_runs: float, delta: float, repeats: int) -> float:
+        asked.append((run.steps, run.noise_multiplier, distribution, mean_runs, delta, repeats))
         return 11.0
 
     monkeypatch.setattr(tuning, "paid_epsilon", paid)

@@ -21,7 +21,7 @@ class CnnModel(Finite):
     channels: Annotated[
         int, Field(ge=1, le=1000, description="Of the first convolution; the second has twice them")
     ] = 8
-    width: Annotated[int, Field(ge=1, le=100_000, description="Of the hidden linear layer")] = 64
+    width: Annotated[int, Field(ge=1, le=100_000, description="Of the hidden linear layer")] = 256
 
 
 class CnnCell(Cell):

@@ -13,7 +13,7 @@ from dpgraph.experiments.cell import Cell, RootBatches
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.looks import BLUE, GREY, Look
+from dpgraph.methods.looks import BLUE, DASH_DOT, GREY, Look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
@@ -22,7 +22,7 @@ LARGEST_WIDTH = 100_000
 
 
 class LinearMap(Finite):
-    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 64
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 256
 
 
 class InfoNce(RootBatches):
@@ -53,7 +53,7 @@ def zero_shot_look(cell: Any) -> Look:
 
 
 def linear_look(cell: Any) -> Look:
-    return Look(BLUE, "o", "-")
+    return Look(BLUE, ">", DASH_DOT)
 
 
 def own_record(cell: Any) -> PredictionInput:
