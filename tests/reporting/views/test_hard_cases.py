@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpgraph.data.records import TEST
+from dpgraph.data.store import load_graph, save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
@@ -175,3 +177,26 @@ def test_figure_table_and_claim_of_hard_cases(finished, tmp_path):
     row = claims_table(dataclasses.replace(finished, experiments={"igamberdiev": only}), frame).iloc[0]
     assert row["comparisons"] == 1
     assert row["control"].count("+0.00 points") == 3  # told from the control by a two-sided test
+
+
+def test_runs_are_read_with_the_split_of_their_seed(splits_run, fig6):
+    """Seeds of a random split are tested on nodes of their own; two seeds are compared on those that both tested."""
+    first = fig6["sgd", "cora", None, None]
+    task = first.cell.task.model_copy(update={"split": "random-34-33-33"})
+    entry = dataclasses.replace(first, cell=first.cell.model_copy(update={"task": task}))
+    predict(splits_run, entry, HARD)
+    folder = Paths(splits_run.config).graph(splits_run.task("cora"))
+    graph = load_graph(folder)
+    save_graph(dataclasses.replace(graph, meta={"task": task.model_dump(mode="json")}), folder)
+    predictions = Predictions(splits_run)
+    tested = {}
+    for seed, wrong in enumerate(HARD):
+        nodes = np.flatnonzero(load_graph(folder, split=seed).split == TEST)
+        tested[seed] = nodes[LABELS[nodes] >= 0]
+        assert predictions.tested(entry, seed)[0].tolist() == tested[seed].tolist()
+        assert predictions.wrong(entry, seed).tolist() == [node in wrong for node in tested[seed]]
+    assert len({tuple(nodes) for nodes in tested.values()}) > 1
+    both = sorted(set(tested[0]) & set(tested[1]))
+    errors = predictions.wrong_both(entry, 0, entry, 1)
+    assert errors[0].tolist() == [node in HARD[0] for node in both]
+    assert errors[1].tolist() == [node in HARD[1] for node in both]
