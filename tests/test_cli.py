@@ -64,7 +64,7 @@ def test_a_cell_alone(tmp_path, capsys):
         (["train", "--cell", "nope.json", "--out", "x"], "cell=nope.json: no such file"),
         (["train", "--cell", '{"method": "gnn", "task": {}}', "--out", "x"], "cell: task.dataset: missing"),
         (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: method: missing"),
-        (["train", "--cell", '{"method": "dp-gnm"}', "--out", "x"], "cell: method=dp-gnm: expected one of appr, dp-"),
+        (["train", "--cell", '{"method": "dp-gnm"}', "--out", "x"], "cell: method=dp-gnm: expected one of appr, "),
         (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],

@@ -24,14 +24,14 @@ def epsilon(options: argparse.Namespace) -> None:
 
     parameters = _parameters(options)
     modes: tuple[Mode, ...] = ("published", "rigorous") if options.mode == "both" else (options.mode,)
-    found = [guarantee(options.mechanism_name, mode, parameters, options.delta) for mode in modes]
-    if all(one.epsilon is None for one in found):
-        raise UserError(f"{options.mechanism_name}: nothing is guaranteed: {found[0].reason}")
+    guarantees = [guarantee(options.mechanism_name, mode, parameters, options.delta) for mode in modes]
+    if all(one.epsilon is None for one in guarantees):
+        raise UserError(f"{options.mechanism_name}: nothing is guaranteed: {guarantees[0].reason}")
     if options.json:
-        answer = {one.mode: one.model_dump(mode="json") for one in found}
+        answer = {one.mode: one.model_dump(mode="json") for one in guarantees}
         print(json.dumps({"mechanism": options.mechanism_name, "parameters": parameters, **answer}, indent=1))
         return
-    for one in found:
+    for one in guarantees:
         if one.epsilon is None:
             print(f"{one.mode} epsilon: none: {one.reason}")
             continue
@@ -56,8 +56,8 @@ def noise(options: argparse.Namespace) -> None:
         cache=default_cache(),
         show=True,
     )
-    found = guarantee(options.mechanism_name, options.mode, solved, options.delta)
-    spent = found.epsilon
+    reached = guarantee(options.mechanism_name, options.mode, solved, options.delta)
+    spent = reached.epsilon
     name = accountant(options.mechanism_name, options.mode).unknown(options.solve)
     if options.json:
         answer = {"mechanism": options.mechanism_name, "mode": options.mode, "delta": options.delta, "solved": name}
@@ -65,7 +65,7 @@ def noise(options: argparse.Namespace) -> None:
         return
     print(
         f"{name} {solved[name]:g}: {options.mode} epsilon {spent:.6g} <= {options.epsilon:g} at delta {options.delta:g}"
-        f"{found.place}"
+        f"{reached.place}"
     )
 
 
@@ -84,12 +84,12 @@ def plan(options: argparse.Namespace) -> None:
         max_steps=options.max_steps,
         neighbour_clip=options.neighbour_clip,
     )
-    found = plans(question, default_cache())
+    proposed = plans(question, default_cache())
     if options.json:
-        settings = [{**one.model_dump(mode="json"), **one.merits} for one in found]
+        settings = [{**one.model_dump(mode="json"), **one.merits} for one in proposed]
         print(json.dumps({"question": question.model_dump(mode="json"), "settings": settings}, indent=1))
     else:
-        print(plan_table(question, found))
+        print(plan_table(question, proposed))
 
 
 def check_accounting(options: argparse.Namespace) -> None:
@@ -113,41 +113,41 @@ def audit(options: argparse.Namespace) -> None:
     if options.planted == "all":
         bugs = {name: [None, *AUDITS[name].bugs] for name in names if name in AUDITS}
     todo = [(name, bug) for name in names for bug in bugs.get(name, [None])]
-    found = [run_audit(name, options.trials, bug) for name, bug in tracked(todo, "audits", len(todo), "audit")]
+    results = [run_audit(name, options.trials, bug) for name, bug in tracked(todo, "audits", len(todo), "audit")]
     if options.out is not None:
-        write_audits(found, options.out)
+        write_audits(results, options.out)
         if options.figure is not None:
             from dpgraph.reporting.audit_figure import read_audits, write_audit_figure
 
             write_audit_figure(read_audits(options.out), options.figure)
     if options.json:
-        print(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
+        print(json.dumps([one.model_dump(mode="json") for one in results], indent=1))
     else:
-        for one in found:
+        for one in results:
             verdict = "passed" if one.passed else "FAILED"
             print(f"{one.audit}{f' with {one.planted}' if one.planted else ''}: {verdict}")
             print(f"  claim: {one.claim}\n  found: {one.finding} ({one.trials} trials, {one.seconds:.2g} s)")
     # with every bug planted, what must pass is the code as it is, and what must fail are the bugs
-    good = [one.passed == (options.planted != "all" or one.planted is None) for one in found]
+    good = [one.passed == (options.planted != "all" or one.planted is None) for one in results]
     if not all(good):
         sys.exit(1)
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Flags over --parameters; a flag's text is read as JSON where it is JSON."""
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if options.parameters is not None:
         try:
-            found = json.loads(options.parameters)
+            given = json.loads(options.parameters)
         except ValueError:
             raise invalid("--parameters", options.parameters, "a JSON object") from None
-        if not isinstance(found, dict):
+        if not isinstance(given, dict):
             raise invalid("--parameters", options.parameters, "a JSON object")
     for name in PARAMETERS:
         text = getattr(options, f"parameter_{name}", None)
         if text is not None:
-            found[name] = _value(name, text)
-    return found
+            given[name] = _value(name, text)
+    return given
 
 
 def _value(name: str, text: str) -> Any:

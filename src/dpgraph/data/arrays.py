@@ -107,10 +107,10 @@ def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_matr
 
 def shape_of(value: Any) -> tuple[int, int]:
     """(rows, columns), each below 2^31."""
-    found = np.asarray(value)
-    if found.shape != (2,) or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= 1 << 31:
+    shape = np.asarray(value)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape.max() >= 1 << 31:
         raise ValueError("shape: expected two integers in 0..2^31 - 1")
-    return int(found[0]), int(found[1])
+    return int(shape[0]), int(shape[1])
 
 
 def _checked_header(file: IO[bytes], size: int) -> tuple[int, ...]:

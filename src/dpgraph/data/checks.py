@@ -27,9 +27,9 @@ def problem(arrays: Arrays, num_classes: int, symmetric: bool) -> Problem | None
         ):
             return name, "does not fit the other arrays of this graph"
     for side in ("out",) if symmetric else ("out", "in"):
-        found = _of_lists(side, arrays[f"{side}_ptr"], arrays[f"{side}_idx"])
-        if found is not None:
-            return found
+        wrong = _of_lists(side, arrays[f"{side}_ptr"], arrays[f"{side}_idx"])
+        if wrong is not None:
+            return wrong
     labels, split = arrays["labels"], arrays["split"]
     if nodes and not -1 <= labels.min() <= labels.max() < num_classes:
         return "labels", f"labels {labels.min()}..{labels.max()}: expected -1 (none)..{num_classes - 1}"

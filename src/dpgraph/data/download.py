@@ -27,11 +27,11 @@ def sha256_of(path: Path) -> str:
 
 def check(path: Path, name: str, size: int | None, sha256: str | None) -> str:
     """SHA-256 of `path`; raises UserError, one line with both values, if size or hash differ. None: not known."""
-    found = path.stat().st_size
-    if size is not None and found < size:
-        raise UserError(f"{name}: truncated, {found} bytes: expected {size} bytes")
-    if size is not None and found > size:
-        raise UserError(f"{name}: {found} bytes: expected {size} bytes")
+    actual = path.stat().st_size
+    if size is not None and actual < size:
+        raise UserError(f"{name}: truncated, {actual} bytes: expected {size} bytes")
+    if size is not None and actual > size:
+        raise UserError(f"{name}: {actual} bytes: expected {size} bytes")
     digest = sha256_of(path)
     if sha256 is not None and digest != sha256:
         raise UserError(f"{name}: sha256={digest}: expected sha256 {sha256}")
@@ -75,10 +75,10 @@ def download(
         except requests.exceptions.RequestException as error:
             problem = DataUnavailable(f"{url}: {_reason(error)}")
         else:
-            found = part.stat().st_size
-            if total is None or found >= total:
+            have = part.stat().st_size
+            if total is None or have >= total:
                 return _finish(url, part, target, size, sha256)
-            problem = UserError(f"{url}: truncated download, {found} bytes: expected {total} bytes (run it again)")
+            problem = UserError(f"{url}: truncated download, {have} bytes: expected {total} bytes (run it again)")
     raise problem
 
 

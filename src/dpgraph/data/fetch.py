@@ -66,7 +66,7 @@ def _fetch(
     recorded = {} if before is None else {file.path: file for file in before.files}
     collector = _Collector(known, raw_dir, mirrors, network, recorded)
     (raw_dir / "manifest.json").unlink(missing_ok=True)
-    files = tuple(found for file in known.files if (found := collector.obtain(file)) is not None)
+    files = tuple(fetched for file in known.files if (fetched := collector.obtain(file)) is not None)
     collector.close()
     manifest = Manifest(
         dataset=name,

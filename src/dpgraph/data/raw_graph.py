@@ -88,10 +88,10 @@ def _checked_labels(labels: np.ndarray) -> np.ndarray:
         raise UserError(f"labels of shape {labels.shape}, type {labels.dtype}: expected one integer per node")
     if len(labels) and not (labels.min() >= -1 and labels.max() < MOST_CLASSES):
         raise UserError(f"labels {labels.min()}..{labels.max()}: expected -1 (none)..{MOST_CLASSES - 1}")
-    found = labels.astype(np.int64, copy=False)
-    if labels.dtype.kind == "f" and (found != labels).any():
+    whole = labels.astype(np.int64, copy=False)
+    if labels.dtype.kind == "f" and (whole != labels).any():
         raise UserError("labels: expected integers, found numbers with a fraction")
-    return found
+    return whole
 
 
 def _check_features(features: np.ndarray | sp.csr_matrix, nodes: int) -> None:

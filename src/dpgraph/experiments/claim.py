@@ -244,10 +244,10 @@ def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
         case RarerClasses():
             return [(test.artefact, (*test.methods, test.reference))]
         case WeightedSum():
-            found: dict[Id, dict[Id, None]] = {}
+            methods_of: dict[Id, dict[Id, None]] = {}
             for term in test.terms:
-                found.setdefault(term.artefact or test.artefact, {})[term.method] = None
-            return [(artefact, tuple(methods)) for artefact, methods in found.items()]
+                methods_of.setdefault(term.artefact or test.artefact, {})[term.method] = None
+            return [(artefact, tuple(methods)) for artefact, methods in methods_of.items()]
         case _:
             return [(test.artefact, test.methods)]
 

@@ -61,11 +61,11 @@ def json_value(text: str, where: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"key {shown(next(name for name in names if names.count(name) > 1))} stands twice")
-    return found
+    return mapping
 
 
 # in C where PyYAML was built with it: every start of Snakemake and every job reads the suite's files

@@ -92,17 +92,17 @@ def _repeats(value: Any, depth: int = 0) -> bool:
 
 def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Of each name its entries, where a key lists several of them: `table1, table3: {...}`."""
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, entries in section.items():
         if not isinstance(entries, Mapping):
             raise ValueError(f"{key}.{shown(name)}={shown(entries)}: expected a mapping")
-        found[name] = {}
+        by_name[name] = {}
         for keys, value in entries.items():
             for one in (part.strip() for part in str(keys).split(",")):
-                if one in found[name]:
+                if one in by_name[name]:
                     raise ValueError(f"{key}.{shown(name)}: {shown(one)} stands twice")
-                found[name][one] = value
-    return found
+                by_name[name][one] = value
+    return by_name
 
 
 class _Expansion:

@@ -46,14 +46,14 @@ class Package:
 
     def closure(self, roots: Iterable[str], without: Collection[str] = ()) -> list[str]:
         """The roots and what they import, modules in `without` left out with all that only they import."""
-        found: set[str] = set()
+        reached: set[str] = set()
         todo = [name for root in roots for name in self.matching(root)]
         while todo:
             name = todo.pop()
-            if name not in found and name not in without:
-                found.add(name)
+            if name not in reached and name not in without:
+                reached.add(name)
                 todo.extend(self.loaded_with(name))
-        return sorted(found)
+        return sorted(reached)
 
     def loaded_with(self, name: str) -> frozenset[str]:
         """The modules of this package that `name` imports, and the packages that they and it lie in."""

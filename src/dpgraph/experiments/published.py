@@ -28,7 +28,7 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 def read_table(path: Path) -> tuple[dict[str, str], ...]:
     """Rows of a CSV file, each with a text in every column and with numbers where NUMBERS says so."""
-    found: list[dict[str, str]] = []
+    read: list[dict[str, str]] = []
     try:
         with path.open(encoding="utf-8", newline="") as handle:
             for row in csv.DictReader(handle, strict=True):
@@ -37,19 +37,19 @@ def read_table(path: Path) -> tuple[dict[str, str], ...]:
                 for column in NUMBERS & row.keys():
                     if row[column] and not math.isfinite(float(row[column])):
                         raise ValueError(f"{column}={shown(row[column])}: expected a number or nothing")
-                found.append(row)
+                read.append(row)
     except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{path}: expected a CSV file in UTF-8: row {len(found) + 1}: {error}") from None
-    return tuple(found)
+        raise UserError(f"{path}: expected a CSV file in UTF-8: row {len(read) + 1}: {error}") from None
+    return tuple(read)
 
 
 def match(name: str, **columns: str) -> list[dict[str, str]]:
     """Rows whose named columns have exactly these texts."""
-    found = rows(name)
+    matching = rows(name)
     for column in columns:
-        if found and column not in found[0]:
-            raise UserError(f"{column}: not a column of published/{name}.csv (has {', '.join(found[0])})")
-    return [row for row in found if all(row[column] == text for column, text in columns.items())]
+        if matching and column not in matching[0]:
+            raise UserError(f"{column}: not a column of published/{name}.csv (has {', '.join(matching[0])})")
+    return [row for row in matching if all(row[column] == text for column, text in columns.items())]
 
 
 def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[str, dict[str, object]]:
@@ -58,10 +58,10 @@ def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[st
     Daigavane et al., Tables 9 to 12: lr, batch size, activation, n_enc, n_dec, lambda and K. A value that the paper
     leaves empty is left out. K of an MLP has no meaning and is dropped.
     """
-    found = match("hyperparameters", paper=paper, table=table, model=model, dataset=dataset)
-    if len(found) != 1:
-        raise UserError(f"{table}: {model} on {dataset}: expected one row in hyperparameters.csv, found {len(found)}")
-    row = found[0]
+    printed = match("hyperparameters", paper=paper, table=table, model=model, dataset=dataset)
+    if len(printed) != 1:
+        raise UserError(f"{table}: {model} on {dataset}: expected one row in hyperparameters.csv, found {len(printed)}")
+    row = printed[0]
     part: dict[str, dict[str, object]] = {"model": {}, "training": {}, "privacy": {}}
     try:
         if row["lr"]:

@@ -81,10 +81,10 @@ class Run:
 
     @property
     def steps(self) -> int:
-        found = self.job.mechanism.steps
-        if found is None:
+        steps = self.job.mechanism.steps
+        if steps is None:
             raise TypeError("the mechanism's steps are open: calibrate it first")
-        return found
+        return steps
 
     @property
     def all_generators(self) -> dict[str, Generator]:

@@ -23,7 +23,7 @@ PRIVATE = "dp-"  # how the names of private methods begin, and of no others
 @cache
 def specs() -> dict[str, MethodSpec]:
     """Raises UserError for a name that two families give."""
-    found: dict[str, MethodSpec] = {}
+    by_name: dict[str, MethodSpec] = {}
     for module in pkgutil.iter_modules(dpgraph.methods.__path__, "dpgraph.methods."):
         if not module.ispkg:
             continue
@@ -31,10 +31,10 @@ def specs() -> dict[str, MethodSpec]:
             if one.name.startswith(PRIVATE) != one.private:
                 expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
                 raise invalid("method", one.name, f"{expected} ({module.name}.spec)")
-            if one.name in found:
+            if one.name in by_name:
                 raise invalid("method", one.name, f"another name, one family has it already ({module.name}.spec)")
-            found[one.name] = one
-    return dict(sorted(found.items()))
+            by_name[one.name] = one
+    return dict(sorted(by_name.items()))
 
 
 def spec(name: str) -> MethodSpec:
@@ -51,8 +51,8 @@ def method(name: str) -> Method:
 
 def check_runs(name: str, mechanism: Mechanism) -> None:
     """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
-    found = spec(name)
-    classes: set[type[Mechanism]] = {one.mechanism for one in found.variants.values()} or {found.without_noise}
+    known = spec(name)
+    classes: set[type[Mechanism]] = {one.mechanism for one in known.variants.values()} or {known.without_noise}
     if type(mechanism) not in classes:
         kinds = sorted(kind.model_fields["kind"].default for kind in classes)
         raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")

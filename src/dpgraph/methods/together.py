@@ -91,9 +91,9 @@ def train_stack(
         return [Diverged(at) for at in diverged_at.tolist()]
     return [
         Diverged(at)
-        if found is None
+        if scores is None
         else Outcome(
-            logits=found,
+            logits=scores,
             observations=[row["seeds"][index] for row in record.rows],
             steps_per_second=record.steps_per_second * len(jobs),
             roots_per_second=record.roots_per_second,
@@ -106,7 +106,7 @@ def train_stack(
                 **notes(index),
             },
         )
-        for index, (found, at) in enumerate(zip(last, diverged_at.tolist(), strict=True))
+        for index, (scores, at) in enumerate(zip(last, diverged_at.tolist(), strict=True))
     ]
 
 

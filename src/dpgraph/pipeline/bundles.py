@@ -87,11 +87,11 @@ def _bundled(
     for task, members in by_task.items():
         short = sum(seconds for *_, seconds in members if seconds < limit)
         shares = 1 << max(math.ceil(math.log2(max(short, 1e-9) / limit)), 0)
-        found: dict[str, list[tuple[str, Cell, float]]] = {}
+        groups: dict[str, list[tuple[str, Cell, float]]] = {}
         for name, cell, seconds in members:
             place = name if seconds >= limit else str(int(digest(name, 8), 16) % shares)
-            found.setdefault(place, []).append((name, cell, seconds))
-        for group in found.values():
+            groups.setdefault(place, []).append((name, cell, seconds))
+        for group in groups.values():
             ordered = sorted(group, key=lambda item: item[0])
             mark = digest([content(name, cell) for name, cell, _ in ordered], 8)
             count = f"{len(ordered)}-{mark}" if len(ordered) > 1 else f"{ordered[0][0].rsplit('.', 1)[-1]}-{mark}"

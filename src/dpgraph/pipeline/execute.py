@@ -36,8 +36,8 @@ def device_of(name: str) -> torch.device:
 
 def stacked(cell: Cell, device: str) -> bool:
     """Whether one process trains all seeds at once."""
-    found = method(cell.method)
-    return isinstance(found, StackedMethod) and found.stacks(cell, device_of(device))
+    trainer = method(cell.method)
+    return isinstance(trainer, StackedMethod) and trainer.stacks(cell, device_of(device))
 
 
 @contextmanager
@@ -82,15 +82,15 @@ def train_seeds(
             "metrics": [metric.model_dump() for metric in problem.evaluate(value, logits, step, final=step == steps)]
         }
 
-    found = method(cell.method)
+    trainer = method(cell.method)
     outcomes: list[Any]
     try:
         with products_in(cell.training.precision):
             jobs = make_jobs(value, cell, seeds, calibration, chosen, checkpoint)
-            if isinstance(found, StackedMethod) and found.stacks(cell, chosen):
-                outcomes = found.run_all(jobs, [observe] * len(jobs))
+            if isinstance(trainer, StackedMethod) and trainer.stacks(cell, chosen):
+                outcomes = trainer.run_all(jobs, [observe] * len(jobs))
             else:
-                outcomes = [found.run(jobs[0], observe)]
+                outcomes = [trainer.run(jobs[0], observe)]
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
         outcomes = [error] * len(seeds)
     share = (time.monotonic() - start) / len(seeds)

@@ -25,7 +25,7 @@ def provenance() -> dict[str, Any]:
 def _commit() -> str:
     """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere."""
     try:
-        found = subprocess.run(
+        asked = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -35,4 +35,4 @@ def _commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip()
+    return asked.stdout.strip()

@@ -196,8 +196,8 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
     earlier = sorted(evaluation_steps(cell.training.evaluations, steps) - {steps})
     statements = [calibration.mechanism.at_step(step) for step in earlier]
     return tuple(
-        Budget(step=step, eps_published=found.published.epsilon, eps_rigorous=found.rigorous.epsilon)
-        for step, found in zip(earlier, statements, strict=True)
+        Budget(step=step, eps_published=statement.published.epsilon, eps_rigorous=statement.rigorous.epsilon)
+        for step, statement in zip(earlier, statements, strict=True)
     )
 
 

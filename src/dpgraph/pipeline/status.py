@@ -156,9 +156,9 @@ class Watcher:
         for bundle in self.bundles.values():
             log = self._log("train", bundle.name)
             logs |= dict.fromkeys(bundle.members, str(log))
-            found = {slug: self._record(self.plan.cells[slug]) if slug in there else None for slug in bundle.members}
-            cells |= {slug: state for slug, state in found.items() if state is not None}
-            lacking = [slug for slug, state in found.items() if state is None]
+            records = {slug: self._record(self.plan.cells[slug]) if slug in there else None for slug in bundle.members}
+            cells |= {slug: state for slug, state in records.items() if state is not None}
+            lacking = [slug for slug, state in records.items() if state is None]
             if lacking:
                 job, states = self._unfinished(bundle, lacking, there, log, begun, now)
                 cells |= states
@@ -192,13 +192,13 @@ class Watcher:
         """None: there is no record, or it lacks seeds of the plan."""
         path = f"{self._cells}/{cell.slug}/result.json"
         try:
-            found = os.stat(path)
+            stat = os.stat(path)
         except OSError:
             return None
-        mark = (found.st_mtime_ns, found.st_size)
+        mark = (stat.st_mtime_ns, stat.st_size)
         known = self._records.get(path)
         if known is None or known[0] != mark:
-            self._records[path] = known = (mark, _read_state(path, found.st_mtime))
+            self._records[path] = known = (mark, _read_state(path, stat.st_mtime))
         state = known[1]
         return state if not state.seeds or set(cell.seeds) <= state.seeds else None
 
@@ -219,8 +219,8 @@ class Watcher:
             return None, dict.fromkeys(lacking, CellState("waiting"))  # or somebody has deleted the records since
         else:
             states, job = dict.fromkeys(lacking, "stopped"), "stopped"
-        found = JobState("train", bundle.name, job, str(log), silent, len(lacking), len(bundle.members))
-        return found, {slug: CellState(state) for slug, state in states.items()}
+        job_state = JobState("train", bundle.name, job, str(log), silent, len(lacking), len(bundle.members))
+        return job_state, {slug: CellState(state) for slug, state in states.items()}
 
     def _rows(self, cells: dict[str, CellState]) -> dict[tuple[str, str], Counter[str]]:
         seen: dict[tuple[str, str], set[str]] = {}
@@ -360,12 +360,12 @@ def _marked_as_begun(folder: Path) -> set[str] | None:
     """Outputs of jobs that Snakemake has begun and not seen the end of; None where it keeps no such marks."""
     if not folder.is_dir():
         return None
-    found = set()
+    begun = set()
     for path in folder.rglob("*"):
         # long names are split into folders that begin with @
         text = "".join(part.removeprefix("@") for part in path.relative_to(folder).parts)
         try:
-            found.add(urlsafe_b64decode(text).decode())
+            begun.add(urlsafe_b64decode(text).decode())
         except (NotBase64, UnicodeDecodeError):
             continue
-    return found
+    return begun

@@ -72,10 +72,10 @@ def _table(status: Status) -> str:
 
 def _by_reason(status: Status, state: str) -> Iterator[str]:
     """One part for each reason: its cells are counted, the first one is named with the end of its log."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for slug, cell in status.in_state(state).items():
-        found.setdefault(_general(cell), []).append(slug)
-    ordered = sorted(found.values(), key=len, reverse=True)
+        by_reason.setdefault(_general(cell), []).append(slug)
+    ordered = sorted(by_reason.values(), key=len, reverse=True)
     for slugs in ordered[:SHOWN]:
         first = slugs[0]
         named = first if len(slugs) == 1 else f"{len(slugs)} cells, e.g. {first}"

@@ -22,11 +22,11 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)
     if not entries:
         raise invalid("cell or artefact", name, f"one of suite {plan.suite.name}: `list cells`, `list artefacts`")
-    found: dict[str, list[Row]] = {}
+    explained: dict[str, list[Row]] = {}
     for entry in entries:
-        if entry.cell.slug not in found:
-            found[entry.cell.slug] = list(settings(plan, entry))
-    return found
+        if entry.cell.slug not in explained:
+            explained[entry.cell.slug] = list(settings(plan, entry))
+    return explained
 
 
 def _beginning(plan: Plan, name: str) -> list[Entry]:

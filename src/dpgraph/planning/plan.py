@@ -55,28 +55,28 @@ class Plan:
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
-        found: dict[str, Cell] = {}
+        by_slug: dict[str, Cell] = {}
         for entry in self.entries:
             if self.artefacts[entry.artefact].view == "accounting":
                 continue
-            known = found.setdefault(entry.cell.slug, entry.cell)
+            known = by_slug.setdefault(entry.cell.slug, entry.cell)
             if not set(entry.cell.seeds) <= set(known.seeds):
                 seeds = tuple(sorted({*known.seeds, *entry.cell.seeds}))
-                found[entry.cell.slug] = known.model_copy(update={"seeds": seeds})
-        return found
+                by_slug[entry.cell.slug] = known.model_copy(update={"seeds": seeds})
+        return by_slug
 
     @cached_property
     def calibrations(self) -> dict[str, Cell]:
         """A cell for each calibration by its key, those that are accounted for and not trained among them."""
-        found: dict[str, Cell] = {}
+        by_key: dict[str, Cell] = {}
         keys: dict[str, str | None] = {}  # artefacts share cells, and a key is a hash
         for cell in (entry.cell for entry in self.entries):
             if cell.slug not in keys:
                 keys[cell.slug] = cell.calibration_key
             key = keys[cell.slug]
             if key is not None:
-                found[key] = cell
-        return found
+                by_key[key] = cell
+        return by_key
 
     @cached_property
     def artefacts(self) -> dict[str, Artefact]:
@@ -109,10 +109,10 @@ class Plan:
 
     @cached_property
     def _entries_by_artefact(self) -> dict[str, list[Entry]]:
-        found: dict[str, list[Entry]] = {}
+        by_artefact: dict[str, list[Entry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.artefact, []).append(entry)
-        return found
+            by_artefact.setdefault(entry.artefact, []).append(entry)
+        return by_artefact
 
     def reference_entry(self, entry: Entry) -> Entry | None:
         """Of an entry of a view hard-cases: the run whose errors are its hard cases. None: not in the suite."""
@@ -278,7 +278,7 @@ def layers(
     paper, name = artefact.split("/")
     experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"
     row, file = experiment.methods[method_id], f"experiments/{paper}.yaml"
-    found: list[tuple[str, Mapping[str, Any]]] = [(f"{file}: defaults", experiment.defaults)]
+    sources: list[tuple[str, Mapping[str, Any]]] = [(f"{file}: defaults", experiment.defaults)]
     for index, rule in enumerate(plan.suite.papers[paper].rules):
         if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
             continue
@@ -289,15 +289,15 @@ def layers(
         if (table := rule.hyperparameter_table) is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
-            found.append((f"{place}: hyperparameter_table {table}", part))
-        found.append((place, rule.set))
+            sources.append((f"{place}: hyperparameter_table {table}", part))
+        sources.append((place, rule.set))
     if value is not None:
         searched = plan.artefacts[artefact].search is not None
         place = (
             f"{file}: artefacts.{name}.search" if searched else f"{suite}: {_place_of(plan, artefact, value, settings)}"
         )
-        found.append((f"{place}, {value}", settings))
-    return [*found, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
+        sources.append((f"{place}, {value}", settings))
+    return [*sources, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
 
 
 def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]) -> str:

@@ -75,13 +75,13 @@ def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
 @cache
 def _keys_of_others() -> frozenset[tuple[str, ...]]:
     """All keys of all methods, as paths."""
-    found: set[tuple[str, ...]] = set()
+    keys: set[tuple[str, ...]] = set()
     for one in specs().values():
         for part, field in one.cell.model_fields.items():
-            found.add((part,))
+            keys.add((part,))
             inner = getattr(field.annotation, "model_fields", {})
-            found |= {(part, key) for key in inner}
-    return frozenset(found)
+            keys |= {(part, key) for key in inner}
+    return frozenset(keys)
 
 
 def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:

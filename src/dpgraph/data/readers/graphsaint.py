@@ -38,7 +38,7 @@ def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> R
 
 def _integers(values: list[int]) -> np.ndarray:
     """(n,) int64; numbers with a fraction, texts and lists are no ids and no classes."""
-    found = np.asarray(values) if values else np.empty(0, dtype=np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
+    integers = np.asarray(values) if values else np.empty(0, dtype=np.int64)
+    if integers.ndim != 1 or integers.dtype.kind not in "iu":
         raise ValueError("expected a list of integers")
-    return found.astype(np.int64)
+    return integers.astype(np.int64)

@@ -67,6 +67,6 @@ def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> np.ndarr
     if len(content) != header + size:
         shown = " x ".join(map(str, shape))
         raise malformed(path, ValueError(f"{len(content) - header} bytes instead of {shown} = {size}"))
-    if sha256 is not None and (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise malformed(path, ValueError(f"sha256={found} uncompressed instead of {sha256}"))
+    if sha256 is not None and (actual := hashlib.sha256(content).hexdigest()) != sha256:
+        raise malformed(path, ValueError(f"sha256={actual} uncompressed instead of {sha256}"))
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)

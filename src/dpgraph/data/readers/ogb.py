@@ -49,10 +49,10 @@ def read(
 
 def _column(path: Path, kind: pa.DataType) -> np.ndarray:
     """(rows,) of a file of one column."""
-    found = _csv(path, kind)
-    if found.shape[1] != 1:
-        raise malformed(path, ValueError(f"{found.shape[1]} columns instead of 1"))
-    return found[:, 0]
+    table = _csv(path, kind)
+    if table.shape[1] != 1:
+        raise malformed(path, ValueError(f"{table.shape[1]} columns instead of 1"))
+    return table[:, 0]
 
 
 def _csv(path: Path, kind: pa.DataType) -> np.ndarray:

@@ -113,10 +113,15 @@ def _matrix(path: Path) -> sp.csr_matrix:
 def _one_hot(path: Path) -> np.ndarray:
     """(n, classes) numbers."""
     with reading(path):
-        found = _load(path)
-        if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "biuf" or not found.shape[1]:
+        matrix = _load(path)
+        if (
+            not isinstance(matrix, np.ndarray)
+            or matrix.ndim != 2
+            or matrix.dtype.kind not in "biuf"
+            or not matrix.shape[1]
+        ):
             raise ValueError("expected a matrix with a column per class")
-        return found
+        return matrix
 
 
 def _edges(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -139,9 +139,9 @@ def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pair = [batch.column(index).to_numpy(zero_copy_only=False) for index in range(2)]
         places = [np.searchsorted(ranked, ids).clip(max=len(ranked) - 1) for ids in pair]
         inside = (ranked[places[0]] == pair[0]) & (ranked[places[1]] == pair[1])
-        for found, place in zip(ends, places):
-            found.append(order[place[inside]])
-    source, target = (np.concatenate(found) if found else np.empty(0, dtype=np.int64) for found in ends)
+        for parts, place in zip(ends, places):
+            parts.append(order[place[inside]])
+    source, target = (np.concatenate(parts) if parts else np.empty(0, dtype=np.int64) for parts in ends)
     return source, target
 
 

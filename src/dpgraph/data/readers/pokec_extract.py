@@ -90,10 +90,10 @@ def _one_hot(values: np.ndarray | pd.Series, known: range | tuple[int, ...]) -> 
 
 def _first_match(texts: pd.Series, beginnings: tuple[str, ...]) -> np.ndarray:
     """(n,) index of the beginning that each text has, -1: none of them."""
-    found = np.full(len(texts), -1)
+    first = np.full(len(texts), -1)
     for index, beginning in enumerate(beginnings):
-        found[texts.str.startswith(beginning).to_numpy(dtype=bool)] = index
-    return found
+        first[texts.str.startswith(beginning).to_numpy(dtype=bool)] = index
+    return first
 
 
 def _tens(texts: pd.Series) -> np.ndarray:

@@ -119,9 +119,9 @@ class PreparedRows(PreparedStep):
         top_k, noise, values = min(mechanism.top_k, len(chosen)), mechanism.release_noise, mechanism.values_epsilon
         gaussian = mechanism.release == "gaussian"
         if gaussian:
-            found = gaussian_release(rows, clip, noise, top_k, random)
+            released = gaussian_release(rows, clip, noise, top_k, random)
         else:
-            found = exponential_release(rows, clip, noise, top_k, random, values)
+            released = exponential_release(rows, clip, noise, top_k, random, values)
         self.release = Release(
             kind=f"rows, {mechanism.release}",
             noise=noise,
@@ -129,7 +129,7 @@ class PreparedRows(PreparedStep):
             sensitivity=matrix_sensitivity(rows.shape[0], clip) / clip if gaussian else 1.0,
             count=rows.shape[0],
         )
-        return spread(found, chosen, graph)
+        return spread(released, chosen, graph)
 
     def alone(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
         """The step that trains this seed by the engine for any network."""
@@ -152,7 +152,7 @@ class PreparedRows(PreparedStep):
         else:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
         sampler = draws.sampler
-        found = ClippedSum(
+        clipped = ClippedSum(
             lists=self.rows.kind,
             max_degree=self.rows.column_cap,
             column_norm=self.rows.column_norm,
@@ -164,7 +164,7 @@ class PreparedRows(PreparedStep):
             clip_norms=(float(clip_norm),),
             draws=draws.count + resumed_at,
         )
-        return procedure(self.mechanism, (found,) * read, noise, divisor, resumed_at, releases)
+        return procedure(self.mechanism, (clipped,) * read, noise, divisor, resumed_at, releases)
 
 
 def stacked(prepared: Sequence[PreparedRows], stack: RowStack, optimizer: torch.optim.Optimizer) -> StackedRowsStep:

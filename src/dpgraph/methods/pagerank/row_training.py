@@ -133,10 +133,10 @@ def _train_stack(
     labels = _labels(first)
 
     def logits(_: int) -> list[np.ndarray | None]:
-        found: list[np.ndarray | None] = [None] * len(jobs)
+        by_seed: list[np.ndarray | None] = [None] * len(jobs)
         for seed in stack.sound:
-            found[seed] = inference.logits(stack.write(seed, networks[seed]), features).cpu().numpy()
-        return found
+            by_seed[seed] = inference.logits(stack.write(seed, networks[seed]), features).cpu().numpy()
+        return by_seed
 
     def notes(index: int) -> dict[str, Any]:
         return {"batches": str(step.draws[index].sampler.name), "edge_lists": pagerank.release}

@@ -32,10 +32,10 @@ from dpgraph.training.stacked import (
 
 
 def splits_of(cell: Any, num_used: int) -> int:
-    found: int = cell.training.num_splits
-    if found > num_used:
-        raise invalid("num_splits", found, f"an integer from 1 to the {num_used} training nodes with a loss")
-    return found
+    count: int = cell.training.num_splits
+    if count > num_used:
+        raise invalid("num_splits", count, f"an integer from 1 to the {num_used} training nodes with a loss")
+    return count
 
 
 def plain_source(jobs: Sequence[Job], blocks: GraphBlocks) -> GraphSource:
@@ -77,10 +77,10 @@ def run_stack(jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome 
     def logits(_: int) -> list[np.ndarray | None]:
         sound = [seed for seed, at in enumerate(states.diverged_at.tolist()) if at == 0]
         rows = states.released()
-        found: list[np.ndarray | None] = [None] * len(jobs)
+        by_seed: list[np.ndarray | None] = [None] * len(jobs)
         for seed, one in zip(sound, network.logits([rows[seed] for seed in sound], whole), strict=True):
-            found[seed] = one.cpu().numpy()
-        return found
+            by_seed[seed] = one.cpu().numpy()
+        return by_seed
 
     def notes(index: int) -> dict[str, Any]:
         stopped_at = int(states.stopped_at[index])

@@ -39,14 +39,14 @@ class Exposure:
         """Raises UserError where the file is no exposure."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                found = cls(**{field.name: arrays[field.name] for field in fields(cls)})
+                exposure = cls(**{field.name: arrays[field.name] for field in fields(cls)})
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
             raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
-        if len(found.roots) != len(found.embeddings) or len(found.candidates) != len(found.losses):
+        if len(exposure.roots) != len(exposure.embeddings) or len(exposure.candidates) != len(exposure.losses):
             raise UserError(
                 f"{path}: found arrays of different lengths; delete result.json beside it and train the cell again"
             )
-        return found
+        return exposure
 
 
 def degrees(graph: Graph, nodes: np.ndarray) -> np.ndarray:
@@ -124,9 +124,9 @@ def exposure_metrics(
     unknown = int((~np.isfinite(embeddings).all(axis=1)).sum())
     notes = {"embeddings": f"{unknown} of {count} are not finite"} if unknown else {}
     attacked = degree_attack(embeddings, degrees(graph, exposure.roots), numpy_generator(*names, "degree folds"))
-    found = dict(zip(("degree_rmse/train", "degree_rmse_constant/train"), attacked))
+    values = dict(zip(("degree_rmse/train", "degree_rmse_constant/train"), attacked))
     separation = silhouette(embeddings, np.asarray(graph.labels)[exposure.roots], numpy_generator(*names, "silhouette"))
     if separation is not None:
-        found["silhouette/train"] = separation
-    metrics = (Metric(step=step, final=True, metric=name, value=value) for name, value in found.items())
+        values["silhouette/train"] = separation
+    metrics = (Metric(step=step, final=True, metric=name, value=value) for name, value in values.items())
     return tuple(metrics), notes

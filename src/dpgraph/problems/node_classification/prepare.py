@@ -81,9 +81,9 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
 
 def verify(name: str, known: DatasetEntry, raw: RawGraph) -> None:
     """Raises UserError that names the first statistic in which the files differ from the registry, and both numbers."""
-    for statistic, expected, found in _comparisons(known, raw):
-        if expected is not None and expected != found:
-            raise UserError(f"{name}: {statistic}={found}: expected {expected} as in the registry (damaged files?)")
+    for statistic, expected, actual in _comparisons(known, raw):
+        if expected is not None and expected != actual:
+            raise UserError(f"{name}: {statistic}={actual}: expected {expected} as in the registry (damaged files?)")
 
 
 def _comparisons(known: DatasetEntry, raw: RawGraph) -> Iterator[tuple[str, object, object]]:
