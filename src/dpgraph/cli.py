@@ -1,8 +1,8 @@
 """Command line: one subcommand per stage of the workflow. The rules call nothing else.
 
 A user's mistake prints one line and exits with 2, a failure of the file system (no space left, a read-only folder) one
-with the file and exits with 1. Heavy imports stand inside the subcommands, so that listing and
-planning stay fast.
+with the file and exits with 1. Heavy imports are inside the subcommands, so that
+listing and planning are fast.
 """
 
 from __future__ import annotations

@@ -103,10 +103,10 @@ def write_array(path: Path, array: np.ndarray) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time is in the block with the same folder; the others wait, and say for whom.
+    """One process at a time is in the block with the same folder; the others wait, and log for which process.
 
     A lock of the operating system on `.lock` in the folder: it ends with its process, however that ends. Where the file
-    system knows no locks, nobody waits.
+    system has no locks, no process waits.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def _lock(file: int, folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        log.warning("%s: the file system knows no locks: start nothing else that writes there", folder)
+        log.warning("%s: the file system has no locks: start nothing else that writes there", folder)
 
 
 def _is(file: int, path: Path) -> bool:

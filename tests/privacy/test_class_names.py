@@ -1,4 +1,4 @@
-"""A class of privacy/ and audits/ shares its name with no other: an import says which one is meant."""
+"""A class of privacy/ and audits/ shares its name with no other: an import states which one is meant."""
 
 import ast
 from collections import Counter

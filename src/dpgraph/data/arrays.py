@@ -1,4 +1,4 @@
-"""Arrays from files that may lie: .npy, .npz and sparse matrices in them.
+"""Arrays from files that may be wrong: .npy, .npz and sparse matrices in them.
 
 A header is compared with the size of its file before anything is allocated, objects are never unpickled, and the
 indices of a sparse matrix are checked: its routines in C trust them.

@@ -1,4 +1,4 @@
-"""The data sets that the project knows: what they are, where their files come from and what is expected in them."""
+"""The data sets of the registry: what they are, where their files come from and what is expected in them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from dpgraph.sampling.graph_splits import Schedule
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import GaussianNoise
 
-CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they are visited
+CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built again whenever they are visited
 
 
 class BlockCache:
