@@ -136,7 +136,7 @@ def _lock(file: int, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(file, 1000, 0).decode(errors="replace") or "another process"
-        log.warning("%s: waiting for %s, which works there", folder, holder)
+        log.warning("%s: waiting for %s, which uses this folder", folder, holder)
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):

@@ -33,7 +33,7 @@ def load_npy(path: Path, mmap: bool = False) -> np.ndarray:
 class Arrays:
     """The arrays of a .npz file, read one by one; use in a `with` statement.
 
-    Raises ValueError for what is no array or larger than its file can hold, KeyError for one that is not there.
+    Raises ValueError for what is no array or larger than its file can hold, KeyError for a missing one.
     """
 
     def __init__(self, path: Path) -> None:

@@ -134,7 +134,7 @@ class _Collector:
         match = next((source for source in file.sources if source.sha256 == digest), None)
         hashes_known = file.member is None and all(source.sha256 for source in file.sources)
         if match is None and (record is not None or hashes_known):
-            log.warning("%s: differs from what was downloaded, brought again", target)
+            log.warning("%s: differs from what was downloaded, fetched again", target)
             target.unlink()  # a later run without the manifest would take it for good
             return None
         note = match.note if match else ""

@@ -125,7 +125,7 @@ def registry() -> dict[str, DatasetEntry]:
 
 
 def entry(name: str) -> DatasetEntry:
-    """The entry `name`; raises UserError that names the known ones."""
+    """The entry `name`; raises UserError that names the available ones."""
     entries = registry()
     if name not in entries:
         raise invalid("dataset", name, "one of " + ", ".join(sorted(entries)))

@@ -92,7 +92,7 @@ def sources_digest(stage: str) -> str:
 
 @cache
 def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
-    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that is not there."""
+    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
     for root in roots:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")

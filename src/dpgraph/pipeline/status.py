@@ -232,7 +232,7 @@ class Watcher:
     # ---- other jobs --------------------------------------------------------------------------------------------------
 
     def _other_jobs(self, begun: set[str] | None, now: float) -> Iterator[JobState]:
-        """Those whose output is not there though they have a log: running, or ended with an error."""
+        """Those whose output is missing though they have a log: running, or ended with an error."""
         for rule, name, log, output in (*self.outputs, *self._calibrations()):
             written = _modified(log)
             if written is None or output.exists():

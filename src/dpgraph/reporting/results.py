@@ -69,7 +69,7 @@ def over_seeds(name: str, values: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """What is known of one cell and metric at one step."""
+    """The outcome of one cell and metric at one step."""
 
     status: str  # ok, failed or not run
     reason: str

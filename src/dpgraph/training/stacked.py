@@ -71,7 +71,7 @@ Source = GraphSource | NoSource
 
 
 class SeedStates(nn.Module):
-    """What is known of each seed's run: steps done, and where it stopped early or diverged (0: it did not)."""
+    """The state of each seed's run: steps done, and where it stopped early or diverged (0: it did not)."""
 
     done: Tensor
     stopped_at: Tensor
