@@ -8,7 +8,7 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
-# the package beside this file, whether or not it is installed
+# the package next to this file, whether or not it is installed
 HERE = Path(str(workflow.current_basedir)).resolve()
 SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))

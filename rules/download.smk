@@ -1,4 +1,4 @@
-# Fetch a data set: mirrors first, then its canonical URLs. A data set that is nowhere to be had is a recorded result.
+# Fetch a data set: mirrors first, then its canonical URLs. A data set that cannot be found is a recorded result.
 import os
 
 from dpgraph.data.fetch import mirrors_from

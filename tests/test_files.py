@@ -35,7 +35,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 class Full:
-    """A disk that takes no more: any write fails as the system says it."""
+    """A disk that takes no more: any write fails with the error of the system."""
 
     def __init__(self, monkeypatch, number=errno.ENOSPC):
         real = Path.open
@@ -122,7 +122,7 @@ def test_without_locks_nobody_waits(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr("fcntl.flock", none)
     with locked(tmp_path), locked(tmp_path):
-        assert "knows no locks" in caplog.text
+        assert "has no locks" in caplog.text
 
 
 def test_sweeping_takes_what_was_left_unfinished_only(tmp_path):

@@ -1,3 +1,3 @@
-"""dpgraph: honest, reproducible benchmarking of differentially private learning on graphs."""
+"""dpgraph: a reproducible benchmark of differentially private learning on graphs."""
 
 __version__ = "0.1.0"

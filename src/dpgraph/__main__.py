@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """A cluster's time limit and `kill` end a job as Ctrl-C does: unfinished files are removed, a line says why."""
+    """A cluster's time limit and `kill` end a job as Ctrl-C does: unfinished files are removed, a line states why."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 

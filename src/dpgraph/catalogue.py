@@ -1,4 +1,4 @@
-"""What there is: papers, artefacts, claims, methods, data sets, cells; as a table or as JSON."""
+"""Listings of papers, artefacts, claims, methods, data sets, cells; as a table or as JSON."""
 
 from __future__ import annotations
 

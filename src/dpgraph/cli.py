@@ -1,8 +1,8 @@
 """Command line: one subcommand per stage of the workflow. The rules call nothing else.
 
 A user's mistake prints one line and exits with 2, a failure of the file system (no space left, a read-only folder) one
-with the file and exits with 1. Heavy imports stand inside the subcommands, so that listing and
-planning stay fast.
+with the file and exits with 1. Heavy imports are inside the subcommands, so that
+listing and planning are fast.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt as error:
         name = str(error) or "SIGINT"
-        print(f"error: ended by {name}: what is finished stays, run again to go on", file=sys.stderr)
+        print(f"error: ended by {name}: finished work is kept, run again to resume", file=sys.stderr)
         return 128 + signal.Signals[name]
     return 0
 
@@ -299,7 +299,7 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument("--config", default="config.yaml", help="config: a file, or JSON text (config.yaml)")
             added.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override the config")
             added.add_argument("--workflow", default="workflow", help="folder of suites and experiments")
-            added.add_argument("--suite", help="default: the config's")
+            added.add_argument("--suite", help="suite (default: the config's)")
         return added
 
     def cell_options(added: argparse.ArgumentParser) -> None:
@@ -320,7 +320,7 @@ def _parser() -> argparse.ArgumentParser:
     preprocess_.add_argument("--out", type=Path, help="folder (default: data/graphs/TASK)")
 
     calibrate_ = stage(
-        "calibrate", calibrate, "Noise or steps for a cell's privacy target, with both guarantees", plan=True
+        "calibrate", calibrate, "Solve a cell's privacy target for noise or steps, with both guarantees", plan=True
     )
     cell_options(calibrate_)
     calibrate_.add_argument("--out", type=Path, help="with --cell: JSON file")
@@ -329,20 +329,18 @@ def _parser() -> argparse.ArgumentParser:
     cell_options(train_)
     train_.add_argument("--out", type=Path, help="with --cell: folder of the results")
     train_.add_argument("--calibration", type=Path, help="with --cell: its calibration (default: calibrate now)")
-    train_.add_argument(
-        "--again", action="store_true", help="with --cell: train seeds that are there already once more"
-    )
+    train_.add_argument("--again", action="store_true", help="with --cell: train finished seeds again")
     train_.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     train_.add_argument("--workers", type=int, default=1, help="seeds at a time, one single-threaded process each")
 
-    aggregate_ = stage("aggregate", aggregate, "All records of a suite as one Parquet table", plan=True)
+    aggregate_ = stage("aggregate", aggregate, "Collect all records of a suite in one Parquet table", plan=True)
     aggregate_.add_argument("--out", type=Path)
     for name, run in (("table", table), ("figure", figure)):
         added = stage(name, run, f"Make one {name}", plan=True)
         added.add_argument("artefact", help="e.g. daigavane/table1")
-    stage("claims", claims, "Verdict on every claim", plan=True)
-    stage("runtimes", runtimes, "Runtime, memory and outcome of every cell", plan=True)
-    stage("audit-report", audit_report, "Figure and page of the suite's audits", plan=True)
+    stage("claims", claims, "Give a verdict on every claim", plan=True)
+    stage("runtimes", runtimes, "List runtime, memory and outcome of every cell", plan=True)
+    stage("audit-report", audit_report, "Make the figure and page of the suite's audits", plan=True)
 
     bench_ = stage("bench", bench, "Private step against the non-private step on the same batches")
     bench_.add_argument("--out", type=Path, required=True)
@@ -350,7 +348,9 @@ def _parser() -> argparse.ArgumentParser:
 
     bench_sampling_ = stage("bench-sampling", bench_sampling, "Edge lists and ego trees at the size of ogbn-products")
     bench_sampling_.add_argument("--out", type=Path, required=True)
-    bench_sampling_.add_argument("--nodes", type=int, default=None, help="default: as ogbn-products, 2.4 million")
+    bench_sampling_.add_argument(
+        "--nodes", type=int, default=None, help="number of nodes (default: as ogbn-products, 2.4 million)"
+    )
 
     bench_pagerank_ = stage("bench-pagerank", bench_pagerank, "PageRank rows of all training nodes of a graph")
     bench_pagerank_.add_argument("graph", type=Path, help="folder of the graph")
@@ -358,25 +358,25 @@ def _parser() -> argparse.ArgumentParser:
 
     bench_workflow_ = stage("bench-workflow", bench_workflow, "The workflow's jobs, aggregation and status at scale")
     bench_workflow_.add_argument("--out", type=Path, required=True)
-    bench_workflow_.add_argument("--cells", type=int, default=10_000, help="of the aggregation (default: 10000)")
-    bench_workflow_.add_argument("--seeds", type=int, default=10, help="of each of them (default: 10)")
-    bench_workflow_.add_argument("--suite", default="paper", help="whose jobs are planned (default: paper)")
+    bench_workflow_.add_argument(
+        "--cells", type=int, default=10_000, help="number of cells to aggregate (default: 10000)"
+    )
+    bench_workflow_.add_argument("--seeds", type=int, default=10, help="seeds of each cell (default: 10)")
+    bench_workflow_.add_argument("--suite", default="paper", help="suite whose jobs are planned (default: paper)")
 
-    list__ = stage("list", list_, "What there is", plan=True)
+    list__ = stage("list", list_, "List papers, artefacts, claims, methods, data sets or cells", plan=True)
     list__.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])
     list__.add_argument("--paper", help="only this paper")
     list__.add_argument("--json", action="store_true")
 
-    explain_ = stage("explain", explain, "Every setting of a cell, and the file and rule it comes from", plan=True)
+    explain_ = stage("explain", explain, "Show every setting of a cell, and the file and rule it comes from", plan=True)
     explain_.add_argument("name", help="an artefact (daigavane/table1), or a cell's name or its beginning")
     explain_.add_argument("--json", action="store_true")
 
-    status_ = stage(
-        "status", status, "What has run, what failed and why, what is left; from the files alone", plan=True
-    )
+    status_ = stage("status", status, "What has run, what failed and why, what remains; reads files only", plan=True)
     shown = status_.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true")
-    shown.add_argument("--watch", action="store_true", help="one line, again and again, until every cell has a record")
+    shown.add_argument("--watch", action="store_true", help="one line, updated until every cell has a record")
 
     schemas_ = stage("schemas", schemas, "Write the JSON schemas of config, suites, experiments and cells")
     schemas_.add_argument("--out", type=Path, default=Path("workflow/schemas"))

@@ -172,9 +172,9 @@ def add_stages(stage: Stage) -> None:
 
     plan_ = stage("plan", plan, "Best (batch rate, steps, noise) for a target under the rigorous accountant")
     plan_.add_argument("--num-train", type=int, required=True, help="N, training nodes, public")
-    plan_.add_argument("--hops", type=int, required=True, help="r")
-    plan_.add_argument("--max-degree", type=int, help="K (with hops)")
-    plan_.add_argument("--list-cap", type=int, help="D (default: K)")
+    plan_.add_argument("--hops", type=int, required=True, help="r, layers of message passing")
+    plan_.add_argument("--max-degree", type=int, help="K, lists in which a node may occur (with hops)")
+    plan_.add_argument("--list-cap", type=int, help="D, longest list (default: K)")
     plan_.add_argument("--epsilon", type=float, required=True)
     plan_.add_argument("--delta", type=float, help="default: 1 / (10 N), N training nodes")
     plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
@@ -189,9 +189,9 @@ def add_stages(stage: Stage) -> None:
         help="update, trajectory, partition, residual, appr, pate, lists, sensitivity, clipping, locality, self-terms, "
         "the nightly ones canary, canary-residual, one-run, or all",
     )
-    audit_.add_argument("--nightly", action="store_true", help="all: the nightly audits, too (minutes)")
-    audit_.add_argument("--trials", type=int, help="per side (default: the audit's own)")
-    audit_.add_argument("--planted", metavar="BUG", help="plant this bug, to be caught; all: none and each")
+    audit_.add_argument("--nightly", action="store_true", help="with all: run the nightly audits, too (minutes)")
+    audit_.add_argument("--trials", type=int, help="trials per side (default: the audit's own)")
+    audit_.add_argument("--planted", metavar="BUG", help="a known bug that the audit must detect; all: none and each")
     audit_.add_argument("--out", type=Path, help="Parquet file of the results")
     audit_.add_argument("--figure", type=Path, metavar="STEM", help="with --out: STEM.pdf, .svg and .png of the curves")
     audit_.add_argument("--json", action="store_true")
@@ -211,13 +211,13 @@ def _add_mechanism(mechanisms: Any, mechanism: str, solving: bool) -> None:
     added.add_argument("--delta", type=float, required=True)
     only = next(iter(known)) if len(known) == 1 else None
     if solving:
-        added.add_argument("--epsilon", type=float, required=True, help="target, never exceeded")
+        added.add_argument("--epsilon", type=float, required=True, help="target, which is not exceeded")
         added.add_argument("--solve", choices=["noise", "steps", "rate"], default="noise")
         added.add_argument("--mode", choices=["published", "rigorous"], default=only or "rigorous")
     else:
         added.add_argument("--mode", choices=["published", "rigorous", "both"], default="both")
     added.add_argument("--json", action="store_true")
-    added.add_argument("--parameters", metavar="JSON", help="all parameters at once; flags go over it")
+    added.add_argument("--parameters", metavar="JSON", help="all parameters at once; flags override it")
     for name in dict.fromkeys(name for one in known.values() for name in one.names if name):
         parameter = PARAMETERS[name]
         added.add_argument(

@@ -12,7 +12,7 @@ LARGEST_BITS = 256  # of an integer that is written out: Python refuses to print
 class UserError(Exception):
     """A mistake in a config, a data file or a command line; the command line prints it without a traceback.
 
-    The message is one line, whatever stands in it.
+    The message is one line, whatever it contains.
     """
 
     def __init__(self, message: str) -> None:

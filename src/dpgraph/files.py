@@ -103,10 +103,10 @@ def write_array(path: Path, array: np.ndarray) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time is in the block with the same folder; the others wait, and say for whom.
+    """One process at a time is in the block with the same folder; the others wait, and log for which process.
 
     A lock of the operating system on `.lock` in the folder: it ends with its process, however that ends. Where the file
-    system knows no locks, nobody waits.
+    system has no locks, no process waits.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,12 +136,12 @@ def _lock(file: int, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(file, 1000, 0).decode(errors="replace") or "another process"
-        log.warning("%s: waiting for %s, which works there", folder, holder)
+        log.warning("%s: waiting for %s, which uses this folder", folder, holder)
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        log.warning("%s: the file system knows no locks: start nothing else that writes there", folder)
+        log.warning("%s: the file system has no locks: start nothing else that writes there", folder)
 
 
 def _is(file: int, path: Path) -> bool:

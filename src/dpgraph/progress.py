@@ -48,7 +48,7 @@ class Progress:
         self.start = self.last = time.monotonic()
         self.bar: Any = None
         if sys.stderr.isatty():
-            from tqdm import tqdm  # a tenth of a second, which every start of Snakemake would pay
+            from tqdm import tqdm  # a tenth of a second, which every start of Snakemake would take
 
             self.bar = tqdm(total=total, desc=name, unit=unit, unit_scale=total > 10**6)
 

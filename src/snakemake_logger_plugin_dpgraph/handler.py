@@ -18,9 +18,9 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
 REDRAW_SECONDS = 1.0
-UNCHANGED_SECONDS = 300.0  # a log repeats a line that says nothing new only so often
+UNCHANGED_SECONDS = 300.0  # a log repeats a line without news only so often
 CLEAR = "\r\x1b[K"
-# what Snakemake says on every start, and says nothing of this run
+# what Snakemake prints on every start and is not about this run
 USUAL = (
     "Building DAG of jobs",
     "Config file ",
@@ -29,7 +29,7 @@ USUAL = (
     "host:",
     "Conda environments: ignored",
 )
-# what is worth a line while jobs run; anything else stands in Snakemake's log
+# what is worth a line while jobs run; anything else is in Snakemake's log
 WORTH_A_LINE = ("Trying to restart", "Will exit", "Terminating", "Shutting down", "Removing output", "Complete log")
 NAMED_AT_THE_END = 10
 
@@ -53,12 +53,13 @@ class LogHandler(LogHandlerBase):
         self.every = float(getattr(self.settings, "every_seconds", 30))
         self.jobs = Jobs()
         self.working = False  # between the plan of the jobs and the end
-        self.drawn = False  # the live line stands on the terminal's last line
+        self.drawn = False  # the live line is the terminal's last line
         self.said, self.said_at = "", time.monotonic()
         self.ended = threading.Event()
         self.ticker: threading.Thread | None = None
 
-    # ---- what Snakemake asks a handler ------------------------------------------------------------------------------
+    # ---- what Snakemake calls on a handler
+    # ----------------------------------------------------------------------------
 
     @property
     def writes_to_stream(self) -> bool:
@@ -141,7 +142,7 @@ class LogHandler(LogHandlerBase):
             self._say(text)
 
     def _failure(self, told: dict[str, Any]) -> list[str]:
-        """Rule, cause as the cluster says it, log file and the log's last line."""
+        """Rule, cause as the cluster reports it, log file and the log's last line."""
         from dpgraph.progress import last_lines
 
         lines = [f"{time.strftime('%H:%M:%S')} failed: {self.jobs.name(told['jobid'])} (rule {told['rule_name']})"]

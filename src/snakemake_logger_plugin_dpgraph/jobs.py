@@ -13,7 +13,7 @@ JobId = int | str
 
 @dataclass
 class Described:
-    """What a job's own event says of it."""
+    """What a job's own event states about it."""
 
     rule: str
     wildcards: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Jobs:
         return sum(self.planned.values())
 
     def plan(self, stats: Mapping[str, int]) -> None:
-        """Jobs per rule, as Snakemake's event says them: their sum stands under `total`."""
+        """Jobs per rule, as Snakemake's event gives them: their sum is under `total`."""
         self.planned = Counter({rule: count for rule, count in stats.items() if rule != "total"})
 
     def start(self, ids: Iterable[JobId], now: float) -> None:

@@ -129,7 +129,7 @@ def test_the_check_after_a_run_sees_prepared_steps_that_were_changed(name: str, 
 
 
 def test_what_is_unread_is_changed() -> None:
-    """Every change of inputs changes something, and leaves the records of training nodes alone where it says so."""
+    """Every change of inputs changes something, and leaves the records of training nodes alone where it states that."""
     graph = inputs._graph(0, apart=False)
     training, random = graph.train_nodes, np.random.default_rng(0)
     for kind in KINDS.values():

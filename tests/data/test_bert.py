@@ -100,7 +100,7 @@ def test_what_the_encoder_says_is_passed_on(tmp_path, monkeypatch, status, print
 
 
 def test_reader_runs_the_process(tmp_path):
-    """In a folder without a model: the process says so, or that transformers is missing."""
+    """In a folder without a model: the process reports that, or that transformers is missing."""
     write_pokec(tmp_path, toy_profiles())
     (tmp_path / "model").mkdir()
     installed = importlib.util.find_spec("transformers") is not None

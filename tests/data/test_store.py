@@ -157,7 +157,7 @@ def test_what_a_graph_promises_is_checked(tmp_path, name, array, told):
     graph = toy(symmetric=False)
     changed = replace(graph, **{name: np.array(array, dtype=getattr(graph, name).dtype)})
     save_graph(changed, tmp_path)
-    with pytest.raises(UserError, match=rf"/{name}\.npy: ({told}) \(delete graph\.json beside it and run again\)$"):
+    with pytest.raises(UserError, match=rf"/{name}\.npy: ({told}) \(delete graph\.json next to it and run again\)$"):
         load_graph(tmp_path)
 
 
@@ -182,7 +182,7 @@ def test_everything_is_read_where_it_is_verified(tmp_path):
     lone = np.array([1, 2, 3, 1, 3, 2], dtype=np.int32)  # 1 -> 3, which 3 does not return
     ptr = np.array([0, 1, 3, 5, 6])
     save_graph(replace(graph, out_ptr=ptr, out_idx=lone, in_ptr=ptr, in_idx=lone), tmp_path / "lone")
-    with pytest.raises(UserError, match=r"out_idx\.npy: an edge stands in one list only"):
+    with pytest.raises(UserError, match=r"out_idx\.npy: an edge is in one list only"):
         load_graph(tmp_path / "lone", verify=True)
     directed = toy(edges=((0, 1), (1, 2)), symmetric=False)
     save_graph(replace(directed, in_idx=np.array([1, 0, 3, 1], dtype=np.int32)), tmp_path / "other")

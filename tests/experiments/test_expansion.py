@@ -190,7 +190,7 @@ def test_places_name_the_matrix_and_the_index_in_the_file():
         ("define: {a: [$a]}\nx: [$a]", "does a name stand for itself?"),
         ("published_as: {x: {t: {}}}\nm: {r: {published_as: z}}", "m.r.published_as=z: expected one of x"),
         ("published_as: {x: {t: {}}}\nm: {r: {published_as: x, published: 1}}", "m.r.published=1: expected a mapping"),
-        ("published_as: {x: {'t, t': {}}}", "published_as.x: t stands twice"),
+        ("published_as: {x: {'t, t': {}}}", "published_as.x: t occurs twice"),
         ("published_as: {x: 1}", "published_as.x=1: expected a mapping"),
         ("matrix: {a: [1]}", "matrix: expected in an entry"),
         ("x: [[1], {matrix: {a: [1]}, b: {c: [{matrix: 1}]}}]", "x[1].b.c[0].matrix=1: expected names"),

@@ -21,7 +21,7 @@ from dpgraph.experiments.config import first_line
 
 SECONDS = 2.0  # of processor time per case
 LONGEST_LINE = 4000
-MEMORY = 2 << 30  # bytes that a case may reserve beyond what the process has: what a lying header asks for is more
+MEMORY = 2 << 30  # bytes that a case may reserve beyond what the process has: what a wrong header requests is more
 SEED = os.environ.get("DPGRAPH_FUZZ_SEED")  # none: the same cases each time
 SEEDS = st.integers(0, 2**48)
 

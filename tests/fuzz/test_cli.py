@@ -1,4 +1,4 @@
-"""The command line: whatever stands on it, no traceback, a status that says so, and nothing half-written."""
+"""The command line: whatever its arguments, no traceback, an exit status that shows the failure, no partial file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source itself: nothing that reads a file can run what stands in it."""
+"""The source itself: nothing that reads a file can run what is in it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def kept(lists: EdgeLists, mask: np.ndarray) -> EdgeLists:
 
 
 def without_record(graph: Graph, node: int, degree: int, cap: int, key: int) -> tuple[Graph, EdgeLists]:
-    """The node's record is null: no label, no list, and whoever points to it receives nothing."""
+    """The node's record is null: no label, no list, and anyone who points to it receives nothing."""
     whole = EdgeLists(graph.out_ptr, graph.out_idx)
     owners = np.repeat(np.arange(SIZE), np.diff(graph.out_ptr))
     own = kept(whole, owners != node)

@@ -86,7 +86,7 @@ SPECS = (replace(dp_gnn, name="dp-copy", train="tests.methods.test_soundness:Cop
 
 @pytest.fixture
 def with_copies(tmp_path, monkeypatch):
-    """A family of methods beside the others, with a change of what it says of itself."""
+    """A family of methods next to the others, with a change of its specification."""
 
     def add(change=""):
         family = tmp_path / "more/copies"
@@ -185,7 +185,7 @@ def test_every_mechanism_is_prepared_and_named():
 
 @pytest.mark.parametrize("name", registry.specs())
 def test_a_specification_is_whole(name):
-    """The variants that a cell may ask for are those with a mechanism; what it runs is there; it has cells to test."""
+    """The variants that a cell may request are those with a mechanism; what it runs is there; it has cells to test."""
     one = registry.spec(name)
     field = one.cell.model_fields["privacy"].annotation
     asked = get_args(field.model_fields["variant"].annotation) if field is not NoneType else ()
@@ -317,7 +317,7 @@ def test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired():
     assert drawn[0] != drawn[1]
 
 
-# 7. a calibration file is only believed if it says what solving it anew says
+# 7. a calibration file is only believed if it states what solving it again gives
 
 
 @cache
@@ -333,14 +333,14 @@ def asked() -> Cell:
 
 
 EDITS = {
-    "noise": (lambda v: v["mechanism"].update(noise_multiplier=1.0), "noise_multiplier=1.0: the cell asks for"),
+    "noise": (lambda v: v["mechanism"].update(noise_multiplier=1.0), "noise_multiplier=1.0: the cell requests"),
     "more noise": (lambda v: v["mechanism"].update(noise_multiplier=900.0), "noise_multiplier=900.0"),
-    "epsilon": (lambda v: v["statement"]["rigorous"].update(epsilon=0.1), "rigorous epsilon=0.1: the cell asks for"),
+    "epsilon": (lambda v: v["statement"]["rigorous"].update(epsilon=0.1), "rigorous epsilon=0.1: the cell requests"),
     "published": (lambda v: v["statement"]["published"].update(epsilon=0.1), "published epsilon=0.1"),
-    "target": (lambda v: v.update(target_epsilon=60.0), "target_epsilon=60.0: the cell asks for 6.0"),
-    "mode": (lambda v: v.update(mode="published"), "mode=published: the cell asks for rigorous"),
+    "target": (lambda v: v.update(target_epsilon=60.0), "target_epsilon=60.0: the cell requests 6.0"),
+    "mode": (lambda v: v.update(mode="published"), "mode=published: the cell requests rigorous"),
     "relation": (lambda v: v["statement"]["rigorous"].update(relation="graph"), "its statement is not that of its"),
-    "protected": (lambda v: v["mechanism"].update(num_protected=41), "num_protected=41: the cell asks for 60"),
+    "protected": (lambda v: v["mechanism"].update(num_protected=41), "num_protected=41: the cell requests 60"),
 }
 
 
@@ -359,7 +359,7 @@ def test_an_edited_calibration_is_refused(edit, folder, tmp_path):
 def test_a_calibration_of_another_target_is_refused(folder, tmp_path):
     other = asked().model_copy(update={"privacy": asked().privacy.model_copy(update={"epsilon": 60.0})})
     calibrate_cell(other, folder, tmp_path / "calibration.json")
-    with pytest.raises(UserError, match=r"target_epsilon=60\.0: the cell asks for 6\.0; calibrate it anew"):
+    with pytest.raises(UserError, match=r"target_epsilon=60\.0: the cell requests 6\.0; calibrate it again"):
         train_cell(asked(), tmp_path / "out", folder, tmp_path / "calibration.json", device="cpu")
     calibrate_cell(asked(), folder, tmp_path / "calibration.json")
     assert train_cell(asked(), tmp_path / "out", folder, tmp_path / "calibration.json", device="cpu").status == "ok"

@@ -146,7 +146,7 @@ def test_seeds_that_diverge_are_failures_with_their_step():
 
 
 def test_inference_may_differ_between_seeds():
-    """Each seed pays for its own choice, and says what it chose."""
+    """Each seed is charged for its own choice, and states what it chose."""
     cell = cell_of(RUNS[5])
     paid = cell.privacy.model_copy(update={"choice_epsilon": 0.2})
     outcomes = together(resolve({**cell.model_dump(), "privacy": paid.model_dump()}))

@@ -113,7 +113,7 @@ COLUMNS = {"one": ["pes macka", "a b", ""], "two": ["a", "a b " * 20, " "], "thr
 
 
 def test_a_real_model_in_its_own_process(checkpoint, tmp_path):
-    """Against the library called by hand, text by text; special tokens are not in the means unless asked for."""
+    """Against the library called by hand, text by text; special tokens are not in the means unless requested."""
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(checkpoint), AutoModel.from_pretrained(checkpoint).eval()

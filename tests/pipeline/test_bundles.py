@@ -210,5 +210,5 @@ def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "unlink", refuse)
     marker = Paths(plan.config).trained(name)
-    with pytest.raises(UserError, match=rf"^{marker}: permission denied \(it does not say what is there"):
+    with pytest.raises(UserError, match=rf"^{marker}: permission denied \(its contents are unknown; delete it"):
         forget_unfinished(plan, [bundle], [])

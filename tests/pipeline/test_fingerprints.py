@@ -1,4 +1,4 @@
-"""What makes a cell anew: its own modules, and no others."""
+"""Which changes train a cell again: those of its own modules, and no others."""
 
 import json
 import re
@@ -216,7 +216,7 @@ HARMLESS = {
 
 
 def test_every_module_that_is_left_out_has_its_edit():
-    """Whoever adds to these lists says why, and adds a real edit here. What plans makes no seed."""
+    """An addition to these lists needs a reason, and a real edit here. What plans makes no seed."""
     assert set(PLANNING) == {"pipeline.bundles", "pipeline.jobs", "experiments.claim", "experiments.experiment",
                              "planning.plan", "experiments.published"}  # fmt: skip
     expected = {*NEUTRAL, *(name.replace(".*", ".renyi") for name in ACCOUNTING)}

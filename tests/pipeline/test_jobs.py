@@ -1,4 +1,4 @@
-"""Jobs of several cells: what is there is left alone, a failure stays alone, forcing trains anew."""
+"""Jobs of several cells: existing files are not changed, a failure affects one cell, forcing trains again."""
 
 import json
 from pathlib import Path
@@ -97,11 +97,11 @@ def test_only_what_is_gone_is_trained_and_a_forced_rerun_trains_all(plan, monkey
     folder = Paths(plan.config).cell(plan.cells[slug])
     (folder / "seed=1.json").unlink()
     (folder / "result.json").unlink()
-    run(plan)  # the last job was asked for the same, but its result is gone: no forced rerun
+    run(plan)  # the same was requested of the last job, but its result is gone: no forced rerun
     after = stamps(plan)
     seeds = [path for path in before if path.name.startswith("seed=") and path.suffix == ".json"]
     assert {path for path in seeds if after[path] != before[path]} == {folder / "seed=1.json"}
-    run(plan)  # asked for the very same once more
+    run(plan)  # the same is requested once more
     forced = stamps(plan)
     assert all(forced[path] > after[path] for path in seeds)
     metrics = [[seed["metrics"] for seed in record["seeds"]] for record in records(plan).values()]

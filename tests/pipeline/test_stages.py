@@ -174,7 +174,7 @@ def test_calibration_of_another_mechanism_is_refused(folder, tmp_path, monkeypat
     calibrate_cell(CELL, folder, tmp_path / "privacy.json")
     train_cell(CELL, tmp_path / "out", folder, tmp_path / "privacy.json", device="cpu")
     longer = toy_cell("dp-gnn", 1, "rigorous", steps=7)
-    with pytest.raises(UserError, match=r"steps=6: the cell asks for 7"):
+    with pytest.raises(UserError, match=r"steps=6: the cell requests 7"):
         train_cell(longer, tmp_path / "other", folder, tmp_path / "privacy.json", device="cpu")
     calibrate_cell(toy_cell("dp-residual", 1, "rigorous"), folder, tmp_path / "residual.json")
     with pytest.raises(UserError, match=r"residual\.json: .*kind=residual-trees: expected 'poisson-trees'.*run again$"):

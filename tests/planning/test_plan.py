@@ -125,7 +125,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path, text):
     """YAML would keep the last one: a whole part of a suite could vanish without a word."""
     bad = tmp_path / "bad.yaml"
     bad.write_text(text)
-    with pytest.raises(UserError, match=r"key (seeds|a) stands twice"):
+    with pytest.raises(UserError, match=r"key (seeds|a) occurs twice"):
         load(Suite, bad)
     bad.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\n")
     assert read_yaml(bad)["b"] == {"x": 1, "y": 2}

@@ -95,7 +95,7 @@ POISSON = ["dp-gnn-1-rigorous", "dp-mlp-0-rigorous", "dp-residual-1-rigorous", "
 
 @pytest.mark.parametrize("name", POISSON)
 def test_poisson_batches_have_their_rate_and_are_independent(name):
-    """Every root by itself in every step: sizes have the binomial's mean and variance, steps do not correlate."""
+    """Every root alone in every step: sizes have the binomial's mean and variance, steps do not correlate."""
     prepared = prepared_of(name)
     term = prepared.accounted().terms[0]
     drawn = batches_of(prepared, 3000)
@@ -109,7 +109,7 @@ def test_poisson_batches_have_their_rate_and_are_independent(name):
 
 
 def test_the_two_batches_of_residual_clipping_are_independent():
-    """Theorem 3 is false for one batch: who is in the first says nothing of who is in the second."""
+    """Theorem 3 is false for one batch: who is in the first reveals nothing about who is in the second."""
     first, second = prepared_of("dp-residual-1-rigorous").terms
     drawn = np.zeros((2, 3000, 40))
     for step in range(3000):

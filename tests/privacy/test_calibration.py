@@ -126,7 +126,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_mechanism_is_refused_with_its_name(tmp_path: Path) -> None:
-    """Whoever reads a file says which mechanism it must be: nothing in the file chooses another one."""
+    """The reader of a file states which mechanism it must be: nothing in the file chooses another one."""
     path = tmp_path / "calibration.json"
     calibrated(trees(noise_multiplier=9.0), "rigorous", None, epsilon=None).write(path)
     for kind, allowed in ((ResidualTrees, "residual-trees"), (NonPrivate, "non-private")):

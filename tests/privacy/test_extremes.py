@@ -128,7 +128,7 @@ ENDLESS = 30  # seconds of the clock after which a setting counts as endless; al
 
 @contextmanager
 def soon(seconds: int) -> Iterator[None]:
-    """Whatever takes longer is ended: a test that hangs says nothing. A warning is an error."""
+    """Whatever takes longer is ended: a test that hangs shows nothing. A warning is an error."""
 
     def late(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds} s")
@@ -222,7 +222,7 @@ def test_an_extreme_target_is_met_or_refused(key: tuple[Any, Any, str], target: 
 
 
 def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
-    """Where epsilon is tiny its grids jump: a rate beside the one that was evaluated may exceed the target."""
+    """Where epsilon is tiny its grids jump: a rate next to the one that was evaluated may exceed the target."""
     asked: list[float] = []
 
     def epsilon_at(rate: float) -> float:

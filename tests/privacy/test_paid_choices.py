@@ -1,4 +1,4 @@
-"""Clip norms and hyper-parameters that are chosen on private data, and paid for."""
+"""Clip norms and hyper-parameters that are chosen on private data, and charged to the budget."""
 
 from __future__ import annotations
 

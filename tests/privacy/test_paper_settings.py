@@ -40,7 +40,7 @@ def noise_table() -> list[tuple[str, ...]]:
 
 
 def test_the_document_shows_the_noise_of_every_mechanism() -> None:
-    """One row is computed anew."""
+    """One row is computed again."""
     header, *rows = noise_table()
     assert header == NOISE_HEADER
     assert [row[0:4:3] for row in rows] == [(f"{row.hops}", f"{row.epsilon:g}") for row in NOISE_ROWS]

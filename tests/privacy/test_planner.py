@@ -42,7 +42,7 @@ def test_every_plan_meets_the_target_and_none_is_beaten(
 
 
 def test_residual_clipping_signals_more_than_one_clip_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At C_n = 0 it is DP-MLP, at C_n = C_s it pays for every neighbour and for the own gradient again."""
+    """At C_n = 0 it is DP-MLP, at C_n = C_s every neighbour and the own gradient are charged again."""
     monkeypatch.setattr(planner, "RATES", 2)
     monkeypatch.setattr(planner, "STEPS", 1)
     noise = [

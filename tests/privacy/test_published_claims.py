@@ -94,7 +94,7 @@ def test_igamberdiev_one_clipped_vector_moves_by_2c() -> None:
 
 
 def test_igamberdiev_tensors_clipped_one_by_one_move_by_twice_as_much_again() -> None:
-    """Released code: each of the 4 parameter tensors of a two-layer GCN is clipped at C by itself: sqrt(4) more."""
+    """Released code: each of the 4 parameter tensors of a two-layer GCN is clipped at C separately: sqrt(4) more."""
     tensors = [np.array([9.0, 0.0])] * 4
     joint = np.concatenate([clipped(tensor) for tensor in tensors])
     gap = np.linalg.norm(joint - -joint)
@@ -241,7 +241,7 @@ def test_pate_realised_answers_are_private() -> None:
     """Zhang, Proposition 2 charges the answers that were given; that number depends on the votes.
 
     Two vote histograms that differ in one vote, on either side of the threshold: a different number of answers, hence
-    a different "epsilon", which is then itself a release that nobody paid for.
+    a different "epsilon", which is then itself a release that is not charged to the budget.
     """
     threshold, noise_free = 50, np.array([50, 49])
     answered = noise_free >= threshold

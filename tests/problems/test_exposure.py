@@ -42,7 +42,7 @@ def directed(pairs: list[tuple[int, int]], nodes: int) -> Graph:
 
 
 def test_degrees_count_each_neighbour_once():
-    """0-1 stands in both directions, 0-2 and 3-0 in one; 5 has none."""
+    """0-1 is in both directions, 0-2 and 3-0 in one; 5 has none."""
     graph = directed([(0, 1), (1, 0), (0, 2), (3, 0), (3, 4)], 6)
     assert degrees(graph, np.arange(6)).tolist() == [3, 1, 1, 2, 1, 0]
     assert degrees(graph, np.array([3, 0])).tolist() == [2, 3]

@@ -1,6 +1,7 @@
 """The small record: probabilities and both epsilons of the contract's cells on its toy graph.
 
-`python -m tests.record.small` writes it anew: only where numbers change on purpose, with the differences in the commit.
+`python -m tests.record.small` writes it again: only where numbers change on purpose, with the differences in the
+commit.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
 
 
 def comments(svg: str) -> str:
-    """Texts of a figure, which matplotlib leaves as comments beside their paths; lines are joined."""
+    """Texts of a figure, which matplotlib leaves as comments next to their paths; lines are joined."""
     return " ".join(" ".join(re.findall(r"<!-- (.*?) -->", svg, flags=re.S)).split())
 
 

@@ -40,7 +40,7 @@ def _workflow(folder: Path, suite: str) -> Run:
 def finished(tmp_path_factory):
     """The tiny suite, run on Slurm from nothing to its report."""
     run = _workflow(tmp_path_factory.mktemp("finished"), "tiny")
-    # No accounting here: this stands in for the program that the executor asks which accounts there are.
+    # No accounting here: this replaces the program that the executor queries for accounts.
     programs = tmp_path_factory.mktemp("bin")
     (programs / "sacctmgr").write_text("#!/bin/sh\necho dpgraph-tests\n")
     (programs / "sacctmgr").chmod(0o755)

@@ -116,7 +116,7 @@ def test_a_killed_snakemake_is_unlocked_and_its_jobs_are_cancelled(run, undistur
 
 
 def test_the_error_names_the_log_that_holds_the_cause(run, undisturbed):
-    """The jobs ask for a GPU by themselves, and find one that can only be counted."""
+    """The jobs request a GPU automatically, and find one that can only be counted."""
     if importlib.import_module("torch").cuda.is_available():  # not at the top: without Slurm nothing here needs it
         pytest.skip("a job with a real GPU does not fail")
     marker = undisturbed.marker(DIGITS)

@@ -40,7 +40,7 @@ def test_what_the_profile_asks_for_reaches_the_jobs(finished):
 
 
 def test_memory_and_time_follow_the_data(finished):
-    """ogbn-arxiv is larger than the demonstration's graph; what the rule asks for, the defaults do not change."""
+    """ogbn-arxiv is larger than the demonstration's graph; the defaults do not change what the rule requests."""
     memory = {job["Comment"].split("_wildcards_")[1].split(".")[0]: int(job["MinMemoryNode"].removesuffix("M"))
               for job in finished.jobs("train")}  # fmt: skip
     assert memory["ogbn-arxiv-transductive"] > memory["demo-sbm-transductive"] > 1000

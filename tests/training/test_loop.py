@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_run_is_the_same(graph, make_n
     assert (record.resumed_at, calls) == (0, STEPS)
     assert record.rows == expected.rows
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), anew.parameters(), strict=True))
-    assert "seed0.pt: not usable (damaged): put aside, training starts anew" in caplog.text
+    assert "seed0.pt: not usable (damaged): moved aside, training starts from the beginning" in caplog.text
     checkpoint.remove()
     assert not list(tmp_path.iterdir())
 

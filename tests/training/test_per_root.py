@@ -125,7 +125,7 @@ def test_one_line_says_that_it_is_slow(setting, caplog):
         for _ in range(2):
             clipped_gradient_sum(network, trees, positions, features, labels, 1.0)
     assert [record.message for record in caplog.records] == [
-        "gradients of single roots are formed one by one, which is slow: LayerNorm is unknown to the fast engine"
+        "gradients of single roots are formed one by one, which is slow: LayerNorm is not supported by the fast engine"
     ]
 
 

@@ -1,4 +1,4 @@
-"""A stack of seeds against each seed by itself."""
+"""A stack of seeds against each seed alone."""
 
 import numpy as np
 import pytest

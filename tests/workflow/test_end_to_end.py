@@ -91,7 +91,7 @@ def test_no_download_is_asked_for_twice_but_a_new_mirror_is_tried(finished, tmp_
     run = finished.snakemake("-n", DPGRAPH_MIRROR=str(tmp_path / "mirror"))
     lines = (run.stdout + run.stderr).splitlines()
     fetched = [line for line in lines if "Fetch " in line]
-    assert len(fetched) == 1  # ogbn-arxiv was nowhere to be had; the demo graph stays
+    assert len(fetched) == 1  # ogbn-arxiv cannot be found; the demo graph stays
     assert "ogbn-arxiv" in fetched[0]
 
 

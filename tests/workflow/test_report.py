@@ -28,7 +28,7 @@ FLAGS = [
 ]
 
 # Opens the report in a frame, shows every result and every view, and writes down what it met. The page's program may
-# come after the page: it is waited for by requests, during which the browser's virtual clock stands still.
+# come after the page: it is waited for by requests, during which the browser's virtual clock does not change.
 CRAWLER = """<!doctype html><title>crawler</title><iframe id=f width=1300 height=900 src="report.html"></iframe>
 <pre id=found></pre><script>
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.xdist_group("workflow")
 
 SUITE = """
 name: sought
-title: A search beside a table
+title: A search next to a table
 note: No number means anything.
 demonstration: true
 seeds: 1

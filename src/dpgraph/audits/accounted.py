@@ -1,4 +1,4 @@
-"""Audit of what mechanisms state: epsilon, noise and procedure beside numbers from `theory`, which shares no code.
+"""Audit of what mechanisms state: epsilon, noise and procedure next to numbers from `theory`, which shares no code.
 
 A prepared step that agrees with its mechanism may still be wrong together with it. Here the rigorous epsilon of every
 method and variant is worked out a second time from (q, K, D, r, C, noise multiplier, steps).

@@ -43,7 +43,7 @@ from dpgraph.training.stacked import Privatizer
 class Bug:
     applies: Callable[[Kind], bool]
     change: Callable[[PreparedStep], None] | None = None
-    patches: Mapping[str, Any] = field(default_factory=dict)  # "module.name" -> what stands there instead
+    patches: Mapping[str, Any] = field(default_factory=dict)  # "module.name" -> its replacement
     wide: bool = False  # shown by other runs besides the first: of other cells, of releases
 
     @contextmanager
@@ -59,7 +59,7 @@ def every(kind: Kind) -> bool:
 
 
 def trees(kind: Kind) -> bool:
-    """Whether each root's gradient is clipped over its ego tree; a record by itself is one."""
+    """Whether each root's gradient is clipped over its ego tree; a record alone is one."""
     return kind.trees or (kind.reads == "records" and poisson(kind))
 
 
@@ -187,7 +187,7 @@ def same_noise(prepared: PreparedStep) -> None:
 
 
 def uncapped_lists(prepared: PreparedStep) -> None:
-    """Whole lists, which say that they are stable ones."""
+    """Whole lists, which state that they are stable ones."""
     if isinstance(prepared, PreparedTrees):
         last = prepared.terms[-1]
         graph, held = prepared.data.graph, last.trees.lists
@@ -214,7 +214,7 @@ def noise_once(sums: Any, std: Any, generator: torch.Generator) -> None:
 
 
 def cyclic_batches(prepared: PreparedStep) -> None:
-    """A fixed partition in turn, which says that it is a Poisson sampler."""
+    """A fixed partition in turn, which states that it is a Poisson sampler."""
     for draws in _draws(prepared):
         draws.sampler = _Cyclic(draws.sampler)  # type: ignore[assignment]
 

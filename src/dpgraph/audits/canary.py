@@ -43,7 +43,7 @@ def canary(name: str, audit: str, trials: int, planted: str | None = None) -> Au
 
     No other root has the canary's strong feature, and the roots that list it have its label. Without it, its record is
     null: no features, no label, no list; the pointers to it and its place among the N training nodes stay.
-    The attacker sees how far the loss falls at a node with the canary's features that is no root and in no list.
+    The attacker sees how far the loss decreases at a node with the canary's features that is no root and in no list.
     """
     calibration = _calibrated(name)
     mechanism = calibration.mechanism

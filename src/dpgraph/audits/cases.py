@@ -1,8 +1,8 @@
 """Every private method and variant, as the audits attack it: cells, and the prepared steps that the method would run.
 
 An audit never puts sampler, lists, clip norm or noise together: it takes them from `make_jobs`, as methods do, and
-brings a graph, a model and a loss. The methods' specifications say which cases there are and what their theorems want
-(methods/attacks.py), `theory` what has to be found there.
+brings a graph, a model and a loss. The methods' specifications state which cases there are and what their theorems
+require (methods/attacks.py), `theory` what has to be found there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RELEASED = ("gaussian", "exponential", "exponential-values")
 
 @dataclass(frozen=True, kw_only=True)
 class Kind(AttackCase):
-    """A private method with one of its variants, and what the method's specification says that a theorem wants."""
+    """A private method with one of its variants, and what the method's specification states that a theorem requires."""
 
     method: str
 
@@ -113,7 +113,7 @@ KINDS = kinds(specs().values())
 
 @dataclass(frozen=True)
 class Settings:
-    """`noise` is the noise std / C that the audit wants; the cell gets the multiplier that has to give it."""
+    """`noise` is the noise std / C that the audit requires; the cell gets the multiplier that has to give it."""
 
     noise: float = 1.0
     rate: float = 0.25  # of Poisson batches; parts: 1 / rate of them
@@ -182,7 +182,7 @@ def roots_of(kind: Kind, settings: Settings, num_train: int) -> int:
 
 
 def multiplier(kind: Kind, settings: Settings, num_train: int) -> float:
-    """The noise multiplier for which the theorem wants the noise std `settings.noise` times C."""
+    """The noise multiplier for which the theorem requires the noise std `settings.noise` times C."""
     return settings.noise / std_over_multiplier(kind, settings, num_train)
 
 
@@ -221,7 +221,7 @@ def prepared_steps(
     """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each."""
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
-    # nobody asks this calibration for its statement, whose epsilon takes time
+    # the statement of this calibration is not used, and its epsilon takes time
     calibration = Calibration.model_construct(mechanism=mechanism)
     steps = []
     for job in make_jobs(graph, cell, seeds, calibration, CPU):

@@ -31,7 +31,7 @@ def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor,
     """(B,) the unit (B,) of the first layer that each root names, over its row (B, F); every layer is applied."""
     dense = recorder.on(batch)
     hidden = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
-    logits = network.decoder(hidden, 0, dense)  # the engine wants every layer to be applied
+    logits = network.decoder(hidden, 0, dense)  # the engine requires every layer to be applied
     return hidden.gather(1, units.clamp_min(0).unsqueeze(1)).squeeze(1) + 0.0 * logits.sum(dim=1)
 
 

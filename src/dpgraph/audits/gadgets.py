@@ -48,7 +48,7 @@ class Gadgets:
 
     @classmethod
     def of(cls, copies: int, degree: int, cap: int, hops: int, spare: int = 0) -> Gadgets:
-        """`spare` more of those who compete than K and D let in: whoever ignores a cap changes more roots than R."""
+        """`spare` more of those who compete than K and D let in: anyone who ignores a cap changes more roots than R."""
         followers, hubs, rivals = degree + spare, cap + spare, degree + spare
         roles: list[int] = []
         edges: list[tuple[int, int]] = []

@@ -20,7 +20,7 @@ def directed_graph(
     split: np.ndarray | None = None,
     classes: int = 2,
 ) -> Graph:
-    """`members[i]` stands in the list of `owners[i]`; all nodes are training nodes unless `split` says otherwise."""
+    """`members[i]` is in the list of `owners[i]`; all nodes are training nodes unless `split` says otherwise."""
     size = len(features)
     owner, member = np.asarray(owners, dtype=np.int64), np.asarray(members, dtype=np.int64)
     order = np.lexsort((member, owner))

@@ -106,7 +106,7 @@ def _everything(graph: Graph, random: np.random.Generator) -> Graph:
 
 
 def unread(kind: Kind) -> dict[str, Other]:
-    """What the guarantee of a kind says that training does not read, besides what is `_beyond` an edge."""
+    """What the guarantee of a kind states that training does not read, besides what is `_beyond` an edge."""
     changes: dict[str, Other] = {"labels of validation and test nodes": _labels}
     if kind.silent:
         return {"anything": _everything}

@@ -70,8 +70,8 @@ def _mechanism(rate: float, steps: int, noise_multiplier: float) -> PoissonTrees
 def update(trials: int, planted: str | None = None) -> AuditResult:
     """A1: one step at rate 1 of the update code on the worst case, claimed mu = (2 R - 1) / (2 R) = 0.938.
 
-    The clipped sum is the same in every trial, so the engine computes it once a side; noise is added anew in each. That
-    this is what `PrivateStep` does is checked bit for bit on a few whole steps.
+    The clipped sum is the same in every trial, so the engine computes it once a side; fresh noise is added in each.
+    That this is what `PrivateStep` does is checked bit for bit on a few whole steps.
     """
     bug = UPDATE_BUGS[planted] if planted else WrongNumbers()
     roots = 1 + MAX_DEGREE + LIST_CAP
@@ -145,7 +145,7 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
     """A2: 64 steps at rate 1/4 and noise 24 C, scored by the log-likelihood ratio of the double mixture.
 
     The affected roots' clipped gradients come from the engine, once; batches from the sampler, noise from the trainer's
-    function, anew in every step of every trial. The attacker knows all unaffected terms.
+    function, with fresh noise in every step of every trial. The attacker knows all unaffected terms.
     """
     bug = TRAJECTORY_BUGS[planted] if planted else WrongNumbers()
     steps = 64

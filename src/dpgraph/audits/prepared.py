@@ -1,6 +1,6 @@
 """Audit of whole short runs: prepared steps of methods with a proved epsilon, against that epsilon at several deltas.
 
-The attacker knows everything but one record, brings the worst graph, data and losses, and scores all steps by the
+The attacker knows everything but one record, chooses the worst graph, data and losses, and scores all steps by the
 likelihood ratio. What is claimed is what the mechanism of the run says: `rigorous` at each delta, for as few roots as
 change (N does not enter it but through them, and a delta above 1 / N is refused).
 """
@@ -198,7 +198,7 @@ def _disjoint(prepared: PreparedRows, own_only: bool) -> tuple[np.ndarray, np.nd
     taken: set[int] = set()
     pairs = []
     for reader, named in names.items():
-        # v's own row may name nobody who has a feature
+        # v's own row may name no node that has a feature
         if {reader, named, names.get(named, -1)} & taken or names.get(named) == reader:
             continue
         taken |= {reader, named}

@@ -2,7 +2,7 @@
 
 Each probe takes a prepared step of a method and brings a model, or data, with which every root pushes a coordinate of
 its own by far more than the clip norm; all other coordinates show nothing but noise. Noise is small, so that a drawn
-root is seen for certain. Parameters start anew in every step; moves are undone with public numbers.
+root is seen for certain. Parameters are reset before every step; moves are undone with public numbers.
 """
 
 from __future__ import annotations

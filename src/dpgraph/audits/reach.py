@@ -152,7 +152,7 @@ def _rows(kind: Kind, bug: Bug | None) -> Reach:
 
 
 def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
-    """Rows of PageRank as clipped for a release whose noise is next to none; v's list names everybody, or nobody.
+    """Rows of PageRank as clipped for a release with almost no noise; v's list names all nodes, or none.
 
     Gaussian: all rows together move by sqrt(2 M) C1. Exponential: an entry moves by C2.
     """

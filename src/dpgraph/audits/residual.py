@@ -45,7 +45,7 @@ def residual(trials: int, planted: str | None = None) -> AuditResult:
 
     The attackers see the changed record's direction and, in a direction of its own, the self term of another affected
     root. One scores by the likelihood ratio of the claimed pair, the other by that under one batch for both terms: if
-    the draws coincide, the self term tells whether the neighbour term was drawn, and the pair is refuted.
+    the draws coincide, the self term reveals whether the neighbour term was drawn, and the pair is refuted.
     """
     pair = residual_pair(
         affected_roots=ROOTS, self_rate=RATE, neighbour_rate=RATE, neighbour_clip=RATIO, noise_std=NOISE

@@ -42,7 +42,7 @@ def statistical_result(
 ) -> AuditResult:
     worst = float((test.measured - test.claimed).max())
     finding = f"eps_lb {errors.epsilon(delta):.3g} at delta {delta:g}, mu_lb {errors.mu:.3g}; measured delta " + (
-        f"exceeds the claimed one by up to {worst:.2g}" if test.refuted else "nowhere above the claimed one"
+        f"exceeds the claimed one by up to {worst:.2g}" if test.refuted else "not above the claimed one at any epsilon"
     )
     points = zip(test.epsilons.tolist(), test.claimed.tolist(), test.measured.tolist())
     return AuditResult(

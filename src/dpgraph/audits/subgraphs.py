@@ -34,7 +34,7 @@ OTHERS, SEEDS = 30, 100  # nodes besides the one that changes; stacked seeds of 
 
 
 class PerTensor(Privatizer):
-    """A planted bug: each of the four tensors is clipped to C by itself."""
+    """A planted bug: each of the four tensors is clipped to C separately."""
 
     def apply(self, gradients: Tensor) -> None:
         _clip_each_tensor(gradients, self.clip_norm)
@@ -65,8 +65,8 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
     """8 steps of dp-subgraph at rate 1/4, noise 2 C, accounted as Poisson sampling of nodes with sensitivity 2 C.
 
     The node, of huge features and unlike label, turns every gradient around: -C e without it, +C e with it. Schedules
-    and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters stand still. One
-    attacker looks at the steps of a known schedule, one mixes over all.
+    and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters do not change.
+    One attacker looks at the steps of a known schedule, one mixes over all.
     """
     bug = STEPS_BUGS.get(planted or "", "")
     settings = Settings(noise=NOISE, rate=1 / PARTS, steps=PARTS * EPOCHS)
@@ -94,7 +94,7 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
 
 
 class Positions:
-    """Steps of all seeds on `crowd` at parameters that stand still, from "without" node 0 (0) to "with" it (1)."""
+    """Steps of all seeds on `crowd` at parameters that do not change, from "without" node 0 (0) to "with" it (1)."""
 
     def __init__(self, prepared: list[PreparedParts], graph: Graph, bug: str = "") -> None:
         self.network = _network(1)

@@ -1,7 +1,7 @@
 """What docs/privacy.md demands, written down once more from (q, K, D, r, C, noise multiplier) alone.
 
 Nothing here calls a mechanism or the accountants of `dpgraph.privacy`: a wrong number there that the prepared steps
-share is seen only beside numbers of another origin. Slow and for small numbers.
+share can be seen only by comparison with numbers of another origin. Slow and for small numbers.
 """
 
 from __future__ import annotations

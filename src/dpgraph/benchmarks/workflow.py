@@ -1,7 +1,7 @@
 """Scale of the workflow itself: seconds and peak memory of its plan of jobs, of aggregation and of the status.
 
 Each is measured in a fresh process. Jobs are planned for a real suite of which nothing has been made. Records are
-synthetic: a sweep of as many cells as asked for, over data sets of 3 to 41 classes, every twelfth value with an
+synthetic: a sweep of as many cells as requested, over data sets of 3 to 41 classes, every twelfth value with an
 evaluation at twelve steps, as in the suite `paper`. No number in them means anything.
 """
 
@@ -217,7 +217,9 @@ def _statement(cell: Cell) -> dict[str, Any]:
     place: dict[str, Any] = {"accountant": "made up", "sampling": "batches of 1000", "delta": 1e-5}
     node: dict[str, Any] = {"relation": Relation.NODE_NULL, "scope": Scope.PARAMETERS}
     epsilon = math.inf if cell.privacy is None else 4.0
-    reason = "Lemma 2 is false for Algorithm 1, and the percentile threshold is data-dependent and not paid for"
+    reason = (
+        "Lemma 2 is false for Algorithm 1, and the threshold is a percentile of private data, not charged to the budget"
+    )
     proved = cell.privacy is None or cell.privacy.variant == "rigorous"
     finite = {} if cell.privacy is None else node
     published = Guarantee(mode="published", epsilon=epsilon, **finite, **place)

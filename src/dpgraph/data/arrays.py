@@ -1,4 +1,4 @@
-"""Arrays from files that may lie: .npy, .npz and sparse matrices in them.
+"""Arrays from files that may be wrong: .npy, .npz and sparse matrices in them.
 
 A header is compared with the size of its file before anything is allocated, objects are never unpickled, and the
 indices of a sparse matrix are checked: its routines in C trust them.
@@ -33,7 +33,7 @@ def load_npy(path: Path, mmap: bool = False) -> np.ndarray:
 class Arrays:
     """The arrays of a .npz file, read one by one; use in a `with` statement.
 
-    Raises ValueError for what is no array or larger than its file can hold, KeyError for one that is not there.
+    Raises ValueError for what is no array or larger than its file can hold, KeyError for a missing one.
     """
 
     def __init__(self, path: Path) -> None:

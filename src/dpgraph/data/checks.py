@@ -40,7 +40,7 @@ def problem(arrays: Arrays, num_classes: int, symmetric: bool) -> Problem | None
 
 
 def problem_of_values(arrays: Arrays, symmetric: bool) -> Problem | None:
-    """What reading everything tells beyond `problem`: features are finite, each edge stands in both lists."""
+    """What reading everything shows beyond `problem`: features are finite, each edge is in both lists."""
     features = arrays["features"]
     rows = max(1, PIECE // max(1, features.shape[1]))
     for start in range(0, len(features), rows):
@@ -48,7 +48,7 @@ def problem_of_values(arrays: Arrays, symmetric: bool) -> Problem | None:
             return "features", "nan or inf: expected finite numbers"
     out = _fingerprints(arrays["out_ptr"], arrays["out_idx"])
     if symmetric and out[0] != out[1]:
-        return "out_idx", "an edge stands in one list only: expected it in those of both ends"
+        return "out_idx", "an edge is in one list only: expected it in those of both ends"
     if not symmetric and out[::-1] != _fingerprints(arrays["in_ptr"], arrays["in_idx"]):
         return "in_idx", "not the edges of out_idx.npy by the node pointed to"
     return None

@@ -1,4 +1,4 @@
-"""The download stage: a data set's files from mirrors, else from their URLs, with licence and citation beside them."""
+"""The download stage: a data set's files from mirrors, else from their URLs, with licence and citation next to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPY_BYTES = 64 << 20
 
 
 def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Mirrors in the order in which they are asked: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
+    """Mirrors in the order in which they are tried: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
     named = [*config_mirrors, *(part for part in environ.get(MIRROR_VARIABLE, "").split(":") if part)]
     return tuple(dict.fromkeys(Path(os.path.expanduser(mirror)) for mirror in named))
 
@@ -42,7 +42,7 @@ def fetch(
 
     Files that are there already and whole are kept. Files that cannot be found: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
-    never recorded as unavailable. `network=False` asks mirrors only. A second process with the same folder waits.
+    never recorded as unavailable. `network=False` tries mirrors only. A second process with the same folder waits.
     """
     if missing not in ("record", "fail"):
         raise invalid("missing", missing, "record or fail")
@@ -124,7 +124,7 @@ class _Collector:
             self.archive[0].unlink(missing_ok=True)
 
     def _kept(self, file: File, target: Path) -> FetchedFile | None:
-        """The file as it lies in place, if nothing speaks against it: a known hash, the last manifest, or neither."""
+        """The file already in its folder, unless a known hash or the last manifest speaks against it."""
         if not target.is_file():
             return None
         digest, size = sha256_of(target), target.stat().st_size
@@ -134,7 +134,7 @@ class _Collector:
         match = next((source for source in file.sources if source.sha256 == digest), None)
         hashes_known = file.member is None and all(source.sha256 for source in file.sources)
         if match is None and (record is not None or hashes_known):
-            log.warning("%s: differs from what was downloaded, brought again", target)
+            log.warning("%s: differs from what was downloaded, fetched again", target)
             target.unlink()  # a later run without the manifest would take it for good
             return None
         note = match.note if match else ""

@@ -16,7 +16,7 @@ class Graph(Records):
 
     A node's *list* holds the nodes whose messages it receives (its own out-list: u points to v, so v's features flow
     to u; Daigavane et al., Algorithm 1). `out_*` are the lists by owner, `in_*` the same edges by the node pointed to.
-    No self-loops, no duplicates; the ids within a list ascend. In an undirected graph each edge stands in both lists.
+    No self-loops, no duplicates; the ids within a list ascend. In an undirected graph each edge is in both lists.
     """
 
     out_ptr: np.ndarray  # (N + 1,) int64; list of u: out_idx[out_ptr[u]:out_ptr[u + 1]]

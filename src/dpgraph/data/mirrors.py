@@ -1,4 +1,4 @@
-"""Which mirrors a download was asked of: a data set that was not found is looked for again once they change."""
+"""Which mirrors a download has tried: a data set that was not found is looked for again once they change."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Described(Protocol):
 def data_dependent(data: Described) -> tuple[str, ...]:
     """What was made of all records together before training, one phrase each: no epsilon of a run covers it.
 
-    Raises UserError for a header that says it in another form.
+    Raises UserError for a header that states it in another form.
     """
     phrases = data.meta.get(DATA_DEPENDENT, ())
     if not isinstance(phrases, list | tuple) or not all(isinstance(one, str) for one in phrases):

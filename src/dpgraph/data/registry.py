@@ -1,4 +1,4 @@
-"""The data sets that the project knows: what they are, where their files come from and what is expected in them."""
+"""The data sets of the registry: what they are, where their files come from and what is expected in them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def registry() -> dict[str, DatasetEntry]:
 
 
 def entry(name: str) -> DatasetEntry:
-    """The entry `name`; raises UserError that names the known ones."""
+    """The entry `name`; raises UserError that names the available ones."""
     entries = registry()
     if name not in entries:
         raise invalid("dataset", name, "one of " + ", ".join(sorted(entries)))

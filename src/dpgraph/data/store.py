@@ -90,7 +90,7 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     """The graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
 
     Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes,
-    and checks that features are finite and each edge stands in both lists.
+    and checks that features are finite and each edge is in both lists.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)

@@ -17,12 +17,12 @@ from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.files import read_json, write_array, write_json
 
-HEADER = "graph.json"  # of all kinds of data sets: rules and folders know one name
-REMEDY = "delete graph.json beside it and run again"
+HEADER = "graph.json"  # of all kinds of data sets: rules and folders use one name
+REMEDY = "delete graph.json next to it and run again"
 
 
 class Stored(Frozen):
-    """Whether a stored data set can be loaded; `reason` says why not."""
+    """Whether a stored data set can be loaded; `reason` states why not."""
 
     name: str
     status: Literal["ok", "unavailable"]

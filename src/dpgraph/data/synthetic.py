@@ -31,7 +31,7 @@ class BlockModel(Frozen):
     degree_exponent: Annotated[float, Field(gt=2, description="Exponent of the power law of degrees")] = 2.2
     class_skew: Annotated[float, Field(ge=0, description="Class c has share 1 / (c + 1) ** skew")] = 0.7
     latent_homophily: Annotated[float, Field(ge=0, le=1, description="Edges drawn within a latent class")] = 0.97
-    label_noise: Annotated[float, Field(ge=0, lt=1, description="Share of labels drawn anew by class shares")] = 0.22
+    label_noise: Annotated[float, Field(ge=0, lt=1, description="Share of labels redrawn by class shares")] = 0.22
     overlap: Annotated[
         float, Field(ge=0, le=1, description="Share of a class mean, squared, common to two classes")
     ] = 0.95

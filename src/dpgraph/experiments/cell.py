@@ -1,7 +1,7 @@
 """A cell: one fully resolved configuration (data, method, hyper-parameters, privacy) with all its seeds.
 
-Here stand the parts that methods put their settings together from; which of them a method has, and what it adds, is
-said in its own specification (methods/<family>/spec.py).
+This module has the parts from which methods build their settings; which of them a method has, and what it adds, is
+defined in its own specification (methods/<family>/spec.py).
 
 Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of all but the
 seeds that differs from the defaults, so that adding a seed trains one more seed, and adding a setting renames nothing.
@@ -201,7 +201,7 @@ class NodeParts(Training):
 
 
 class Privacy(Finite):
-    """The guarantee that is asked for. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
+    """The guarantee that is requested. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
     variant: str = Field(default="rigorous", description="Which mechanism; the method's specification names them")
     epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
@@ -210,7 +210,7 @@ class Privacy(Finite):
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="None: 1 / (10 N), N the roots; of everybody protected where that is too large for them",
+        description="None: 1 / (10 N), N the roots; N of all protected where that is too large for them",
     )
     clip_norm: Annotated[float, Field(gt=0, description="C, public")] = 1.0
 
@@ -271,7 +271,7 @@ class Cell(Finite):
 
     @property
     def shape(self) -> str:
-        """What a readable name says of the model, if anything."""
+        """What a readable name includes of the model, if anything."""
         return ""
 
     @property

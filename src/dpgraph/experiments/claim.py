@@ -32,7 +32,7 @@ End = Annotated[str | None, Field(description="First or last label of the part t
 class Greater(Finite):
     """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit).
 
-    A negative margin says that `better` is at least as good: less than so much below.
+    A negative margin means that `better` is at least as good: less than so much below.
     """
 
     kind: Literal["greater"] = "greater"
@@ -258,7 +258,7 @@ class Claim(Finite):
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
     control: Id | None = Field(
         default=None,
-        description="A method that learns nothing (pure noise): the verdict says where a private method of the claim "
+        description="A method that learns nothing (pure noise): the verdict lists where a private method of the claim "
         "is not better than it",
     )
     test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]

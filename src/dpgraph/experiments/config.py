@@ -1,4 +1,4 @@
-"""config.yaml: what to run and where things lie. How to run it (cores, cluster) is Snakemake's and its profile's."""
+"""config.yaml: what to run and where files are. How to run it (cores, cluster) is set by Snakemake and its profile."""
 
 from __future__ import annotations
 

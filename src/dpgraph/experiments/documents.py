@@ -1,6 +1,6 @@
 """YAML and JSON as users write them: read strictly and within bounds, refused in one line.
 
-What the parsers would let pass or choke on is refused here: keys that stand twice, aliases that multiply, nesting and
+What the parsers would let pass or choke on is refused here: keys that occur twice, aliases that multiply, nesting and
 numbers that Python cannot hold, dates that do not exist.
 """
 
@@ -17,7 +17,7 @@ from dpgraph.errors import UserError, shown
 LARGEST = 1 << 20  # characters of a YAML text
 MOST_NODES = 200_000  # of a YAML text, aliases followed
 DEEPEST = 60  # lists and mappings within each other
-# what PyYAML's constructors raise beside its own errors, for !!int "", 2024-13-45 or a list under !!map
+# what PyYAML's constructors raise besides its own errors, for !!int "", 2024-13-45 or a list under !!map
 _CONSTRUCTION = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -64,7 +64,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key {shown(next(name for name in names if names.count(name) > 1))} stands twice")
+        raise ValueError(f"key {shown(next(name for name in names if names.count(name) > 1))} occurs twice")
     return mapping
 
 
@@ -82,7 +82,7 @@ def _check_depth(text: str) -> None:
 
 
 class _Strict(_SafeLoader):  # type: ignore[misc, valid-type]
-    """Refuses a key that stands twice, where YAML's reader would keep the last one and say nothing."""
+    """Refuses a key that occurs twice, where YAML's reader would keep the last one and say nothing."""
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
@@ -96,7 +96,7 @@ class _Strict(_SafeLoader):  # type: ignore[misc, valid-type]
             if not isinstance(key, yaml.ScalarNode):
                 raise _refused("a key that is a list or a mapping", key)
             if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
-                raise _refused(f"key {shown(key.value)} stands twice", key)
+                raise _refused(f"key {shown(key.value)} occurs twice", key)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

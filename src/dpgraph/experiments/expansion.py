@@ -1,7 +1,7 @@
-"""What workflow files say once for many entries: `define:`, `matrix:` and `$name`, written out before validation.
+"""What workflow files write once for many entries: `define:`, `matrix:` and `$name`, written out before validation.
 
 Plain data to plain data; docs/workflow-files.md describes it to its users. A file without these three words is left as
-it is. What is written out is bounded, so that a short file cannot ask for an endless one.
+it is. What is written out is bounded, so that a short file cannot request an endless one.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def expanded(
     document: Mapping[str, Any], sections: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document with every entry written out, and where the entries stand that a matrix or a name has made.
+    """The document with every entry written out, and where the entries are that a matrix or a name has made.
 
     `sections` names keys of entries that refer to a section of that name at the document's top, each with the key that
-    receives what stands there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
+    receives what is there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
     The second value gives, by the place written out ("methods.gcn-2", "rules[3]"), the place in the user's file.
     Raises ValueError that names the user's own key, its value and what is expected.
 
@@ -100,7 +100,7 @@ def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for keys, value in entries.items():
             for one in (part.strip() for part in str(keys).split(",")):
                 if one in by_name[name]:
-                    raise ValueError(f"{key}.{shown(name)}: {shown(one)} stands twice")
+                    raise ValueError(f"{key}.{shown(name)}: {shown(one)} occurs twice")
                 by_name[name][one] = value
     return by_name
 

@@ -71,7 +71,7 @@ class Search(Finite):
     )
     distribution: Literal["fixed", "geometric", "poisson"] = Field(
         default="fixed",
-        description="Of the number of random trials; geometric and poisson have a theorem that pays for the selection",
+        description="Of the number of random trials; a theorem covers the selection for geometric and poisson",
     )
     metric: str = "accuracy/val"
 
@@ -119,7 +119,7 @@ class Artefact(Finite):
         "accounting (noise and both epsilons, without training), hard-cases (of the test nodes that a reference "
         "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
         "(heat maps of true and predicted classes, or a table of the largest confusions), embedding (t-SNE of the "
-        "training nodes' embeddings), membership (attacks on who was in the training data, beside what the rigorous "
+        "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
         "epsilon allows)"
     )
     title: str
@@ -136,7 +136,7 @@ class Artefact(Finite):
         "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one)",
     )
     reference_value: str | None = Field(
-        default=None, description="hard-cases in a sweep: label of the value at which the reference stands"
+        default=None, description="hard-cases in a sweep: label of the value at which the reference is"
     )
     along_training: bool = Field(
         default=False,
@@ -262,7 +262,7 @@ class SuiteTask(Finite):
     task: dict[str, Any] = Field(description="dataset, setting, split, features")
     published: str | None = Field(
         default=None,
-        description="The paper's name of it, with parameters that tell it from others of the name (pokec;features=BERT)"
+        description="The paper's name of it, with parameters that distinguish it from others (pokec;features=BERT)"
         "; null: not in the paper",
     )
 

@@ -1,6 +1,6 @@
 """Which modules of a package a module imports, directly and through others: read from the sources, nothing is imported.
 
-Every import counts, wherever it stands: within a function, and those for type checkers alone, too (there are few, and a
+Every import counts, wherever it is: within a function, and those for type checkers alone, too (there are few, and a
 module too many costs a rerun, one too few a wrong number). What is imported by a computed name is not seen: its users
 name it as a root (sources.py), and a test knows every place of that kind.
 """
@@ -56,7 +56,7 @@ class Package:
         return sorted(reached)
 
     def loaded_with(self, name: str) -> frozenset[str]:
-        """The modules of this package that `name` imports, and the packages that they and it lie in."""
+        """The modules of this package that `name` imports, and the packages that contain them and it."""
         if name not in self._imports:
             path = self.modules[name]
             base = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
@@ -76,7 +76,7 @@ def import_closure(package: Path, *roots: str, without: Collection[str] = ()) ->
 
 
 def imported_names(source: bytes, top: str, base: list[str]) -> set[str]:
-    """What a source imports of the package `top`, `from a import b` as `a.b` (b may be a module); it lies in `base`."""
+    """What a source imports of the package `top`, `from a import b` as `a.b` (b may be a module); it is in `base`."""
     name = top.encode()
     statements = [one for one in _STATEMENT.findall(source) if name in one or one[4:].lstrip().startswith(b".")]
     anywhere = len(re.findall(rb"(?:from|import)[ \t]+" + name + rb"\b", source))

@@ -1,4 +1,4 @@
-"""Where each stage reads and writes: the rules and the command line both ask here."""
+"""Where each stage reads and writes: the rules and the command line both use this."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpgraph.experiments.config import Config
 
 @dataclass(frozen=True)
 class Paths:
-    """All paths of one config; a suite's results lie below results/<suite>/ only."""
+    """All paths of one config; a suite's results are in results/<suite>/ only."""
 
     config: Config
 

@@ -1,6 +1,6 @@
 """The papers' printed numbers, read from CSV, never typed into code.
 
-The files lie in this room, not in reporting/, because experiment files take hyper-parameters from them too.
+The files are in this package, not in reporting/, because experiment files take hyper-parameters from them too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 
 def read_table(path: Path) -> tuple[dict[str, str], ...]:
-    """Rows of a CSV file, each with a text in every column and with numbers where NUMBERS says so."""
+    """Rows of a CSV file, each with a text in every column and with numbers in the columns of NUMBERS."""
     read: list[dict[str, str]] = []
     try:
         with path.open(encoding="utf-8", newline="") as handle:

@@ -21,10 +21,10 @@ PUBLISHED = "experiments/published/*.csv"
 
 @dataclass(frozen=True)
 class Stage:
-    """`roots`: modules, and patterns (imports.py) of those that are loaded by name. `files`: data beside them.
+    """`roots`: modules, and patterns (imports.py) of those that are loaded by name. `files`: data next to them.
 
-    A `job` makes one result, whose name holds the hash of what was asked for: how the plan asked does not matter. In
-    `numbers`, what a seed trains to, what they cost does not matter either.
+    A `job` makes one result, whose name holds the hash of what was requested: how the plan requested it does not
+    matter. In `numbers`, what a seed trains to, what they cost does not matter either.
     """
 
     roots: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Stage:
     numbers: bool = False
 
 
-_REPORT = ("reporting.*",)  # drawing is cheap: any change of the room redraws
+_REPORT = ("reporting.*",)  # drawing is cheap: any change of the package redraws
 STAGES: dict[str, Stage] = {
     # with the data set's entry of the registry; a better way to fetch does not fetch again
     "download": Stage(files=("data/fetch.py",), job=True),
@@ -53,11 +53,11 @@ NEUTRAL: dict[str, str] = {
     "errors": "texts of errors",
     "methods.registry": "finds methods by their names",
     "problems.registry": "finds problems by their names",
-    "problems.base": "what a problem says of itself: what it names is a root",
-    "methods.spec": "what a method says of itself: what it names is a root",
+    "problems.base": "how a problem describes itself: what it names is a root",
+    "methods.spec": "how a method describes itself: what it names is a root",
     "files": "whole files and locks; what is in a file is its writer's",
     "progress": "bars on the terminal",
-    "data.download": "brings bytes; their hash says whether they are the right ones",
+    "data.download": "downloads bytes; their hash shows whether they are the right ones",
     "experiments.cell": "settings and their limits: what is set, and the names of its streams, have their own hashes",
     "experiments.config": "names suite, folders and device; rules carry what matters of it",
     "experiments.documents": "reads YAML and JSON or refuses; what was read has its own hash",
@@ -65,16 +65,16 @@ NEUTRAL: dict[str, str] = {
     "experiments.paths": "names files",
     "experiments.sources": "makes this very hash",
 }
-# of jobs only: the report depends on which cells there are and where they stand
+# of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {
     "pipeline.bundles": "who shares a job",
     "experiments.claim": "what is claimed of results",
-    "experiments.experiment": "what a suite may say; what it asks of a cell is in the cell",
+    "experiments.experiment": "what a suite may contain; what it sets in a cell is in the cell",
     "planning.plan": "which cells there are",
     "experiments.published": "numbers of the papers",
     "pipeline.jobs": "runs the cells of a job one by one",
 }
-# of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written anew
+# of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
 ACCOUNTING: dict[str, str] = {
     "privacy.accountants.*": "what a mechanism costs",
     "privacy.cache": "keeps answers of accountants",
@@ -92,7 +92,7 @@ def sources_digest(stage: str) -> str:
 
 @cache
 def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
-    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that is not there."""
+    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
     for root in roots:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")

@@ -1,4 +1,4 @@
-"""Names of the random streams of a run, and the split that a seed stands for.
+"""Names of the random streams of a run, and the split that belongs to a seed.
 
 A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s.
 
@@ -33,8 +33,8 @@ PAIRED = frozenset(
 )
 
 
-# Settings and defaults of the commit from which on the names of streams stand. A later setting enters a name only where
-# it is not the default: a new one gives no run other random numbers.
+# Settings and defaults of the commit from which on the names of streams are fixed. A later setting enters a name only
+# where it is not the default: a new one gives no run other random numbers.
 FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
     "task": {"setting": "transductive", "split": "public", "features": "raw"},
     "model": {

@@ -1,7 +1,9 @@
-"""What the audits know of each variant of a private method, stated by the method's specification. Raw data, no torch.
+"""What the audits are given about each variant of a private method, stated by the method's specification. Raw data, no
+torch.
 
-An audit compares what runs with what the theorem of the variant wants. What it wants is written here by hand, from the
-paper or from docs/privacy.md, and is not read off the mechanism that runs: an audit would else share its mistakes.
+An audit compares what runs with what the theorem of the variant requires. What it requires is written here by hand,
+from the paper or from docs/privacy.md, and is not read off the mechanism that runs: an audit would else share its
+mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
 class AttackCase:
     """One cell of a variant that every audit of all methods attacks, and what its theorem says.
 
-    `reads`: ego trees, records by themselves, parts of the graph, or released rows. `terms`: one gradient for each
+    `reads`: ego trees, records alone, parts of the graph, or released rows. `terms`: one gradient for each
     root, or the root's own and what neighbours add to it, clipped apart ("own": C_n = 0). `noise_unit`: what the noise
     multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on whole runs; None where nothing is
     proved, or where Renyi bounds leave an attack nothing to show.

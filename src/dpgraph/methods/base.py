@@ -60,7 +60,7 @@ class Job:
         return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Names of the random generator of a role; methods are paired by seed in what `experiments.streams` says."""
+        """Names of the random generator of a role; methods are paired by seed in what `experiments.streams` lists."""
         return stream(self.cell, role, self.seed)
 
 

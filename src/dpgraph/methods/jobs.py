@@ -26,7 +26,7 @@ def make_jobs(
     device: torch.device,
     checkpoint: Path | None = None,
 ) -> list[Job]:
-    """Jobs of one cell, whose private data lie on the device once. `value` is what is known, tested nodes included.
+    """Jobs of one cell, whose private data are on the device once. `value` is the whole data set, test nodes included.
 
     Raises UserError for a mechanism that the method does not name.
     """

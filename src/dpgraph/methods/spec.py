@@ -1,6 +1,6 @@
-"""What a method says of itself, without torch: its variants with their mechanisms, and where its code is.
+"""How a method describes itself, without torch: its variants with their mechanisms, and where its code is.
 
-A method's specification stands in `methods/<family>/spec.py`, in a tuple SPECS. Nothing else in the package knows a
+A method's specification is in `methods/<family>/spec.py`, in a tuple SPECS. Nothing else in the package knows a
 method by its name.
 """
 

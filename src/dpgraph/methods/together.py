@@ -58,7 +58,7 @@ def train_stack(
     """T steps of all seeds, whose checkpoint they share. Raises nothing for a seed that diverges.
 
     `stack` is a `Stack`; `logits` gives, after so many steps, each seed's (N, classes), None if it has diverged;
-    `notes` what else is to be said of the seed at an index.
+    `notes` further remarks on the seed at an index.
     """
     first = jobs[0]
     steps = first.mechanism.steps
@@ -138,7 +138,7 @@ class TreeMethod:
 def run_together(
     prepare: Callable[[Job], Run], jobs: Sequence[Job], observes: Sequence[Observe]
 ) -> list[Outcome | Diverged]:
-    """Private runs of one cell side by side; a single one by itself."""
+    """Private runs of one cell side by side; a single one alone."""
     runs = [prepare(job) for job in jobs]
     if len(runs) == 1:
         return [run_loop(runs[0], observes[0])]

@@ -10,7 +10,7 @@ class Dropout(nn.Module):
     """In training each entry becomes 0 with probability `rate`, the rest is divided by 1 - rate; otherwise nothing.
 
     Masks do not depend on the data, and those of different rows are independent: given the masks, a root's gradient
-    still depends on its own rows alone, so clipping bounds what it contributes, as without dropout. `generator` lies on
+    still depends on its own rows alone, so clipping bounds what it contributes, as without dropout. `generator` is on
     the rows' device; without one (inference only) training mode raises TypeError.
     """
 

@@ -20,7 +20,7 @@ from dpgraph.errors import invalid
 from dpgraph.models.sparse import Csr, Features, Matrix, SparseMatrix
 
 PADDED_TO = 64
-# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or room in a cache.
+# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or space in a cache.
 MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 

@@ -1,7 +1,7 @@
 """What a message-passing layer reads: each node's *segment*, the rows of itself and of its list.
 
 The operators here keep the gradients of different segments apart and have backward passes of their own: PyTorch's would
-scatter and sort where a run of rows or a transposed list says where each gradient goes.
+scatter and sort where a run of rows or a transposed list states where each gradient goes.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class WeightedRows:
 class PaddedRows:
     """The same rows as arrays of L places: first the root, with weight 0 where its row does not name it, then others.
 
-    Places that are left over name the root again, with weight 0, so that nobody is added to whom a node matters.
+    Places that are left over name the root again, with weight 0, so that no more roots depend on a node.
     """
 
     roots: np.ndarray  # (M,) int64 node ids
@@ -74,7 +74,7 @@ class PaddedRows:
 
 
 def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists:
-    """Lists without the owner itself, which stands first in its tree anyway."""
+    """Lists without the owner itself, which comes first in its tree anyway."""
     other = owners != members
     owners, members = owners[other], members[other]
     order = np.lexsort((members, owners))

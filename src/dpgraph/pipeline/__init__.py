@@ -1,1 +1,1 @@
-"""The stages of the workflow: jobs, what runs in them, what they leave, and where they stand."""
+"""The stages of the workflow: jobs, what runs in them, what they write, and their status."""

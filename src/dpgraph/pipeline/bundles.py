@@ -1,7 +1,7 @@
 """Bundles: cells of one task that share a job, so that thousands of short cells are not thousands of jobs.
 
 Starting a job costs seconds (an interpreter, torch, on a cluster two more Snakemakes) and a place in the queue. What a
-job asks for is estimated from the registry's sizes and the cell's hyper-parameters, since no data is there yet when the
+job requests is estimated from the registry's sizes and the cell's hyper-parameters, since no data is there yet when the
 jobs are planned.
 """
 
@@ -26,7 +26,7 @@ from dpgraph.planning.plan import Plan
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
-SAFETY = 4  # time limit of a job over its estimate: measured cells lie within a factor of three, slower cores exist
+SAFETY = 4  # time limit of a job over its estimate: measured cells are within a factor of three, slower cores exist
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ def _bundled(
 def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
     """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
-    Snakemake knows markers only; this is how it notices that somebody deleted or damaged a cell's record. Only members
+    Snakemake sees markers only; this is how it notices that a cell's record was deleted or damaged. Only members
     younger than the marker are read: a touched file is no other file. The next job of a bundle without a marker, or
-    with one whose job outlived its Snakemake, is no forced rerun: it leaves alone what is there. Raises UserError for a
-    marker that may not be removed.
+    with one whose job outlived its Snakemake, is no forced rerun: it does not change existing files. Raises UserError
+    for a marker that may not be removed.
     """
     paths = Paths(plan.config)
     os.environ[PLANNED] = str(time.time_ns())
@@ -133,7 +133,7 @@ def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"{cause(error)} (it does not say what is there, and has to go)") from None
+        raise UserError(f"{cause(error)} (its contents are unknown; delete it)") from None
 
 
 def _stands(marker: Path, members: Mapping[str, Path]) -> bool:
@@ -152,12 +152,12 @@ def _begun(marker: Path) -> bool:
 
 
 def last_asked(marker: Path) -> Path:
-    """What the last good job of a bundle was asked for: Snakemake removes the marker before it runs a job again."""
+    """What was requested of the last good job of a bundle: Snakemake removes the marker before it runs a job again."""
     return marker.with_suffix(".last")
 
 
 def is_forced(marker: Path, asked: str) -> bool:
-    """Whether the last good job was asked for the same, and ended before the running Snakemake made its plan."""
+    """Whether the same was requested of the last good job, and ended before the running Snakemake made its plan."""
     last = last_asked(marker)
     try:
         before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())

@@ -53,7 +53,7 @@ def write_seed(
     fingerprint: str,
     steps: int,
 ) -> None:
-    """`value` is the whole one: attacks know the truth, methods do not."""
+    """`value` is the whole one: attacks get the true labels, methods do not."""
     common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
     files: list[Path] = []
     for path in (predictions_path(out, seed), exposure_path(out, seed)):

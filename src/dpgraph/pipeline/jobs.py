@@ -23,7 +23,7 @@ log = logging.getLogger("dpgraph")
 
 
 def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
-    """A budget that cannot be met is a result too: its cells will say so, those of other calibrations train."""
+    """A budget that cannot be met is a result too: its cells will record it, those of other calibrations train."""
     paths = Paths(plan.config)
 
     def calibrate(key: str) -> None:
@@ -42,7 +42,7 @@ def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
 
 
 def train_bundle(plan: Plan, bundle: Bundle, device: str, workers: int) -> None:
-    """A bundle that ended well and is asked for once more, with nothing changed, is trained anew (a forced rerun)."""
+    """A bundle that ended well and is requested once more, with nothing changed, is trained again (a forced rerun)."""
     paths = Paths(plan.config)
     cells = {name: plan.cells[name] for name in bundle.members}
     marker = paths.trained(bundle.name)

@@ -38,7 +38,7 @@ class NoCalibration(UserError):
 
 
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
-    """Write the cell's calibration; where its data is not available, a record that says so."""
+    """Write the cell's calibration; where its data is not available, a record that states this."""
     try:
         problem = problem_of(cell.task).working()
         counts = problem.counts(problem.load(graph_folder, verify=False, split=0))
@@ -70,10 +70,10 @@ def train_cell(
 ) -> CellRecord:
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
-    A seed is there if its record, of this cell, mechanism, graph and source code, and the files beside it are whole. A
-    job that was killed is taken up where it stopped. A result that would say the same is not written again. A second
+    A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
+    job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
     process with the same `out` waits for the first, and finds its seeds. Where what ran is not what was accounted for,
-    the record says so without an epsilon, and NotAsAccounted is raised.
+    the record states this without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -225,7 +225,7 @@ def _calibration(cell: Cell, counts: Counts, path: Path | None) -> Calibration:
 
 
 def _failure(path: Path) -> str | None:
-    """Why there is no calibration, if that is what the file says; None for any other file, a damaged one, too."""
+    """Why there is no calibration, if the file states one; None for any other file, a damaged one, too."""
     try:
         header = read_json(path)
         return str(header["reason"]) if header.get("status") == "failed" else None

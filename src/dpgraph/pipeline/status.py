@@ -1,6 +1,6 @@
-"""What the files of a suite say of its cells and jobs: while Snakemake runs, after it was killed, on another machine.
+"""What the files of a suite show of its cells and jobs: while Snakemake runs, after it was killed, on another machine.
 
-Nothing is asked of Snakemake or of a cluster. A job counts as running while Snakemake has it marked as begun and its
+Neither Snakemake nor a cluster is queried. A job counts as running while Snakemake has it marked as begun and its
 log or its results changed a short while ago.
 """
 
@@ -232,7 +232,7 @@ class Watcher:
     # ---- other jobs --------------------------------------------------------------------------------------------------
 
     def _other_jobs(self, begun: set[str] | None, now: float) -> Iterator[JobState]:
-        """Those whose output is not there though they have a log: running, or ended with an error."""
+        """Those whose output is missing though they have a log: running, or ended with an error."""
         for rule, name, log, output in (*self.outputs, *self._calibrations()):
             written = _modified(log)
             if written is None or output.exists():
@@ -309,7 +309,7 @@ def _wall_seconds(seconds: float, recent: list[CellState], now: float) -> float 
 
 
 def _read_state(path: str, written: float) -> CellState:
-    """Of a record what stands before its statement, and how long its seeds took: all of it would take seconds."""
+    """Of a record what comes before its statement, and how long its seeds took: all of it would take seconds."""
     try:
         with open(path, "rb") as handle:
             data = handle.read()

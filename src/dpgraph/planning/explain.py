@@ -16,7 +16,7 @@ Row = dict[str, Any]
 def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     """By cell, each setting with its value and the file and rule that it comes from.
 
-    `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that stands in several
+    `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that is in several
     places is explained at its first one. Raises UserError for a name that is neither.
     """
     entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)

@@ -1,4 +1,4 @@
-"""The plan: a suite crossed with experiment files gives the cells to run and where each stands in which artefact."""
+"""The plan: a suite crossed with experiment files gives the cells to run and where each is in which artefact."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _entries(plan: Plan, artefact: str) -> list[Entry]:
     methods = described.methods
     places: dict[tuple[int, float, str, str | None], Entry] = {}
     tried = trials(artefact, described.search) if described.search is not None else None
-    # the theorem that pays for a selection is about independent runs: trials then get seeds of their own
+    # the theorem that accounts for a selection is about independent runs: trials then get seeds of their own
     independent = described.search is not None and described.search.distribution != "fixed"
     for grid in plan.suite.papers[paper].artefacts[name]:
         for pattern in grid.methods:

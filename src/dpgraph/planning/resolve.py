@@ -85,7 +85,7 @@ def _keys_of_others() -> frozenset[tuple[str, ...]]:
 
 
 def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A null of what other methods have, and this one has not, says "not given": layers of settings unset a key so."""
+    """A null of what other methods have, and this one has not, means "not given": layers of settings unset a key so."""
     kept: dict[str, Any] = {}
     for name, given in value.items():
         part = kind.model_fields.get(name)
@@ -106,7 +106,7 @@ def inference_of(cell: Cell) -> PredictionInput:
 def mechanism_for(cell: Cell, num_train: int, num_protected: int | None = None) -> Mechanism:
     """The cell's mechanism; what the cell leaves open (noise or steps) is None.
 
-    `num_train` is N, the training nodes, `num_protected` everybody whose record the guarantee is for (None: no more
+    `num_train` is N, the training nodes, `num_protected` all whose records are protected (None: no more
     than those); both are public. Raises UserError for a method or a variant that names no mechanism.
     """
     if num_train < 1:
@@ -148,7 +148,7 @@ def calibrate(
 
 
 def target_of(cell: Cell) -> tuple[float | None, Mode, Unknown | None]:
-    """Epsilon that is asked for, the mode whose epsilon it is, and what is open."""
+    """Epsilon that is requested, the mode whose epsilon it is, and what is open."""
     if cell.privacy is None:
         return None, "rigorous", None
     unknown: Unknown | None = None

@@ -1,6 +1,6 @@
 """What all prepared steps share: where they come from, and the comparison of what ran with what was accounted for.
 
-A method brings its model and its loss. All that the guarantee rests on stands in a prepared step, which is built from
+A method brings its model and its loss. All that the guarantee rests on is in a prepared step, which is built from
 the mechanism object that the accountant reads; after the run `check` compares what the objects did with what that
 mechanism states.
 """
@@ -115,11 +115,11 @@ class PreparedStep(ABC):
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:
-        """C of the cell; mechanisms that choose their clip norms say what they chose."""
+        """C of the cell; mechanisms that choose their clip norms state what they chose."""
         return self.public_clip_norms
 
     def accounted(self) -> Procedure:
-        """What the mechanism, whose epsilon is reported, says that the run does."""
+        """What the mechanism, whose epsilon is reported, states that the run does."""
         return self.mechanism.procedure(self.accounted_clip_norms)
 
     @abstractmethod
@@ -133,7 +133,7 @@ class PreparedStep(ABC):
         return ran
 
     def notes(self) -> dict[str, Any]:
-        """What a record says of the terms in short."""
+        """What a record states about the terms in short."""
         terms = self.accounted().terms
         return {"batches": str(terms[-1].batches), "edge_lists": str(terms[-1].lists)}
 

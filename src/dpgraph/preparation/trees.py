@@ -126,8 +126,8 @@ class PreparedTrees(PreparedStep):
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
         """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.
 
-        Section 6 of Daigavane et al. It reads private data and nobody pays for it: one reason why the published variant
-        has no rigorous epsilon.
+        Section 6 of Daigavane et al. It reads private data and is not charged to the budget: one reason why the
+        published variant has no rigorous epsilon.
         """
         positions = np.arange(trees.num_roots)
         norms = gradient_norms(network, trees, positions, self.data.features, self.data.labels)

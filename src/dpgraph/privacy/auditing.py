@@ -1,4 +1,4 @@
-"""Statistics of audits: what does a distinguisher's score say of a claimed privacy curve?
+"""Statistics of audits: what does a distinguisher's score show about a claimed privacy curve?
 
 Half of the trials choose thresholds, the other half bounds the errors of "score > threshold means with": false
 positives by F, false negatives by M (Clopper & Pearson, all thresholds and both errors jointly at `confidence`). Every
@@ -72,7 +72,7 @@ def _counts(with_: np.ndarray, without: np.ndarray, thresholds: np.ndarray) -> t
 
 
 def measured_errors(with_scores: np.ndarray, without_scores: np.ndarray, confidence: float = CONFIDENCE) -> Errors:
-    """Error bounds from scores (n,) of trials with and without the changed record; higher scores speak for `with`."""
+    """Error bounds from scores (n,) of trials with and without the changed record; higher scores suggest `with`."""
     trials = min(len(with_scores), len(without_scores))
     if trials < 4:
         raise invalid("trials", trials, "an integer >= 4")

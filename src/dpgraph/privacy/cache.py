@@ -1,7 +1,7 @@
 """Answers of calibrations, kept between processes: one file per question, never stale.
 
-A file's name is the hash of the question, of this room's source files and of the versions of the libraries that count.
-Files appear whole (atomic rename), so processes may share the folder; one that cannot be read is computed anew.
+A file's name is the hash of the question, of this package's source files and of the versions of the libraries that
+count. Files appear whole (atomic rename), so processes may share the folder; one that cannot be read is computed again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def accountants_digest() -> str:
-    """Hash of the accountants: the files of this room, Python's and the libraries' versions."""
+    """Hash of the accountants: the files of this package, Python's and the libraries' versions."""
     hashed = hashlib.sha256(canonical_json([versions(), platform.python_version()]).encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         hashed.update(str(path.relative_to(Path(__file__).parent)).encode() + b"\0" + path.read_bytes() + b"\0")

@@ -30,7 +30,7 @@ def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
     """Epsilon in one mode; raises UserError where the mode guarantees nothing."""
     guarantee = mechanism.published() if mode == "published" else mechanism.rigorous()
     if guarantee.epsilon is None:
-        reason, other = ("nobody published it", "rigorous") if mode == "published" else ("", "published")
+        reason, other = ("no paper states one", "rigorous") if mode == "published" else ("", "published")
         reason = reason or f"rigorously nothing is guaranteed: {guarantee.reason}"
         raise UserError(f"mode={mode}: expected {other}, since {reason}")
     return guarantee.epsilon
@@ -61,7 +61,7 @@ def solve(
         if value is None and not name.startswith(unknown):
             raise invalid(name, None, f"a number when the {unknown} is unknown")
     if mode == "rigorous" and not mechanism.proves:
-        epsilon_of(mechanism.with_noise(1.0).with_steps(1), mode)  # says why there is none
+        epsilon_of(mechanism.with_noise(1.0).with_steps(1), mode)  # states why there is none
     fixed = mechanism.fixed_epsilon(mode) if unknown == "noise" else 0.0
     if fixed >= epsilon:
         raise invalid("epsilon", epsilon, f"a number > {fixed:.4g}, what the run costs at any noise")
@@ -99,7 +99,7 @@ class Calibration(Frozen):
 
     @classmethod
     def read(cls, path: Path, kind: type[Mechanism]) -> Calibration:
-        """`kind` is the class of the mechanism that the reader asks for."""
+        """`kind` is the class of the mechanism that the reader requests."""
         try:
             return cls.of(read_json(path), kind)
         except FileNotFoundError:
@@ -144,10 +144,10 @@ def calibrated(
 
 
 def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> None:
-    """Raises UserError unless the file at `path` says what solving it anew says: target, noise and both epsilons.
+    """Raises UserError unless the file at `path` states what solving it again gives: target, noise and both epsilons.
 
-    The file may be another cell's, of another target, made by other code, or edited by hand; an epsilon that nobody
-    computed is worse than a late error. The epsilons are evaluated anew, not read from a cache.
+    The file may be another cell's, of another target, made by other code, or edited by hand; an epsilon that was not
+    computed is worse than a late error. The epsilons are evaluated again, not read from a cache.
     """
     for name in ("target_epsilon", "mode", "unknown"):
         _same(path, name, getattr(stored, name), getattr(fresh, name))
@@ -158,12 +158,12 @@ def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> No
     for mode in ("published", "rigorous"):
         _same(path, f"{mode} epsilon", getattr(stored.statement, mode).epsilon, getattr(statement, mode).epsilon)
     if stored.statement != statement:
-        raise UserError(f"{path}: its statement is not that of its mechanism; calibrate it anew")
+        raise UserError(f"{path}: its statement is not that of its mechanism; calibrate it again")
 
 
 def _same(path: Path, name: str, stored: Any, expected: Any) -> None:
     if stored != expected:
-        raise UserError(f"{path}: {name}={stored}: the cell asks for {expected}; calibrate it anew")
+        raise UserError(f"{path}: {name}={stored}: the cell requests {expected}; calibrate it again")
 
 
 @lru_cache(maxsize=256)
@@ -174,7 +174,7 @@ def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
 
 @cached
 def _made_elsewhere(kind: type[Mechanism]) -> tuple[str, ...]:
-    """Hash of the modules of a mechanism that is none of privacy/, whose files the cache knows: a method's own one."""
+    """Hash of the modules of a mechanism outside privacy/, whose files the cache hashes: a method's own one."""
     top, _, module = kind.__module__.partition(".")
     if module.startswith("privacy."):
         return ()

@@ -18,8 +18,8 @@ class Guarantee(Frozen):
     """One (epsilon, delta) under one accountant, or the reason why there is none.
 
     `mode` is "published" (the paper's formula and relation, kept even where they are wrong) or "rigorous" (proved in
-    docs/privacy.md). `epsilon` is inf without privacy and None where nothing is guaranteed; then `reason` says why, and
-    relation and scope are none.
+    docs/privacy.md). `epsilon` is inf without privacy and None where nothing is guaranteed; then `reason` states why,
+    and relation and scope are none.
     """
 
     mode: Mode
@@ -89,4 +89,4 @@ class PrivacyStatement(Frozen):
 
 def remark_on_zero(epsilon: float) -> tuple[str, ...]:
     """What an epsilon of 0 means, for `Guarantee.assumptions`; nothing for any other."""
-    return () if epsilon > 0 else ("epsilon 0: delta alone covers all that can be told at this noise",)
+    return () if epsilon > 0 else ("epsilon 0: delta alone covers all that can be learnt at this noise",)

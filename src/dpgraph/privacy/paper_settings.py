@@ -3,7 +3,7 @@ the noise that each mechanism with a proof needs.
 
     python -m dpgraph.privacy.paper_settings
 
-prints them anew.
+prints them again.
 """
 
 from __future__ import annotations

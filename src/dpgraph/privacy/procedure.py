@@ -70,7 +70,7 @@ class ClippedSum(Frozen):
     loss: Loss = Loss.FULL
     lists: Lists
     hops: int = 0
-    max_degree: int | None = Field(default=None, description="K: most lists in which a node stands; rows: K_col")
+    max_degree: int | None = Field(default=None, description="K: most lists in which a node occurs; rows: K_col")
     list_cap: int | None = Field(default=None, description="D: longest list")
     column_norm: float | None = Field(default=None, description="tau: L1 norm of a column of rows")
     batches: Batches

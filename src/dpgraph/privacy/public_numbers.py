@@ -16,7 +16,7 @@ def usual_delta(num_roots: int) -> float:
 
 
 def default_delta(*, num_roots: int, num_protected: int | None) -> float:
-    """`usual_delta` of the roots N; of everybody protected where the first would mean nothing: delta >= 1 / everybody.
+    """`usual_delta` of the roots N; of all protected where the first would mean nothing: delta >= 1 / their number.
 
     N counts the nodes that have a loss term; for rows of PageRank the training nodes, from which the rows' M roots are
     taken. Both are public.

@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours, and what a guarantee covers: every epsilon says both."""
+"""Which data sets count as neighbours, and what a guarantee covers: every epsilon states both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """Neighbouring data sets; `meaning` says it in words. Unlike relations are no common scale for epsilon."""
+    """Neighbouring data sets; `meaning` states it in words. Unlike relations are no common scale for epsilon."""
 
     GRAPH = "graph"
     SUBGRAPH = "subgraph"
@@ -47,7 +47,7 @@ MEANINGS = {
 
 
 class Scope(StrEnum):
-    """What may be seen of a run without leaving its guarantee; `meaning` says it in words."""
+    """What may be seen of a run without leaving its guarantee; `meaning` states it in words."""
 
     PARAMETERS = "parameters"
     JOINT = "joint"

@@ -14,7 +14,7 @@ from dpgraph.progress import progress
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier or rate
-ASIDE = 1e-9  # relative: beside a point of so many digits, and far less than the way to the next one
+ASIDE = 1e-9  # relative: the step away from a point of so many digits, and far less than the way to the next one
 NEAR = 1.002  # a secant step that leaves the bracket by no more is clamped to its last point, not halved
 NOISE_RANGE = (1e-3, 1e7)
 LOWEST_RATE = 1e-8
@@ -28,7 +28,7 @@ def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) ->
     """The least noise, rounded up to four digits, with epsilon at most `target`.
 
     Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
-    say, leave a floor of about ln(1 / delta) / 8.9 that no noise lowers, until rounding takes it for 0.
+    say, leave a least epsilon of about ln(1 / delta) / 8.9 that no noise lowers, until rounding makes it 0.
     """
     low, high = NOISE_RANGE
     evaluated: dict[float, float] = {}
@@ -166,7 +166,7 @@ def _crossing(
 def _secant(gaps: dict[float, float]) -> float | None:
     """Zero of the line through the two points nearest to zero; through a single one a line of the usual slope.
 
-    Epsilon falls as 1 / noise where noise is large, and several times faster around one clip norm.
+    Epsilon decreases as 1 / noise where noise is large, and several times faster around one clip norm.
     """
     nearest = sorted(gaps.items(), key=lambda item: abs(item[1]))[:2]
     if not nearest:
@@ -177,7 +177,7 @@ def _secant(gaps: dict[float, float]) -> float | None:
 
 
 def _moves(evaluated: dict[float, float], noise: float) -> bool:
-    """Whether what has been evaluated shows that epsilon still falls around `noise`, without a jump."""
+    """Whether what has been evaluated shows that epsilon still decreases around `noise`, without a jump."""
     here = evaluated.get(noise, 0.0)
     near = [x for x, value in evaluated.items() if noise / 2 <= x < noise * 0.98 and value < math.inf]
     steepness = -math.log(STALLED) / math.log(2)

@@ -86,7 +86,7 @@ UNSTABLE_LISTS = (
     "Algorithm 1 keeps edges at a rate that depends on the data, so one node changes an unbounded number of roots "
     "(Lemma 2 is false)"
 )
-UNPAID_PERCENTILES = "the clip norms are percentiles of private gradient norms that nobody paid for"
+UNPAID_PERCENTILES = "the clip norms are percentiles of private gradient norms that are not charged to the budget"
 
 MOST_MOMENTS = 32  # lambda, as Abadi et al. and the papers after them have it
 MOMENTS = Statement(

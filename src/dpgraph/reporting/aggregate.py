@@ -103,7 +103,7 @@ NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 
 @dataclass(frozen=True)
 class MetricRows:
-    """Rows of one record that differ in their metric only; no metric: one row that says why."""
+    """Rows of one record that differ in their metric only; no metric: one row that states why."""
 
     columns: dict[str, Any]
     metrics: tuple[str, ...] = ("",)
@@ -123,7 +123,7 @@ class MetricRows:
 
 
 def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
-    """Rows of one record without their paper; a cell or a seed without metrics has one row that says why.
+    """Rows of one record without their paper; a cell or a seed without metrics has one row that states why.
 
     Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it. `slug`
     is the cell's, where it is known: it takes longer to compute than all the rest.

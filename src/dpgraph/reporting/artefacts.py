@@ -1,4 +1,4 @@
-"""An artefact of the plan by its id, its heading, and the columns that say what a row is of."""
+"""An artefact of the plan by its id, its heading, and the columns that state what a row is of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpgraph.reporting.results import EntryResult
 
 
 class EntryRun(Protocol):
-    """What a view knows of one entry."""
+    """What a view is given about one entry."""
 
     @property
     def entry(self) -> Entry: ...
@@ -57,7 +57,7 @@ def _network(entry: Entry) -> tuple[str, int]:
 
 
 def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
-    """Columns that say which entry a row is of."""
+    """Columns that state which entry a row is of."""
     cell = entry.cell
     columns = {
         "paper": entry.paper,
@@ -77,7 +77,7 @@ def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
 
 
 def described(entry: Entry, outcome: EntryResult) -> dict[str, Any]:
-    """Columns that say which entry a row is of, and what is guaranteed."""
+    """Columns that state which entry a row is of, and what is guaranteed."""
     names = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
     return {
         **of_entry(entry, *names),

@@ -73,7 +73,7 @@ EPSILON_HEADS: tuple[str, ...] = ("ε published", "ε rigorous", *PROTECTION_HEA
 
 
 def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
-    """What knows nothing, by task (column reference of `accuracy_table`)."""
+    """The chance baseline by task (column reference of `accuracy_table`)."""
     if "reference" not in table or table["reference"].isna().all():
         return []
     levels = table.groupby("task_label", sort=False)["reference"].mean().dropna()

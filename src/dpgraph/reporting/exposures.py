@@ -11,7 +11,7 @@ NO_EXPOSURE = "nothing is exposed: the method offers nothing, or the files of th
 
 
 def exposed(plan: Plan, entry: Entry, results: Results, first: bool = False) -> tuple[EntryResult, list[Exposure]]:
-    """Of the entry's good seeds, in their order, or of the first one; the result says why there are none."""
+    """Of the entry's good seeds, in their order, or of the first one; the result states why there are none."""
     outcome = results.outcome(entry, plan.artefacts[entry.artefact].metric)
     seeds = [int(seed) for seed in outcome.values.index][: 1 if first else None]
     paths = [Paths(plan.config).exposure(entry.cell, seed) for seed in seeds]

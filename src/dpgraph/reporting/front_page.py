@@ -1,4 +1,4 @@
-"""What the report's front page says of the suite. Imports nothing heavy: the Snakefile reads it on every start."""
+"""What the report's front page states about the suite. Imports nothing heavy: the Snakefile reads it on every start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each table, figure and list of claims is made from: the rules ask here."""
+"""What each table, figure and list of claims is made from: the rules use this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: no script, no outside file; they stand alone and inside the Snakemake report."""
+"""Self-contained HTML pages: no script, no outside file; they can be read alone and inside the Snakemake report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ td.evidence { min-width: 19rem; }
 
 
 def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
-    """`body` is HTML, the other texts are plain. A demonstration says so on top of every page."""
+    """`body` is HTML, the other texts are plain. A demonstration is marked as such on top of every page."""
     banner = ""
     if suite.demonstration:
         banner = f'<div class="banner"><strong>Demonstration.</strong> {html_text(_without_prefix(suite.note))}</div>'

@@ -51,7 +51,7 @@ def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue
 
 
 def paper_values(experiment: Experiment, entry: Entry, metric: str) -> list[PaperValue]:
-    """What a figure shows beside ours: the method on this data set in all result tables of the paper.
+    """What a figure shows next to ours: the method on this data set in all result tables of the paper.
 
     In a sweep only the tables of the artefact count; elsewhere a table that prints several values (a sweep's) does not.
     """
@@ -112,7 +112,7 @@ def _rows(
 ) -> list[dict[str, str]]:
     """Printed rows of the entry; `other_params` in `columns` may be a part of the row's.
 
-    Parameters that only tell the suite's task from others of its name need not be stated by the row.
+    Parameters that only distinguish the suite's task from others of its name need not be stated by the row.
     """
     if entry.suite_task.published is None:
         return []
@@ -171,7 +171,7 @@ def parameters_of(text: str) -> dict[str, str]:
 
 
 def paper_datasets(experiment: Experiment, tables: Sequence[str]) -> list[str]:
-    """Data sets that the paper's result tables name, in its order; of all, where it says so, none."""
+    """Data sets that the paper's result tables name, in its order; none where they are of all data sets."""
     rows = [row for row in published.rows(f"results_{experiment.published}") if row["table"] in tables]
     return [name for name in dict.fromkeys(row["dataset"] for row in rows) if name != "all"]
 

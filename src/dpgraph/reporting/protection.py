@@ -1,7 +1,7 @@
 """What an epsilon is about: its relation and scope, premises of its formula that failed, and what no epsilon covers.
 
 Rows of results and tables carry this as the texts of `COLUMNS`. Epsilons are compared within one relation and scope
-only: where a table or figure has several, it says so.
+only: where a table or figure has several, it lists them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def mark(row: Mapping[str, Any]) -> str:
 
 
 def both(row: Mapping[str, Any], name: str) -> str:
-    """Relation or scope of both epsilons, said once where they agree; a dash without privacy or result.
+    """Relation or scope of both epsilons, given once where they agree; a dash without privacy or result.
 
     >>> row = {"eps_published": 2.0, "relation_published": "node-remove", "relation_rigorous": "none"}
     >>> both(row | {"eps_rigorous": float("nan")}, "relation")
@@ -97,12 +97,12 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
 
 def unlike(table: pd.DataFrame) -> bool:
-    """Whether rigorous epsilons of more than one relation or scope stand beside each other."""
+    """Whether rigorous epsilons of more than one relation or scope are next to each other."""
     return len(kinds(table, "rigorous")) > 1
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
-    """What stands below a table: every relation and scope of it in words, and what its epsilons do not say."""
+    """What is below a table: every relation and scope of it in words, and what its epsilons do not cover."""
     sentences = [UNLIKE] if unlike(table) else []
     for head, words in (("relation", Relation), ("scope", Scope)):
         names = dict.fromkeys(
@@ -120,7 +120,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 
 
 def caption(points: pd.DataFrame) -> list[str]:
-    """What stands below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
+    """What is below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
     if "source" in points:
         points = points[points["source"] == "ours"]
     by_mode: dict[str, str] = {}

@@ -18,7 +18,7 @@ class Quantity:
     scale: float = 100.0  # shown / stored
     low: float = 0.0  # range of what is shown
     high: float = 100.0
-    reference: str = ""  # metric of what knows nothing, beside which values are read
+    reference: str = ""  # metric of the chance baseline, with which values are compared
     reference_label: str = ""
 
     @property

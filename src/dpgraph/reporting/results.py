@@ -1,4 +1,4 @@
-"""results.parquet: read it, and say what is known of one entry of an artefact."""
+"""results.parquet: reads it and gives the outcome of one entry of an artefact."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Summary:
 
 
 def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
-    """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, and honest at few seeds.
+    """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, also at few seeds.
 
     >>> summarise(np.array([0.5, 0.6, 0.7])).n
     3
@@ -69,7 +69,7 @@ def over_seeds(name: str, values: np.ndarray) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """What is known of one cell and metric at one step."""
+    """The outcome of one cell and metric at one step."""
 
     status: str  # ok, failed or not run
     reason: str
@@ -157,7 +157,7 @@ class Results:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
-        """What was asked for: claims ask for the same outcome many times."""
+        """What was requested: claims request the same outcome many times."""
         return {}
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
@@ -169,7 +169,7 @@ class Results:
         return rows[rows["seed"].isin(entry.cell.seeds)]
 
     def bad(self, entry: Entry) -> pd.DataFrame:
-        """Rows that say why the cell (seed -1), or a seed of the entry, has no values."""
+        """Rows that state why the cell (seed -1), or a seed of the entry, has no values."""
         places = self._bad.get((entry.paper, entry.cell.slug))
         if places is None:
             return self._none
@@ -177,7 +177,7 @@ class Results:
         return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:
-        """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan asked for."""
+        """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan requested."""
         place = (entry.paper, entry.cell.slug, metric, entry.cell.seeds)
         if place not in self._outcomes:
             good = self.good(entry, metric)
@@ -190,7 +190,7 @@ class Results:
         return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
 
     def reference(self, entry: Entry, metric: str) -> dict[str, float]:
-        """Column `reference`: mean of what knows nothing; no column where the metric has no such thing."""
+        """Column `reference`: mean of the chance baseline; no column where the metric has none."""
         name = quantity(metric).reference
         return {"reference": self.outcome(entry, name).summary().mean} if name else {}
 

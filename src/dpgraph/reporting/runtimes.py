@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) -> list[Path]:
-    """The page, and beside it the same as CSV."""
+    """The page, and next to it the same as CSV."""
     table = runtimes(plan, results)
     path_csv = path_html.with_suffix(".csv")
     write_csv(table, path_csv)
@@ -82,7 +82,7 @@ def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
 
 
 def _html_row(row: dict, says_why: bool) -> str:
-    """A reason that several cells in a row share stands below the last of them."""
+    """A reason that several cells in a row share is shown below the last of them."""
     numbers = [
         row["seeds"],
         *(

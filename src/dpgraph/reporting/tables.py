@@ -29,7 +29,7 @@ def write_table(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[Pa
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_csv(frame, paths[0])
     write_text(paths[3], page(plan.suite, table.title, as_html(table), citation))
-    if plan.suite.demonstration:  # the page says so on top
+    if plan.suite.demonstration:  # the page is marked on top
         table.remarks.insert(0, " ".join(plan.suite.note.split()))
     write_text(paths[1], as_markdown(table))
     write_text(paths[2], as_latex(table, artefact_id.replace("/", "-")))

@@ -22,13 +22,13 @@ PROPOSE, ACCEPT = 1, 2
 class EdgeLists:
     """Lists of all N nodes in CSR form; only roots own a non-empty list. Ids within a list ascend, without repeats.
 
-    A sampler says which one it is and the bounds that it keeps; `checked` looks whether they hold.
+    A sampler states which one it is and the bounds that it keeps; `checked` verifies that they hold.
     """
 
     ptr: np.ndarray  # (N + 1,) int64
     idx: np.ndarray  # (nnz,) int32
     kind: Lists = Lists.UNBOUNDED
-    max_degree: int | None = None  # K: most lists in which a node stands
+    max_degree: int | None = None  # K: most lists in which a node occurs
     list_cap: int | None = None  # D: longest list
 
     @property

@@ -43,14 +43,14 @@ class EgoBatch:
     own: Tensor  # (B,) int64 row of each root itself in the deepest level
     sizes: tuple[np.ndarray, ...]  # per level 0..r, (B,) int64 on the host: rows of each root
     hops: tuple[Hop, ...]  # per level 0..r-1
-    places: np.ndarray  # (B,) int64: where each root stands in the batch that was asked for
+    places: np.ndarray  # (B,) int64: where each root is in the batch that was requested
 
     @property
     def num_roots(self) -> int:
         return len(self.places)
 
     def without_messages(self) -> EgoBatch:
-        """The same roots, each alone: what a node's own record says, whatever its neighbours and degree."""
+        """The same roots, each alone: what follows from a node's own record, whatever its neighbours and degree."""
         ones = np.ones(self.num_roots, dtype=np.int64)
         alone = torch.arange(self.num_roots + 1, device=self.roots.device)
         hop = Hop(alone, None)
@@ -61,7 +61,7 @@ class EgoBatch:
 
 @dataclass(frozen=True)
 class EgoTrees:
-    """Ego trees of all roots, stored by ascending size; large arrays lie on `device`, the rest on the host.
+    """Ego trees of all roots, stored by ascending size; large arrays are on `device`, the rest on the host.
 
     Memory grows with the total number of rows: at most N(K, r) per node for lists with occurrence bound K.
     """

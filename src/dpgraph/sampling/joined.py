@@ -52,7 +52,7 @@ def _joined(batches: list[EgoBatch]) -> EgoBatch:
 
 
 def _joined_hop(hops: Sequence[Hop], below: list[int]) -> Hop:
-    """`below` (G,): rows of the next level that stand before those of each batch."""
+    """`below` (G,): rows of the next level that precede those of each batch."""
     listed = [hop.columns for hop in hops if hop.columns is not None]
     entries = _before(listed) if listed else below
     ptr = torch.cat([hops[0].ptr[:1], *(hop.ptr[1:] + before for hop, before in zip(hops, entries, strict=True))])

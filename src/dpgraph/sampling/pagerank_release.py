@@ -5,7 +5,7 @@ node's record may change every row. Two ways to release the K largest entries of
 
 - Gaussian: clip each row to norm C1, add noise to every entry of the matrix, keep the K largest noisy entries of a row.
   Non-negative rows of norm <= C1 are at most sqrt(2) C1 apart, so the whole matrix is one Gaussian mechanism of
-  sensitivity sqrt(2 M) C1. Theorem 6 of the thesis says C1 a row.
+  sensitivity sqrt(2 M) C1. Theorem 6 of the thesis states C1 a row.
 - Exponential (Algorithm 8): clip each entry at C2, draw K columns of a row without replacement with weights
   exp(eps p / C2), by Gumbel noise of scale C2 / eps. Each of the M K draws has bounded range 2 eps.
 
@@ -129,7 +129,7 @@ def largest_entries(rows: sp.csr_matrix, top_k: int, value: float | None = None)
 def cap_columns(released: sp.csr_matrix, column_cap: int, generator: np.random.Generator) -> sp.csr_matrix:
     """At most `column_cap` = K_col entries of every column stay: those of smallest priority.
 
-    Guarantee: one node stands in at most K_col rows, so at most K_col + 1 roots read its record. Priorities come from
+    Guarantee: one node is in at most K_col rows, so at most K_col + 1 roots read its record. Priorities come from
     `generator`, which must be public (keyed by names), not from private data.
     """
     if column_cap < 1:

@@ -1,9 +1,9 @@
-"""Checkpoints of a training run: resume with the same random streams, so that a step is never paid for twice.
+"""Checkpoints of a training run: resume with the same random streams, so that a step is never charged twice.
 
-A resumed run repeats the batches and the noise of the steps after its checkpoint bit by bit: whoever sees both
-attempts sees one transcript. That holds for a run that starts anew, too: a checkpoint that cannot be used, because it
-is damaged or was written on another kind of device, is put aside, and the run begins again with step 1 and the same
-random streams. The broken attempt has released nothing: what it wrote is replaced, not added to.
+A resumed run repeats the batches and the noise of the steps after its checkpoint bit by bit: anyone who sees both
+attempts sees one transcript. This also holds for a run that starts again from the beginning: a checkpoint that cannot
+be used, because it is damaged or was written on another kind of device, is put aside, and the run begins again with
+step 1 and the same random streams. The broken attempt has released nothing: what it wrote is replaced, not added to.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def seconds_between(environ: Mapping[str, str]) -> float:
 class Checkpoint:
     """File at `path` for the run that `identity` names (hash of cell and seed).
 
-    Saved at most every `every_seconds`; None: as the environment says.
+    Saved at most every `every_seconds`; None: as the environment sets it.
     """
 
     def __init__(self, path: Path, identity: str, every_seconds: float | None = None) -> None:
@@ -98,7 +98,7 @@ class Checkpoint:
             aside = self.path.with_name(f"{self.path.name}.unusable")
             os.replace(self.path, aside)
             reason = " ".join(str(error).split())[:100] or type(error).__name__
-            log.warning("%s: not usable (%s): put aside, training starts anew", self.path, reason)
+            log.warning("%s: not usable (%s): moved aside, training starts from the beginning", self.path, reason)
             return 0, []
         return state["step"], state["rows"]
 

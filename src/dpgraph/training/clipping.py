@@ -1,6 +1,6 @@
 """Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
 
-Networks with layers that the ghost engine does not know are clipped all the same, one formed gradient per root.
+Networks with layers that the ghost engine does not support are clipped too, with one formed gradient per root.
 
 Guarantees, for every batch, features, labels and parameters:
 

@@ -144,7 +144,7 @@ class Recorder:
     """Applies layers to batches and records the rows on which they act."""
 
     def __init__(self) -> None:
-        # layer, its rows, its output or where that stands in the graph, rows of each root
+        # layer, its rows, its output or the position of that in the graph, rows of each root
         self.calls: list[tuple[nn.Module, Tensor, Tensor | GradientEdge, np.ndarray]] = []
 
     def on(self, batch: EgoBatch) -> BatchRecorder:

@@ -61,9 +61,9 @@ def train(
 
     `observe` is called after each of the finished steps in `observe_at`, without gradients. `generators` are all that
     `step` draws from: their states go into the checkpoint, so that a resumed run is bit-identical to an unbroken one
-    (on one device and number of threads). The checkpoint stays: whoever has written the results removes it. Every now
-    and then, and before whatever is kept, `check` is called with the finished steps; by default it raises Diverged if a
-    parameter is not finite.
+    (on one device and number of threads). The checkpoint is kept until the caller has written the results and removes
+    it. Every now and then, and before whatever is kept, `check` is called with the finished steps; by default it raises
+    Diverged if a parameter is not finite.
     """
     device = next(network.parameters()).device
     if device.type == "cuda":

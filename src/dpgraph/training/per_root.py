@@ -1,7 +1,8 @@
 """Gradients of single roots formed one by one with `torch.func`: slow, for any differentiable network.
 
-The fallback for parameters of layers whose gradients the ghost engine does not know, and its oracle in tests: it shares
-neither the algebra of norms nor the operators on packed rows. Memory: gradients of all parameters for a stack of roots.
+The fallback for parameters of layers whose gradients the ghost engine does not support, and its oracle in tests: it
+shares neither the algebra of norms nor the operators on packed rows. Memory: gradients of all parameters for a stack of
+roots.
 """
 
 from __future__ import annotations
@@ -96,5 +97,7 @@ def _rows(gradient: Tensor) -> Tensor:
 
 @cache
 def announce(layers: str) -> None:
-    """Says once why training is slow."""
-    log.info("gradients of single roots are formed one by one, which is slow: %s is unknown to the fast engine", layers)
+    """Logs once why training is slow."""
+    log.info(
+        "gradients of single roots are formed one by one, which is slow: %s is not supported by the fast engine", layers
+    )

@@ -80,7 +80,7 @@ class SeedBatchRecorder(BatchRecorder):
 class StackedPrivateStep:
     """The private steps of several seeds as one; they differ in data that a seed draws, not in shape.
 
-    `optimizer` holds the parameters of all networks, in the order of the seeds. Seeds that have diverged stand still.
+    `optimizer` holds the parameters of all networks, in the order of the seeds. Seeds that have diverged do not change.
     """
 
     stack: SeedStack
@@ -160,7 +160,7 @@ def _of_roots(gradients: RootGradients, layer: nn.Module, begin: int, end: int) 
         return ScalarGradients(layer, gradients.values[begin:end], gradients.scales[begin:end])  # type: ignore[arg-type]
     if isinstance(gradients, LinearGradients):
         return LinearGradients(layer, tuple(_part(rows, begin, end) for rows in gradients.calls))  # type: ignore[arg-type]
-    raise TypeError(f"{type(gradients).__name__}: expected gradients that the ghost engine knows")
+    raise TypeError(f"{type(gradients).__name__}: expected gradients that the ghost engine supports")
 
 
 def _part(rows: CallRows, begin: int, end: int) -> CallRows:

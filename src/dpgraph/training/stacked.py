@@ -19,7 +19,7 @@ from dpgraph.sampling.graph_splits import Schedule
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import GaussianNoise
 
-CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built anew whenever they are visited
+CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built again whenever they are visited
 
 
 class BlockCache:
@@ -71,7 +71,7 @@ Source = GraphSource | NoSource
 
 
 class SeedStates(nn.Module):
-    """What is known of each seed's run: steps done, and where it stopped early or diverged (0: it did not)."""
+    """The state of each seed's run: steps done, and where it stopped early or diverged (0: it did not)."""
 
     done: Tensor
     stopped_at: Tensor

@@ -26,7 +26,7 @@ from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.precision import product_eps
 
 TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
-VECTOR = 16  # bits of a product depend on where it and its factors lie in memory: with so many roots at 64 bytes each
+VECTOR = 16  # bits of a product depend on where it and its factors are in memory: with so many roots at 64 bytes each
 
 
 @torch.no_grad()
@@ -111,7 +111,7 @@ class StackedRowsStep:
     """One step of every seed that still runs; `privatizer` None: mean cross-entropy of a batch, without privacy.
 
     Few roots are all computed at once, for all seeds, those outside of the batch for nothing; of many, each seed's
-    batch by itself.
+    batch separately.
     """
 
     stack: RowStack

@@ -36,7 +36,7 @@ class Step(Protocol):
 
 @runtime_checkable
 class ScheduledStep(Step, Protocol):
-    """A step whose batch depends on how many steps were done: a resumed run has to tell it."""
+    """A step whose batch depends on how many steps were done: a resumed run has to set it."""
 
     def start_at(self, step: int) -> None: ...
 
@@ -67,7 +67,7 @@ class PlainStep:
 class WholeGraphStep:
     """`PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
 
-    States depend on the node alone, not on whose tree it stands in, so the loss and its gradient are the same; the
+    States depend on the node alone, not on whose tree it is in, so the loss and its gradient are the same; the
     cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list.
     """
 

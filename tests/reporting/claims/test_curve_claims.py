@@ -35,7 +35,7 @@ def verdict(splits_plan, splits_rows_of, as_frame):
 
         claim = Claim.model_validate({"statement": "s", "source": "t", "test": test, "control": control})
         read = {f"igamberdiev/{name}" for part in claim.parts for name, _ in uses(part)}
-        shared = {}  # a cell may stand in several artefacts
+        shared = {}  # a cell may be in several artefacts
         for entry in splits_plan.entries:
             if entry.artefact in read:
                 shared.setdefault(entry.cell.slug, []).append(entry)
@@ -67,8 +67,8 @@ def test_a_data_set_with_a_smaller_grid_is_left_out_and_said_to_be(verdict):
     assert small["scope"].startswith("on the paper's data sets cora; not tested on")
     assert "pubmed" in small["scope"]
     assert "pubmed" not in verdict(test, RISING)["scope"].partition("not tested")[2]
-    nowhere = verdict(test, RISING, without=lambda entry: entry.value == "90")
-    assert nowhere["verdict"] == "not run (Cora, sgd: 90 is not in this suite)"
+    absent = verdict(test, RISING, without=lambda entry: entry.value == "90")
+    assert absent["verdict"] == "not run (Cora, sgd: 90 is not in this suite)"
 
 
 def test_rising_and_falling(verdict):
@@ -231,7 +231,7 @@ def copy_with_epsilon(test, epsilon):
 
 
 def test_a_claim_that_holds_only_as_the_control_does(verdict):
-    """SGD-DP does not depend on epsilon, and neither does pure noise: the verdict says that they are the same."""
+    """SGD-DP does not depend on epsilon, and neither does pure noise: the verdict states that they are the same."""
     test = over("constant", "fig2", ["dp-sgd"], over="epsilon", values=["100"], within=3)
     same = verdict(test, {"dp-sgd": 0.38, "noise": 0.38}, control="noise", std=0.004)
     assert same["verdict"] == "reproduced"

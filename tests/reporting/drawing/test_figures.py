@@ -82,7 +82,7 @@ def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, sp
 
 OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
 CELLS_AND_MORE = {**CELLS, "dp-residual-1-rigorous-own": OWN_RECORDS}
-TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that stand in the same figures
+TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that are in the same figures
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

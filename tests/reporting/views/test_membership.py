@@ -212,7 +212,7 @@ def test_exchanging_a_root_takes_one_or_two_steps_of_the_guarantee(run):
     assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), proved) == Bound(2.0, 1e-3)
     two = bound_of(dataclasses.replace(entry, cell=cell_of("identity")), proved)
     assert two == Bound(4.0, pytest.approx(1e-3 * (1 + math.exp(2))))
-    other = dataclasses.replace(proved, relation_rigorous="edge")  # says nothing of a node's record
+    other = dataclasses.replace(proved, relation_rigorous="edge")  # is not about a node's record
     assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), other) is None
     for epsilon in (math.inf, math.nan):
         assert bound_of(entry, dataclasses.replace(proved, eps_rigorous=epsilon)) is None

@@ -60,7 +60,7 @@ def test_labels_say_which_epsilon_is_lacking(views_plan, results):
 def test_printed_numbers_stand_once_beside_ours(views_plan, results):
     points = privacy_utility_points(views_plan, "daigavane/fig2", results)
     printed = points[points["source"] != "ours"].set_index("method")
-    # Tables 1 and 3 print the same numbers; two mechanisms of ours stand beside one DP-GCN
+    # Tables 1 and 3 print the same numbers; two mechanisms of ours are next to one DP-GCN
     assert dict(printed["mean"]) == {"gcn": 67.758, "dp-gcn-published": 61.75, "mlp": 55.236}
     assert set(printed["source"]) == {"paper's table 1"}
     assert printed.loc["dp-gcn-published", "eps_published"] == 12

@@ -238,7 +238,7 @@ def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results:
 
 
 def test_the_command_line_needs_the_records_of_the_search_only(plan: Plan, tmp_path: Path) -> None:
-    """Records of its own cells, with their mechanism, give every file; results.parquet is not asked for."""
+    """Records of its own cells, with their mechanism, give every file; results.parquet is not needed."""
     statement = PoissonTrees.model_validate(mechanism(hops=0, max_degree=None, list_cap=None)).statement()
     results = tmp_path / "results"
     paths = Paths(plan.config.model_copy(update={"results": str(results)}))

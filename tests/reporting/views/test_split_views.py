@@ -47,7 +47,7 @@ def test_f1_is_shown_in_percent_beside_accuracy(splits_plan):
 def test_numbers_in_prose_on_a_figure(splits_plan):
     assert printed(splits_plan, "fig1", "sgd", "pubmed", value="10").text == "57"
     assert printed(splits_plan, "fig1", "sgd", value="50").table == "fig1"
-    assert printed(splits_plan, "fig1", "sgd", value="10") is None  # the paper says nothing of Cora at 10 %
+    assert printed(splits_plan, "fig1", "sgd", value="10") is None  # the paper has no number for Cora at 10 %
     assert any(row["table"] == "fig3" for row in published_rows("igamberdiev2021-gcn-graph-splits"))
 
 

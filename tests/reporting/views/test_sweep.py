@@ -105,7 +105,7 @@ def test_figure_has_printed_points_once(views_plan, results, tmp_path):
     paths = write_figure(views_plan, "daigavane/batches", results, tmp_path / "batches")
     points = pd.read_csv(paths[3])
     printed = points[points["source"] == "paper's table 5"]
-    # two mechanisms of ours stand beside one printed DP-GCN
+    # two mechanisms of ours are next to one printed DP-GCN
     assert sorted(printed["mean"]) == [53.514, 62.343, 63.662, 68.047, 68.562, 68.809]
     assert printed.loc[printed["variant"] != "none", "eps_rigorous"].isna().all()
     ours = points[points["source"] == "ours"]

@@ -52,7 +52,7 @@ def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph | RawImages:
     return function(Path(raw_dir), **entry.options)
 
 
-# what parsers raise at damaged content, beside UserError
+# what parsers raise at damaged content, besides UserError
 DAMAGE = (
     ValueError,
     TypeError,

@@ -1,6 +1,6 @@
 """OGB's node-property data sets as gzipped CSV without header (Hu et al., 2020): ogbn-arxiv, -products, -mag.
 
-The ogb package is not used: its loader cannot read its own cache with a current torch and may ask on the terminal.
+The ogb package is not used: its loader cannot read its own cache with a current torch and may prompt on the terminal.
 """
 
 from __future__ import annotations

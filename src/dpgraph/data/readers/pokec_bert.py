@@ -21,7 +21,7 @@ def read(
 ) -> RawGraph:
     """Features: per column the mean over its tokens, then the mean over a profile's columns, see `column_means`.
 
-    `checkpoint` is a folder among the raw files. What is encoded already lies in raw_dir/encoded: a run goes on there.
+    `checkpoint` is a folder among the raw files. What has been encoded is in raw_dir/encoded, where a run resumes.
     """
     graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
     features, meta = column_means(texts, raw_dir / checkpoint, raw_dir / "encoded", special_tokens)

@@ -73,7 +73,7 @@ def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """All texts, missing ones as ""; errors say what is wrong but quote nothing."""
+    """All texts, missing ones as ""; errors state what is wrong but quote nothing."""
     with reading(path, quote=False):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if not isinstance(table.index, pd.RangeIndex) or table.isna().any(axis=None):

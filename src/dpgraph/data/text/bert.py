@@ -22,7 +22,7 @@ from dpgraph.experiments.frozen import digest
 from dpgraph.files import atomic_path, read_json
 
 TEXTS, ORDER, META = "texts.parquet", "order.npy", "meta.json"  # META is written last
-UNAVAILABLE = 3  # exit status of the encoder for a checkpoint that is not there
+UNAVAILABLE = 3  # exit status of the encoder for a missing checkpoint
 
 
 def column_means(

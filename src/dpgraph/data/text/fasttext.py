@@ -136,7 +136,7 @@ def _from_text(path: Path, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
             for lines, line in enumerate(file, 1):
                 word, _, numbers = line.partition(b" ")
                 index = place.get(word)
-                if lines == 1:  # the header may promise any number: room is made for what stands in a line
+                if lines == 1:  # the header may promise any number: memory is allocated for what a line holds
                     _check_length(numbers.split(), dimension, lines)
                     vectors = np.zeros((len(words), dimension), dtype=np.float32)
                 if index is not None and not known[index]:

@@ -72,7 +72,7 @@ VARIANTS = {
 PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
 RECORDS = ("node-classification", "images")
 PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
-PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism."
+PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant states which mechanism."
 
 
 def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:

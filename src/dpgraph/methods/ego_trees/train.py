@@ -10,7 +10,7 @@ from dpgraph.preparation.trees import PreparedTrees
 
 
 class DpGnn(TreeMethod):
-    """DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant says which mechanism.
+    """DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant states which mechanism.
 
     `rigorous`: stable sampler, Poisson batches, one public clip norm for the joint gradient, one noise draw;
     `rigorous-fixed-size`: the same with batches of fixed size.

@@ -71,7 +71,7 @@ ATTACKS = (
 SPECS = (
     MethodSpec(
         "dp-lots",
-        "DP-SGD of an MLP on records without neighbours, in lots; the cell's variant says what is clipped.",
+        "DP-SGD of an MLP on records without neighbours, in lots; the cell's variant states what is clipped.",
         "dpgraph.methods.lots.train:DpLots",
         DpLotsCell,
         CONTRACT,

@@ -9,7 +9,7 @@ from dpgraph.preparation.lots import PreparedLots
 
 
 class DpLots:
-    """DP-SGD of an MLP on records without neighbours, in lots; the cell's variant says what is clipped.
+    """DP-SGD of an MLP on records without neighbours, in lots; the cell's variant states what is clipped.
 
     `rigorous`: Poisson lots, the gradient of each record clipped to C, sums divided by q N (Abadi et al., Algorithm 1).
     `published`: what the paper's released code is meant to do: disjoint lots of a shuffle, the mean gradient of a lot

@@ -247,7 +247,7 @@ def clip_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
 def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.csr_matrix:
     """own_weight on the root's own record, the rest of weight 1 on its row at L1 norm 1; all on it where the row is 0.
 
-    A root reads its own record anyway, so nobody is added to whom a node matters.
+    A root reads its own record anyway, so no more roots depend on a node.
     """
     if own_weight == 0:
         return rows

@@ -8,7 +8,7 @@ from dpgraph.errors import invalid
 
 
 class PagerankSettings(Protocol):
-    """`settings.Pagerank`, whose fields say what they mean; named here, so that a new field trains nothing anew."""
+    """`settings.Pagerank`, whose fields explain themselves; named here, so that a new field causes no retraining."""
 
     @property
     def release(self) -> str: ...

@@ -107,7 +107,7 @@ def _labels(job: Job) -> Tensor:
 def _train_stack(
     jobs: Sequence[Job], observes: Sequence[Observe], pagerank: PagerankSettings
 ) -> list[Outcome | Diverged]:
-    """Raises nothing for seeds that diverge; each is reported by itself."""
+    """Raises nothing for seeds that diverge; each is reported separately."""
     first = jobs[0]
     cell, device, graph = first.cell, first.device, first.graph
     networks = [

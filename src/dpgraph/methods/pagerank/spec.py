@@ -21,10 +21,10 @@ def inference(cell: Any) -> PredictionInput:
 
 
 def root_exchanges(cell: Any) -> int:
-    """Two: the root's record becomes null, then null becomes the other's record; the release pays for any change of all
-    rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one loss term
-    change, by up to 2 C, and a step pays for one such root beside the node's own (Mixture pairs of R >= 2; Theorem 1
-    at R = M).
+    """Two: the root's record becomes null, then null becomes the other's record; the release is accounted for any
+    change of all rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one
+    loss term change, by up to 2 C, and a step is accounted for one such root besides the node's own (Mixture pairs of R
+    >= 2; Theorem 1 at R = M).
     """
     return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
 

@@ -31,6 +31,6 @@ class DpAppr(Appr):
 
     `rigorous`: columns of the released rows keep K_col entries, Poisson batches of roots. `published`: columns of L1
     norm tau, batches of fixed size; with release=exact the noise std is sigma B C (Eq. 5.5, baseline DPSGD). Baselines
-    by release: identity is Features, random is Random. Roots and kept nodes are chosen by public ids, anew for each
-    seed; inference is power iteration.
+    by release: identity is Features, random is Random. Roots and kept nodes are chosen by public ids, separately for
+    each seed; inference is power iteration.
     """

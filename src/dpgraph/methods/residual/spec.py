@@ -31,7 +31,7 @@ class ResidualPrivacy(TreePrivacy):
     )
     choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="Part of epsilon that pays for choosing, on validation nodes, whether inference reads neighbours; "
+        description="Part of epsilon charged for choosing, on validation nodes, whether inference reads neighbours; "
         "null: it always does",
     )
 

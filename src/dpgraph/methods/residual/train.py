@@ -1,4 +1,4 @@
-"""DP-GNN by residual clipping: neighbours pay only for what they add (ours, docs/privacy.md, Theorem 3)."""
+"""DP-GNN by residual clipping: only what neighbours add is charged to the budget (ours, docs/privacy.md, Theorem 3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class DpResidual(TreeMethod):
 
     Each step draws two independent Poisson batches of roots: one for the gradients g_self of their losses without any
     message, one for g_full - g_self. With C_n = 0 the neighbours add nothing to training (DP-MLP's noise). With a
-    choice_epsilon the final predictions read neighbours or none, as validation nodes say; those along training do.
+    choice_epsilon the final predictions read neighbours or none, as the validation nodes decide; those during training
+    do.
     """
 
     def prepare(self, job: Job) -> Run:

@@ -120,7 +120,7 @@ SPECS = (
     ),
     MethodSpec(
         "dp-subgraph",
-        "DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant says which subgraph.",
+        "DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant states which subgraph.",
         "dpgraph.methods.subgraphs.train:DpSubgraph",
         DpSubgraphCell,
         contract(tuple(VARIANTS), 0.5),

@@ -14,7 +14,7 @@ from dpgraph.training.loop import Diverged
 
 
 class DpSubgraph:
-    """DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant says which subgraph.
+    """DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant states which subgraph.
 
     `rigorous`: a fresh Poisson sample of training nodes and the edges among them. `cut`: fixed parts of the training
     nodes by id, without the edges between parts. Both train on training nodes with a loss only. `published`: fixed

@@ -69,7 +69,7 @@ _POISSON: dict[str, Any] = {"required": ("q", "noise_multiplier", "steps"), "noi
 
 
 def _own(relation: Relation, sampling: str, *assumptions: str) -> Statement:
-    """Of an accountant whose mechanism nobody runs here, or whose parts are named one by one."""
+    """Of an accountant whose mechanism no method here runs, or whose parts are named one by one."""
     return Statement(method="", relation=relation, sampling=sampling, assumptions=assumptions)
 
 
@@ -226,7 +226,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ),
 }  # fmt: skip
 
-# Why a published accountant has no rigorous twin under its own name, and which accountant to ask instead.
+# Why a published accountant has no rigorous twin under its own name, and which accountant to use instead.
 NO_RIGOROUS = {
     "moments": f"{statements.ONE_VECTOR}, and a fixed partition amplifies nothing: see gaussian with sensitivity 2, or "
     "poisson_gaussian with half the multiplier for fresh subgraphs",

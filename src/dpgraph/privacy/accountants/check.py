@@ -13,12 +13,12 @@ from dpgraph.privacy.accountants.evaluate import evaluate
 
 PRINTED_DIGIT = 0.005  # papers print two decimals
 
-# Epsilon of another library by the name of its method: (parameters, delta) -> epsilon. This room loads none of them.
+# Epsilon of another library by the name of its method: (parameters, delta) -> epsilon. This package loads none of them.
 Libraries = Mapping[str, Callable[[Mapping[str, Any], float], float]]
 
 
 def check_row(row: Mapping[str, str], libraries: Libraries | None = None) -> tuple[bool, str]:
-    """Whether one row of a reference table holds, and a line that says so.
+    """Whether one row of a reference table holds, and a line with the result.
 
     A cross-check with a `method` of `libraries` is computed by that library, every other row by this package.
     """

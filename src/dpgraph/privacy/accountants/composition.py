@@ -74,8 +74,9 @@ def composed_epsilon(
     """Epsilon of `steps` adaptive steps of `pair`, and one of `once`, at `delta`.
 
     An upper bound, within about `tolerance` / 15 of the exact value: connect-the-dots errs by at most
-    steps * grid^2 / 8 in the mean loss, so a grid that is fine beside the standard deviation of one step's loss is
-    enough, and the error falls by sixteen with every refinement. Raises UserError for a delta that rounding may reach.
+    steps * grid^2 / 8 in the mean loss, so a grid that is fine compared with the standard deviation of one step's loss
+    is enough, and the error is divided by sixteen with every refinement. Raises UserError for a delta that rounding may
+    reach.
     """
     if delta < 10 * ROUNDING * steps:
         raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")
@@ -128,7 +129,7 @@ def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
     """Renyi divergences of one step at `orders` (> 1), the larger of both directions.
 
     Where hockey-stick divergences are dominated, so are Renyi divergences. Trapezoid rule, exact to rounding while its
-    step is small beside the integrand's width; orders that would need too long a grid get inf.
+    step is small compared with the integrand's width; orders that would need too long a grid get inf.
     """
     divergences = np.full((2, len(orders)), np.inf)
     octaves = np.floor(np.log2(np.asarray(orders) - 1))
@@ -143,7 +144,7 @@ def _renyi(near: Mixture, far: Mixture, noise_std: float, orders: np.ndarray) ->
     """ln E_P (P/Q)^(alpha - 1) / (alpha - 1) for P = near, Q = far on the other side of zero."""
     a, b = (np.asarray(side.shifts) / noise_std for side in (near, far))
     most, spread = orders.max(), a.max() + b.max()
-    # P^alpha Q^(1 - alpha) lies between the tilted means; the posterior variances (<= spread^2 / 4) narrow it
+    # P^alpha Q^(1 - alpha) is between the tilted means; the posterior variances (<= spread^2 / 4) narrow it
     low, high = -b.max() - 20, most * spread + 20
     step = 1 / 3 / np.sqrt(1 + most * spread**2 / 4)
     if (high - low) / step > MOST_NODES:

@@ -1,4 +1,4 @@
-"""Privacy loss of two mixtures of Gaussians whose means lie on opposite sides of zero.
+"""Privacy loss of two mixtures of Gaussians whose means are on opposite sides of zero.
 
 Double-mixture theorem (docs/privacy.md): let P = sum_i p_i N(a_i, s^2 I), Q = sum_j q_j N(b_j, s^2 I) with norms
 |a_i| <= A_i and |b_j| <= B_j. Then for every kappa >= 0 the hockey-stick divergence H_kappa(P || Q) is at most that of
@@ -50,7 +50,7 @@ class Mixture:
         """Shift `unit` times Bin(count, rate), never nearer to zero than that law.
 
         Tails of less than NEGLIGIBLE in all count as drawn farther out: below as the smallest number that is kept,
-        above as `count`. The theorem only asks for bounds on the norms, and hundreds of terms become a few.
+        above as `count`. The theorem only needs bounds on the norms, and hundreds of terms become a few.
         """
         drawn = np.arange(count + 1)
         weights = binom.pmf(drawn, count, rate)
@@ -109,7 +109,7 @@ class MixturePair:
 
 @dataclass(frozen=True)
 class RevealedPair:
-    """A public draw with probabilities `weights` says which of `pairs` holds: their divergences average."""
+    """A public draw with probabilities `weights` determines which of `pairs` holds: their divergences average."""
 
     weights: tuple[float, ...]
     pairs: tuple[MixturePair, ...]
@@ -316,7 +316,7 @@ def residual_one_batch_pair(
 ) -> RevealedPair:
     """Residual clipping with one Poisson batch for both terms; unit: the clip norm of the self terms.
 
-    The unchanged self terms of affected roots tell which of them were drawn, so their number i ~ Bin(R - 1, rate) is
+    The unchanged self terms of affected roots reveal which of them were drawn, so their number i ~ Bin(R - 1, rate) is
     revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i C_n), averaged over i (docs/privacy.md, section 4).
     Of more than MOST_REVEALED numbers, neighbouring ones count as the largest of them, which moves both sides apart.
     """

@@ -330,7 +330,7 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
 
 
 def _relation(statement: Statement, parameters: Parameters) -> Relation:
-    """Of the Poisson-subsampled Gaussian as it is asked for."""
+    """Of the Poisson-subsampled Gaussian with the requested parameters."""
     return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else statement.relation
 
 

@@ -86,7 +86,7 @@ def release_noise(
     """(noise, epsilon of the values or None) with which the rows alone cost `epsilon` at `delta`.
 
     `gaussian`: noise std / C1. `exponential`, `exponential-values`: epsilon of the Gumbel noise; the thesis does not
-    say how the values' share is chosen, here half of the row's epsilon (published) or of rho (rigorous).
+    state how the values' share is chosen, here half of the row's epsilon (published) or of rho (rigorous).
     """
     row_delta = delta / (2 * rows)
     if release == "gaussian":

@@ -9,7 +9,7 @@ from typing import Any
 from dpgraph.errors import invalid
 
 MOST_TERMS = 20_000  # of a mixture; more would take minutes
-# Beyond these ends nothing is asked in earnest, squares overflow and log-gamma functions lose all digits.
+# Beyond these ends no question is meaningful, squares overflow and log-gamma functions lose all digits.
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e12
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e6  # of the epsilon of a part
 MOST_COUNT = 10**9
@@ -148,6 +148,6 @@ PREMISES: dict[str, tuple[Any, str]] = {
     "groups": (1, "with L groups the joint multiplier is (sum (C_l / sigma_l)^2)^(-1/2): pass that as the noise"),
     "batches": (
         2,
-        "with one batch for both terms the self terms tell which affected roots were drawn: see residual_one_batch",
+        "with one batch for both terms the self terms reveal which affected roots were drawn: see residual_one_batch",
     ),
 }

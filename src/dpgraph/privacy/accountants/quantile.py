@@ -1,4 +1,4 @@
-"""Clip norm chosen privately: the exponential mechanism on a public grid, paid with eps_quantile."""
+"""Clip norm chosen privately: the exponential mechanism on a public grid, at the cost eps_quantile."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _coupled_rdp(
             per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
         )
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
-    return np.maximum(totals.max(axis=0) / (np.asarray(orders) - 1), SMALLEST_RDP)  # rounding may fall below zero
+    return np.maximum(totals.max(axis=0) / (np.asarray(orders) - 1), SMALLEST_RDP)  # rounding may go below zero
 
 
 def coupled_epsilon(

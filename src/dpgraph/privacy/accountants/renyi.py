@@ -68,8 +68,8 @@ def poisson_gaussian_epsilon(
 ) -> float:
     """RDP accountant of the Poisson-subsampled Gaussian; noise_multiplier is noise std / clip norm (add or remove).
 
-    (alpha - 1) times the bound is convex in alpha, so the bound falls, then rises: every 32nd order and those about the
-    best of them give the least of all `orders`.
+    (alpha - 1) times the bound is convex in alpha, so the bound decreases, then increases: every 32nd order and those
+    about the best of them give the least of all `orders`.
     """
 
     def bounds(some: Orders) -> tuple[float, float]:

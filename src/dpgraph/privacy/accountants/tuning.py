@@ -1,4 +1,4 @@
-"""Hyper-parameter tuning that is paid for (Liu & Talwar 2019; Papernot & Steinke 2022).
+"""Hyper-parameter tuning that is charged to the budget (Liu & Talwar 2019; Papernot & Steinke 2022).
 
 A random number of runs, the best by its score is released and nothing else: neither the other runs nor their number. It
 holds if a run *with its score* has the guarantee, so the score must not read protected records (docs/privacy.md, 7.2).

@@ -37,7 +37,7 @@ class Mechanism(Frozen):
     """One frozen object per way to touch the data: it states sampling, sensitivity and relation once.
 
     The prepared step that runs is built from it, calibration solves it and the accountants evaluate it; proofs are in
-    docs/privacy.md. `kind` tells the classes apart in files.
+    docs/privacy.md. `kind` identifies the class in files.
     """
 
     kind: str
@@ -90,7 +90,7 @@ class NoisySteps(Mechanism):
 
     num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(
-        default=None, description="Everybody whose record the guarantee is for: delta < 1 / this; None: the roots"
+        default=None, description="All whose records the guarantee protects: delta < 1 / this; None: the roots"
     )
     delta: float
     noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")

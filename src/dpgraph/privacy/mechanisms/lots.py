@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOMENTS_OF_LOTS = replace(
     MOMENTS,
     relation=Relation.RECORD_REMOVE,
-    assumptions=("every record's gradient is clipped by itself, lots are Poisson samples",),
+    assumptions=("every record's gradient is clipped separately, lots are Poisson samples",),
 )
 
 
@@ -189,7 +189,7 @@ class ShuffledLots(FixedLots):
 class UnclippedLots(FixedLots):
     """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
 
-    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds.
+    Noise has the std that the paper's accountant assumes, but gradients have any norm, so no epsilon holds.
     """
 
     relation: ClassVar[Relation] = Relation.NONE

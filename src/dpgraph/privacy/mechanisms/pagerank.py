@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ReleaseKind = Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
 NO_RELEASE = ("exact", "identity", "random")
-NOT_AMPLIFIED = "which nodes are kept (q') is public and hides nobody"
+NOT_AMPLIFIED = "which nodes are kept (q') is public and hides no node"
 
 
 class PagerankSteps(NoisySteps):
@@ -163,7 +163,7 @@ class PagerankSteps(NoisySteps):
 class PoissonPagerank(PagerankSteps):
     """DP-APPR repaired: columns of the released matrix keep at most K_col entries, roots are drawn by Poisson sampling.
 
-    Given the released rows, a node stands in the loss of at most K_col roots and of itself, so that each step is a
+    Given the released rows, a node is in the loss of at most K_col roots and of itself, so that each step is a
     double mixture with R = K_col + 1 (Lemma 2 of docs/privacy.md); the release composes with the steps. The cap reads
     released values only. A node that is no root changes K_col terms and has none of its own, which the pair dominates.
     """
@@ -273,8 +273,8 @@ class FixedBatchPagerank(PagerankSteps):
 
     Rigorous: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2 C, so
     a column's norm bounds nothing and all M roots may change: Theorem 1 of Daigavane et al. at R = M (own records only:
-    R = 1, a move of C), composed with the release. Rows that are not released cost nothing by themselves, as every
-    step is paid for whatever they are.
+    R = 1, a move of C), composed with the release. Rows that are not released cost nothing extra, as the
+    charge for every step covers any rows.
     """
 
     refuses_delta: ClassVar[bool] = False
@@ -352,7 +352,7 @@ class FixedBatchPagerank(PagerankSteps):
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_8))
 
     def published_release(self) -> float:
-        """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis asks for none."""
+        """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis has none."""
         from dpgraph.privacy.accountants.pagerank import theorem6_epsilon, theorem7_epsilon
 
         if not self.released:

@@ -131,7 +131,7 @@ class MaskedSubgraphs(GraphSplits):
 class UnclippedSubgraphs(GraphSplits):
     """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
 
-    Noise has the std that the paper's accountant is told, but gradients have any norm, so no epsilon holds. Since both
+    Noise has the std that the paper's accountant assumes, but gradients have any norm, so no epsilon holds. Since both
     layers of weights grow with the noise, and gradients with the weights, training hardly depends on the noise.
     """
 

@@ -74,7 +74,7 @@ class StableTrees(NoisySteps):
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
-        """With R; what is assumed of lists says nothing without hops."""
+        """With R; assumptions on lists are omitted without hops."""
         if self.hops == 0:
             kept = tuple(text for text in statement.assumptions if text not in DOUBLE_MIXTURE.assumptions)
             statement = replace(statement, assumptions=kept)
@@ -172,7 +172,7 @@ class PoissonTrees(StableTrees):
 
 
 class ResidualTrees(StableTrees):
-    """Residual clipping: two independent Poisson batches per step, so that neighbours pay for what they add only.
+    """Residual clipping: two independent Poisson batches per step, so that only what neighbours add is charged.
 
     Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
     gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
@@ -180,7 +180,7 @@ class ResidualTrees(StableTrees):
     batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
 
     With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
-    over validation nodes with Laplace noise (section 4.1). Earlier points of a run know nothing of it.
+    over validation nodes with Laplace noise (section 4.1). Earlier points of a run do not depend on it.
 
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
     costs what DP-MLP does.
@@ -238,7 +238,7 @@ class ResidualTrees(StableTrees):
         return ResidualTrees(**{**dict(self), **rates})
 
     def at_step(self, step: int) -> PrivacyStatement:
-        """The choice of inference is made after the last step: what was released before has not paid for it."""
+        """The choice of inference is made after the last step: what was released before is not charged for it."""
         if self.choice_epsilon and step != self.steps:
             return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
         return super().at_step(step)

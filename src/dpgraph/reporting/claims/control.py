@@ -1,4 +1,4 @@
-"""A claim's control: a method that learns nothing, beside every private run that the claim rests on."""
+"""A claim's control: a method that learns nothing, next to every private run that the claim rests on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def against_control(plan: Plan, control: str, places: Iterable[Place], results: 
     """Where the runs are not better than the control on the same artefact, task, value and target epsilon.
 
     Better: Welch's one-sided t at 5 %, without correction. A share of hard cases has no better or worse, nor has an
-    error of an attack: there a run is told from the control by the two-sided test.
+    error of an attack: there a run is distinguished from the control by the two-sided test.
     """
     same, missing, better = [], [], 0
     for entry, outcome in places:
@@ -49,12 +49,12 @@ def against_control(plan: Plan, control: str, places: Iterable[Place], results: 
     if better:
         parts.append(f"better than the control {control} in {better} of {better + len(same)} runs")
     if missing:
-        parts.append(f"no control {control} beside {'; '.join(missing)}")
+        parts.append(f"no control {control} next to {'; '.join(missing)}")
     return ". ".join(parts)
 
 
 def _beside(plan: Plan, control: str, entry: Entry) -> Entry | None:
-    """The control at the same target epsilon; a control that has none stands beside each."""
+    """The control at the same target epsilon; a control without targets is compared at each."""
     own = [
         other
         for other in plan.entries_of(entry.artefact)

@@ -1,4 +1,4 @@
-"""Which data sets a verdict speaks about."""
+"""Which data sets a verdict is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ELSEWHERE = "on this suite's data sets, which are not the paper's"
 
 @dataclass
 class Coverage:
-    """Which data sets a verdict speaks about, and which of the paper's it does not."""
+    """Which data sets a verdict is about, and which of the paper's it is not."""
 
     shown: dict[str, SuiteTask] = field(default_factory=dict)
     wanted: dict[str, None] = field(default_factory=dict)  # the paper's names

@@ -142,8 +142,8 @@ def _constant(where: str, points: Points, within: float) -> Comparison:
 def _peak_inside(where: str, points: Points) -> Comparison:
     """The value inside with the highest mean minus the better end, above 0.
 
-    The best of k values inside is picked by its mean, which Bonferroni's factor k pays for; likewise the better of the
-    two ends where the claim is refuted.
+    The best of k values inside is picked by its mean, for which Bonferroni's factor k corrects; likewise the better of
+    the two ends where the claim is refuted.
     """
     labels = list(points)
     inside, ends = labels[1:-1], (labels[0], labels[-1])
@@ -181,7 +181,7 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     """max - min over `large` minus max - min over `small`, above 0.
 
     A range is at least the difference of any two values, and at most that of some two. So the claim holds if one pair
-    of `large`, chosen by its means and paid for by the number of pairs (Bonferroni), differs by more than every pair
+    of `large`, chosen by its means and corrected by the number of pairs (Bonferroni), differs by more than every pair
     of `small`; it is refuted the other way round.
     """
     top, bottom = _extremes(large)

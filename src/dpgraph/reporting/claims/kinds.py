@@ -83,7 +83,7 @@ def _of(known: Known, method: str, value: str | None) -> dict[float | None, Plac
 def _pairs(
     upper: dict[float | None, Place], lower: dict[float | None, Place]
 ) -> Iterator[tuple[float | None, tuple[Place, Place]]]:
-    """Both methods at each common target epsilon, ascending; a method without a budget stands beside every one."""
+    """Both methods at each common target epsilon, ascending; a method without a budget is compared at every one."""
     targets = chosen_targets([*upper, *lower], "every-epsilon")
     for target in targets:
         one = upper.get(target, upper.get(None))

@@ -11,7 +11,7 @@ from dpgraph.reporting.claims.coverage import ELSEWHERE
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
 
-WHY = 120  # characters of a reason beside the verdict; the evidence has it whole
+WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
 LONG = 300  # characters of a single sentence that unfolds, too
 HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
@@ -29,8 +29,8 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     note = (
         "Welch’s t on the seeds’ values, one-sided at 5 %. Reproduced: every comparison holds. Contradicted: one is "
         "refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from both "
-        "sides. The weakest comparison stands first. Where a best or an extreme value is picked, the picking is paid "
-        "for. A control learns nothing (pure noise): under the verdict stands where a private method is not better."
+        "sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is corrected "
+        "for it. A control learns nothing (pure noise): if a private method is not better, the verdict lists it."
     )
     return page(
         plan.suite,

@@ -115,7 +115,7 @@ def _run(
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
-    if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then says so
+    if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then lists them
         drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
         tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
     scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
@@ -169,7 +169,7 @@ def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
 
 
 def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: Results) -> Known:
-    """What the artefact knows of the test's methods on the task."""
+    """What the artefact has of the test's methods on the task."""
     name = artefact.split("/")[1]
     methods = {method for used, named in uses(test) if used == name for method in named}
     metric = plan.artefacts[artefact].metric

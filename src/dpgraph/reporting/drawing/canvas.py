@@ -57,7 +57,7 @@ def save_all(figure: Figure, stem: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Legend:
-    """What stands below the panels: handles by label, and lines of text above them."""
+    """What is below the panels: handles by label, and lines of text above them."""
 
     handles: Mapping[str, Line2D]
     lines: list[str]
@@ -93,7 +93,7 @@ def across(count: int) -> int:
 def panels(
     count: int, legend: Legend, per_panel: int = 1, height: float = PANEL[1]
 ) -> tuple[Figure, list[list[Axes]]]:  # fmt: skip
-    """A figure of `count` column-wide places, two beside each other, with `per_panel` axes in each and a legend."""
+    """A figure of `count` column-wide places, two next to each other, with `per_panel` axes in each and a legend."""
     wide = across(count)
     down = math.ceil(count / wide)
     figure = Figure(figsize=(PANEL[0] * wide, height * down + LEGEND_LINE * legend.height), layout="constrained")
@@ -108,7 +108,7 @@ def panels(
 
 
 def panel_title(axes: Axes, text: str, demonstration: bool) -> None:
-    """Left; a demonstration says so above it."""
+    """At the left; a demonstration is marked as such above it."""
     axes.set_title(fill(text, 38) + ("\n" if demonstration else ""), loc="left")
     if demonstration:
         axes.annotate(

@@ -46,7 +46,7 @@ def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None
 
 
 def reference_line(axes: Axes, rows: pd.DataFrame) -> None:
-    """What knows nothing (column reference), where the quantity has such a thing."""
+    """The chance baseline (column reference), where the quantity has one."""
     if has_reference(rows):
         axes.axhline(float(rows["reference"].mean()), **REFERENCE, zorder=1)
 

@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def looks_of_methods(entries: Iterable[Entry]) -> dict[str, Look]:
-    """By method id: at one of its values a method may propose another look than at most, which then stands for all."""
+    """By method id: at one of its values a method may propose another look than at most, which then applies to all."""
     proposed: dict[str, list[Look]] = {}
     for entry in entries:
         proposed.setdefault(entry.method_id, []).append(spec(entry.cell.method).look(entry.cell))
@@ -87,7 +87,7 @@ def looks_of_lines(entries: Iterable[Entry]) -> dict[Line, Look]:
 
 
 def shades(style: Look, count: int) -> list[Look]:
-    """One method at `count` target epsilons, ascending: the lighter, the more private; marks tell them apart, too.
+    """One method at `count` target epsilons, ascending: the lighter, the more private; marks differ, too.
 
     >>> [shade.colour for shade in shades(Look("#000000", "o", "-"), 2)]
     ['#8c8c8c', '#000000']
@@ -106,5 +106,5 @@ LIGHTEST = 0.55  # share of white at the smallest epsilon
 
 
 def with_line_of(of_value: Look, of_method: Look) -> Look:
-    """A curve of a sweep: colour and marker say the value, the line says the method."""
+    """A curve of a sweep: colour and marker show the value, the line shows the method."""
     return replace(of_value, line=of_method.line)

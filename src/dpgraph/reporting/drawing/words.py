@@ -1,4 +1,4 @@
-"""What legends say: what is shaded or hollow, what is missing, and what the epsilons are about."""
+"""Texts of legends: what is shaded or hollow, what is missing, and what the epsilons are about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABEL_WIDTH = 48
 
 
 def caption(points: pd.DataFrame, wide: int) -> list[str]:
-    """Lines of a legend that say what the epsilons are about (`protection.caption`)."""
+    """Lines of a legend that state what the epsilons are about (`protection.caption`)."""
     return [line for text in protection.caption(points) for line in notes(text, wide)]
 
 
@@ -75,9 +75,9 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
 
 
 def budget(rows: pd.DataFrame) -> str:
-    """Both epsilons of some runs, as a legend says them: never the published one without what is proved.
+    """Both epsilons of some runs, as a legend gives them: never the published one without what is proved.
 
-    Their relation and scope are said by `caption`, as is what the mark means.
+    Their relation and scope are given by `caption`, as is what the mark means.
 
     >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2, "uncovered": ""}))
     'published ε\\xa030.0\\xa0to\\xa037.2, rigorous ε\\xa0none'

@@ -1,7 +1,7 @@
-"""Kinds of display by name: a folder beside this file for each name of `experiment.View`, hyphens as underscores.
+"""Kinds of display by name: a folder next to this file for each name of `experiment.View`, hyphens as underscores.
 
-A folder has, each loaded when it is asked for:
-- `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile asks for it;
+A folder has the following modules, each loaded when it is needed:
+- `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile imports it;
 - `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
 - `figure.py`: `draw(plan, artefact_id, given, stem) -> (files, points)`, where it can be a figure;
 - `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
@@ -40,7 +40,7 @@ class Inputs:
     """What a view is a function of."""
 
     reads: tuple[SuiteFiles, ...] = (SuiteFiles.RESULTS,)
-    loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan says where all is
+    loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan has all paths
     aggregation_reads_graphs: bool = False
     claims_read_graphs: bool = False
 

@@ -1,4 +1,4 @@
-"""Noise and epsilons without training: what the calibrations of an artefact's cells say, beside the paper's."""
+"""Noise and epsilons without training: what the calibrations of an artefact's cells state, next to the paper's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def accounting_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
     """One row per entry: its calibration's noise, steps and both epsilons, and the epsilon that the paper prints.
 
     `noise_std_over_clip` is noise std / clip norm per coordinate; `difference` our published epsilon minus the printed
-    one. An entry without privacy, or whose calibration is not there, says so.
+    one. An entry without privacy, or whose calibration is missing, is marked as such.
     """
     return pd.DataFrame([_row(plan, entry) for entry in plan.entries_of(artefact_id)])
 

@@ -1,4 +1,4 @@
-"""Accuracy tables in long form: one row per entry of an artefact, ours beside the paper's."""
+"""Accuracy tables in long form: one row per entry of an artefact, ours next to the paper's."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ EDGE = 0.42
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png; entries without a target stand in the last column."""
+    """Writes stem.pdf, stem.svg and stem.png; entries without a target are in the last column."""
     made = embedded(plan, artefact_id, results)
     rows = list(dict.fromkeys(map(_row, made)))
     columns = sorted({_column(one) for one in made})

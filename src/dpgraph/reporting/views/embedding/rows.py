@@ -18,7 +18,7 @@ from dpgraph.reporting.stored import stored_graph
 
 PERPLEXITY = 30.0  # of many roots; a third of them at most
 FEWEST = 10  # roots
-NO_CLASSES = "classes are not known: the graph is not there"
+NO_CLASSES = "classes are not available: the graph is missing"
 
 
 @dataclass(frozen=True)

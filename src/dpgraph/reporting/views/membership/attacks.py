@@ -1,7 +1,8 @@
 """Membership inference: attacks on who was a root of training, and what the rigorous epsilon allows an attacker.
 
-Members of a seed are its roots, others are the candidates that are no roots of it; roots are chosen by public ids, anew
-for each seed. Attacked is that a node's label had a loss in training; the guarantee covers its features and edges, too.
+Members of a seed are its roots, others are the candidates that are no roots of it; roots are chosen by public ids,
+again for each seed. Attacked is that a node's label had a loss in training; the guarantee covers its features and
+edges, too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Bound:
 def budget_steps(cell: Cell) -> int | None:
     """Steps of the guarantee (node-null) between "this node is a root" and "another one is, in its place".
 
-    Its method says it; None: of no other is it known that roots are exchangeable.
+    Its method states it; None for all others, whose roots are not known to be exchangeable.
     """
     return spec(cell.method).root_exchanges(cell)
 
@@ -76,7 +77,7 @@ def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
 
 
 def roc(scores: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores fall together."""
+    """(FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores are one threshold."""
     order = np.argsort(-scores, kind="stable")
     ranked, hits = scores[order], members[order]
     ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
@@ -122,7 +123,7 @@ def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
 
 @dataclass(frozen=True)
 class Attack:
-    """One score against one entry; `seeds` is empty where `reason` says why there is nothing to see."""
+    """One score against one entry; `seeds` is empty where `reason` states why there is nothing to see."""
 
     entry: Entry
     outcome: EntryResult
@@ -161,7 +162,7 @@ def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[
 def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:
     """(seeds, n) losses and membership of the candidates that all seeds have; a loss that is not finite is the largest.
 
-    An attacker sees it and concludes that the model knows nothing of the node.
+    An attacker sees it and concludes that the model does not depend on the node.
     """
     nodes = reduce(np.intersect1d, [exposure.candidates for exposure in exposures])
     losses = np.empty((len(exposures), len(nodes)))

@@ -107,7 +107,7 @@ def _panel(axes: Axes, chosen: list[Attack], looks: dict[Line, Look]) -> None:
         kept = one.seeds[0].others * GRID >= 1
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
         shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
-        places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide stand side by side
+        places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
         axes.plot(
             GRID[kept],
             tpr,

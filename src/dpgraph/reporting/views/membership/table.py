@@ -1,4 +1,4 @@
-"""Membership inference as people read it: each measure of both attacks, beside the bound of the rigorous epsilon."""
+"""Membership inference as people read it: each measure of both attacks, next to the bound of the rigorous epsilon."""
 
 from __future__ import annotations
 

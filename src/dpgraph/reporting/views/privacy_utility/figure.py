@@ -1,4 +1,4 @@
-"""Privacy-utility figures: accuracy against the rigorous epsilon and, beside it, against the published one."""
+"""Privacy-utility figures: accuracy against the rigorous epsilon and, next to it, against the published one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 
 MODES = ("rigorous", "published")  # left, right
 MARKED = 4  # points of a curve along training; marks on all would hide the lines
-NARROW = 33  # characters of a label that stands beside the values of a sweep
+NARROW = 33  # characters of a label that is followed by the values of a sweep
 TICK_WIDTH = 0.19  # inches that a tick label needs
 
 
@@ -45,7 +45,7 @@ class Style:
         values = list(dict.fromkeys(entry.value for entry in entries if entry.value is not None))
         sweep = plan.artefacts[artefact_id].sweep
         label = sweep.label if sweep else ""
-        if len(values) == 1:  # nothing to tell apart but methods
+        if len(values) == 1:  # only methods to distinguish
             label, values = f"{label}: {values[0]}", []
         by_value = looks_of_values(values)
         looks, of_methods = {}, looks_of_methods(entries)
@@ -83,7 +83,7 @@ class Style:
 
 
 def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[str, str]:
-    """By method with results or to come: a private one that lacks one of the two epsilons, or has 0, says which."""
+    """By method with results or to come: a private one that lacks one of the two epsilons, or has 0, states which."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
         text = str(rows["label"].iloc[0])
@@ -100,7 +100,7 @@ def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: per task, a panel over the rigorous and one over the published epsilon.
 
-    A run with both epsilons stands in both panels. The paper's mechanism has no rigorous one and stands at the right
+    A run with both epsilons is in both panels. The paper's mechanism has no rigorous one and is at the right
     only, as do printed numbers (hollow). Where no run has one of the two, its panel is left out. Methods without
     privacy are horizontal lines; lines have 95 % intervals.
     """
@@ -127,7 +127,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
 
 
 def _x_label(mode: str, rows: pd.DataFrame, kinds: list[str]) -> str:
-    """`kinds`: relations and scopes in the figure; of several the legend says which run has which."""
+    """`kinds`: relations and scopes in the figure; of several the legend states which run has which."""
     kind = "relations or scopes\ndiffer: see below" if len(kinds) > 1 else "".join(kinds).replace(", ", ",\n")
     deltas = formats.deltas(rows["delta"])
     return f"{mode} ε" + (f"\n{kind}" if kind else "") + (f"\nδ = {', '.join(deltas)}" if deltas else "")
@@ -208,7 +208,7 @@ def tick(value: float) -> str:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, or what lies between them where that is too coarse.
+    """1, 2 and 5 times powers of ten, or what is between them where that is too coarse.
 
     >>> round_numbers(0.9, 25), round_numbers(11, 19)
     ([1.0, 2.0, 5.0, 10.0, 20.0], [12.0, 15.0])
@@ -223,7 +223,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def apart(values: Iterable[float], ratio: float) -> list[float]:
-    """Ascending, without those that stand closer than `ratio` to the one before on a logarithmic axis.
+    """Ascending, without those that are closer than `ratio` to the one before on a logarithmic axis.
 
     >>> apart([12, 1, 2, 12.5, 4], 1.2)
     [1, 2, 4, 12]

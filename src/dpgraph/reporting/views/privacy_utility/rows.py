@@ -21,11 +21,11 @@ POINT_COLUMNS = [
 
 
 def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """What the figure shows: one row per entry (source ours) and one per printed number beside it (source paper).
+    """What the figure shows: one row per entry (source ours) and one per printed number next to it (source paper).
 
     An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
     is missing where there is one row per entry. Both epsilons are inf without privacy and missing where nothing is
-    guaranteed. Shares are in percent. A number that the paper prints several times stands once, at the first
+    guaranteed. Shares are in percent. A number that the paper prints several times appears once, at the first
     method of the artefact that it belongs to.
     """
     known = Results.of(results)
@@ -88,7 +88,7 @@ def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[st
 
 
 def _printed_epsilon(text: str, entry: Entry) -> float:
-    """A number that the paper prints for all epsilons stands at each of ours."""
+    """A number that the paper prints for all epsilons is repeated at each of ours."""
     if text == "all":
         return math.nan if entry.epsilon is None else entry.epsilon
     return epsilon_limit(text) if text else math.nan

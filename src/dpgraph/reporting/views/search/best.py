@@ -16,12 +16,12 @@ from dpgraph.reporting import formats, protection
 def best_settings(plan: Plan, artefact_id: str, frame: pd.DataFrame) -> str:
     """From `search_table`: a list of a suite's rules in YAML, one per selected trial.
 
-    What the selected trials reached stands in comments.
+    What the selected trials reached is in comments.
     """
     paper = artefact_id.split("/")[0]
     lines = [
         f"# Selected by the search {artefact_id} of suite {plan.suite.name}. These are rules: paste them below",
-        f"# papers.{paper}.rules, after the others. A rule knows no target epsilon: of several rules for one method",
+        f"# papers.{paper}.rules, after the others. A rule applies to all targets: of several rules for one method",
         "# and task keep one.",
     ]
     chosen = frame[frame["selected"]] if len(frame) else frame

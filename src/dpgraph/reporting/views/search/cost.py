@@ -23,7 +23,7 @@ PAID = ("geometric", "poisson")
 
 
 class TuningCost(NamedTuple):
-    """`epsilon` is nan where `reason` says why nothing holds, inf without privacy."""
+    """`epsilon` is nan where `reason` states why nothing holds, inf without privacy."""
 
     epsilon: float
     reason: str

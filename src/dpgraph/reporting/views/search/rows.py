@@ -55,9 +55,10 @@ def search_table(
 
     Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
     trial of which a seed failed or is missing has no rank. Where the trials' rigorous epsilons differ in relation or
-    scope, those of one relation and scope are ranked by themselves, and one is selected among them. Accuracies are in
-    percent; the test accuracy stands at the selected trial only. `tuning_epsilon` is that of a release of the selected
-    run, nan where `tuning_reason` says why none holds. `mechanisms` are the recorded ones, in JSON form, by cell.
+    scope, those of one relation and scope are ranked separately, and one is selected among them. Accuracies are in
+    percent; the test accuracy is given for the selected trial only. `tuning_epsilon` is that of a release of the
+    selected run, nan where `tuning_reason` states why none holds. `mechanisms` are the recorded ones, in JSON form, by
+    cell.
     """
     search = search_of(plan, artefact_id)
     known = Results.of(results)
@@ -127,7 +128,7 @@ def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, 
 
 
 def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
-    """What is said of the selected trial alone."""
+    """What is stated about the selected trial alone."""
     return {
         "selected": True,
         "test_mean": test.mean,

@@ -54,8 +54,8 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
     columns = ["Method", "Settings", "Target ε", "Rank", *values, *EPSILON_HEADS, "ε with tuning"]
     remarks = [
         f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
-        "Where their relation or scope differ, those of one kind are ranked by themselves. "
-        "Values: mean ± sample standard deviation over the seeds. The test value stands at the selected trial only.",
+        "Where their relation or scope differ, those of one kind are ranked separately. "
+        "Values: mean ± sample standard deviation over the seeds. The test value is given for the selected trial only.",
         EPSILON_REMARK,
         "ε with tuning: of releasing the selected run alone (not the other trials or their number), validation nodes "
         "being public; all its seeds are counted. Its relation and scope are those of ε rigorous. "

@@ -1,4 +1,4 @@
-"""Tables of data sets in long form: our graphs' statistics beside the paper's."""
+"""Tables of data sets in long form: our graphs' statistics next to the paper's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def stored_statistics(plan: Plan, artefact_id: str) -> Statistics:
 
 
 def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
-    """One row per task: our graph's statistics beside the paper's row of published/datasets.csv, where it has one.
+    """One row per task: our graph's statistics next to the paper's row of published/datasets.csv, where it has one.
 
     `statistics` maps task ids to what data.statistics.statistics() gives, or to the graph.json that holds it; a task
     without any was not run (no data).

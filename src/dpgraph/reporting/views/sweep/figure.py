@@ -26,7 +26,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task.
 
     A line per method and target epsilon with its 95 % interval, those without privacy too; of one method the lighter
-    line is the more private. Printed numbers are hollow. Values that are no numbers (full) stand at the right, in the
+    line is the more private. Printed numbers are hollow. Values that are no numbers (full) are at the right, in the
     suite's order.
     """
     points = sweep_points(plan, artefact_id, results)
@@ -90,9 +90,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], shown: Quant
 
 
 class Places:
-    """Where values stand on the x axis: numbers to scale, all other labels one step apart at the right.
+    """Where values are on the x axis: numbers to scale, all other labels one step apart at the right.
 
-    On a logarithmic axis 0 stands one step left of the least.
+    On a logarithmic axis 0 is one step left of the least.
     """
 
     def __init__(self, x: dict[str, float], logarithmic: bool) -> None:

@@ -18,7 +18,7 @@ GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_differ
 
 
 def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """Rows of `accuracy_table`, and for a private method beside its counterpart without privacy the gap.
+    """Rows of `accuracy_table`, and for a private method next to its counterpart without privacy the gap.
 
     `gap` is accuracy(without privacy) - accuracy(private) at the same value, in points, as Daigavane et al. print it in
     Tables 5 and 6; `gap_error` its standard error over seeds; `gap_difference` ours minus the printed one. The
@@ -68,9 +68,9 @@ def as_number(value: str) -> float | None:
 
 
 def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number beside it.
+    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number next to it.
 
-    A number that the paper prints several times, or that belongs to several methods, stands once for each epsilon.
+    A number that the paper prints several times, or that belongs to several methods, appears once for each epsilon.
     """
     table = sweep_table(plan, artefact_id, results).assign(source="ours")
     metric = plan.artefacts[artefact_id].metric
