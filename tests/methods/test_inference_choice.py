@@ -169,7 +169,7 @@ def count_of(choice, predict) -> int:
     """What the noise is added to."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared_trees, "noisily_positive", lambda count, *rest: seen.append(count) or True)
+        patch.setattr(prepared_trees, "noisily_positive", lambda *, count, **rest: seen.append(count) or True)
         choice.reads_neighbours(predict)
     return seen[0]
 
@@ -204,8 +204,8 @@ def run(graph: Graph, asked: Cell):
 def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, monkeypatch):
     asked = []
 
-    def answer(gain, sensitivity, epsilon, generator):
-        asked.append((gain, sensitivity, epsilon))
+    def answer(*, count, sensitivity, epsilon, generator):
+        asked.append((count, sensitivity, epsilon))
         return reads
 
     monkeypatch.setattr(prepared_trees, "noisily_positive", answer)
@@ -222,7 +222,7 @@ def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, 
 
 def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
     asked = []
-    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda *arguments: asked.append(arguments[1]) or True)
+    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda **given: asked.append(given["sensitivity"]) or True)
     graph = toy_graph()
     split = graph.split.copy()
     split[graph.nodes_of("val")[3:]] = NO_SPLIT
@@ -231,7 +231,7 @@ def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
 
 
 def test_without_a_choice_nothing_is_drawn(monkeypatch):
-    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda *arguments: pytest.fail("no choice was asked for"))
+    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda **given: pytest.fail("no choice was asked for"))
     outcome, _ = run(toy_graph(), cell())
     assert "inference" not in outcome.notes
     assert run(toy_graph(), cell(neighbour_clip_ratio=0.0))[0].notes["edge_lists"] == "own record"
