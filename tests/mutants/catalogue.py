@@ -337,8 +337,8 @@ CLIPPED = (
     ),
     _one(
         "norms without their rounding error",
-        "training/clipping.py",
-        "squared + ROUNDING * product_eps(squared) * scale",
+        "training/precision.py",
+        "squared + ROUNDING * torch.finfo(squared.dtype).eps * scale",
         "squared + 0 * scale",
         CLIPPING + "test_one_root_contributes_at_most_the_clip_norm",
     ),

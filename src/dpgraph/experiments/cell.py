@@ -100,7 +100,14 @@ class Model(Finite):
 
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
     hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
-    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="n_enc")] = 1
+    encoder_layers: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression",
+        ),
+    ] = 1
     decoder_layers: Annotated[int, Field(ge=1, le=1000, description="n_dec, its last layer gives the logits")] = 1
     width: Annotated[
         int, Field(ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
@@ -119,6 +126,8 @@ class Model(Finite):
     def _hops(self) -> Self:
         if (self.hops == 0) != (self.architecture == "mlp"):
             raise ValueError(f"architecture={self.architecture}, hops={self.hops}: expected hops=0 exactly for mlp")
+        if self.encoder_layers == 0 and self.architecture != "mlp":
+            raise ValueError(f"architecture={self.architecture}, encoder_layers=0: expected at least 1 except for mlp")
         if self.architecture == "kipf" and self.hops != 2:
             raise ValueError(f"architecture=kipf, hops={self.hops}: expected hops=2")
         if self.inference_own_weight and self.architecture in ("kipf", "mlp"):
@@ -158,9 +167,10 @@ class Training(Finite):
     evaluations: Annotated[
         int, Field(ge=1, le=100_000, description="Points of the learning curve, the last step included")
     ] = 1
-    precision: Literal["float32", "tf32"] = Field(
+    precision: Literal["float32", "tf32", "bf16"] = Field(
         default="float32",
-        description="Of products of matrices on a GPU: tf32 rounds their operands to 10 bits; clipping allows for it",
+        description="Operands of products of matrices: tf32 (10 bits, on a GPU), bf16 (7 bits, on a CPU that has it; "
+        "on a GPU tf32); clipping allows for the rounding",
     )
 
     def roots_per_step(self, num_train: int) -> float:

@@ -8,6 +8,8 @@ sum_j alpha_ij V h_j = V sum_j alpha_ij h_j, so that both maps act once per segm
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -36,31 +38,47 @@ def attend_states(queries: Tensor, states: Tensor, segments: Segments, head_widt
     return _AttendStates.apply(queries, states, segments, head_width**-0.5)  # type: ignore[no-any-return]
 
 
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Context, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
-        scores = _dot(queries, segments.owners, keys, segments.entries)
-        weights = _softmax(scores, segments)
-        ctx.save_for_backward(queries, keys, values, weights)
-        ctx.segments = segments  # type: ignore[attr-defined]
-        return _by_head(values, weights, segments.entries, segments.ptr)
+@dataclass(frozen=True)
+class EntryAttention:
+    """`attend` with queries that are already divided by sqrt(d), and what its gradients need."""
 
-    @staticmethod
-    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        queries, keys, values, weights = ctx.saved_tensors  # type: ignore[attr-defined]
-        segments: Segments = ctx.segments  # type: ignore[attr-defined]
-        out = gradients[0].contiguous()
-        drawn = _dot(out, segments.owners, values, segments.entries)
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    segments: Segments
+    weights: Tensor  # (m, H) of all entries
+
+    @classmethod
+    def of(cls, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> tuple[Tensor, EntryAttention]:
+        """(n, H, d) result, and what gives its gradients."""
+        weights = _softmax(_dot(queries, segments.owners, keys, segments.entries), segments)
+        result = _by_head(values, weights, segments.entries, segments.ptr)
+        return result, cls(queries, keys, values, segments, weights)
+
+    def pull(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of the result -> of queries, keys and values."""
+        segments, weights, out = self.segments, self.weights, out.contiguous()
+        drawn = _dot(out, segments.owners, self.values, segments.entries)
         centre = _total(weights * drawn, segments)
         scores = weights * (drawn - centre[segments.owners])
         ptr, order = segments.readers
         owners = segments.owners[order]
         return (
-            _by_head(keys, scores, segments.entries, segments.ptr),
-            _by_head(queries, scores[order], owners, ptr),
+            _by_head(self.keys, scores, segments.entries, segments.ptr),
+            _by_head(self.queries, scores[order], owners, ptr),
             _by_head(out, weights[order], owners, ptr),
-            None,
         )
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Context, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
+        result, ctx.attention = EntryAttention.of(queries, keys, values, segments)  # type: ignore[attr-defined]
+        return result
+
+    @staticmethod
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        return *ctx.attention.pull(gradients[0]), None  # type: ignore[attr-defined]
 
 
 def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -> Tensor:

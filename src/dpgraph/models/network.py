@@ -20,7 +20,8 @@ class Network(nn.Module):
     """Logits of the roots of a batch of ego trees; all parameters belong to the layers of `models.dense` or PyTorch.
 
     The encoder's n_enc layers are all activated, the last of the decoder's n_dec layers gives the logits. The `mlp`
-    architecture is encoder and decoder alone and reads the roots' own features only.
+    architecture is encoder and decoder alone and reads the roots' own features only; without an encoder and with one
+    decoder layer it is softmax regression.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Network(nn.Module):
         self.hops = model.hops
         self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype, drop)
         self.aggregation = nn.ModuleList(_message_passing(model, generator, dtype) for _ in range(model.hops))
-        self.decoder = Mlp([width] * model.decoder_layers + [num_classes], act, False, generator, dtype, drop)
+        first = width if model.encoder_layers else num_features
+        sizes = [first] + [width] * (model.decoder_layers - 1) + [num_classes]
+        self.decoder = Mlp(sizes, act, False, generator, dtype, drop)
 
     @property
     def groups(self) -> dict[str, list[nn.Module]]:

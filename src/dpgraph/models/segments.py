@@ -51,28 +51,67 @@ class Segments:
 
     def own(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d): the row of each segment's own node."""
-        if self._identity:
+        if self.width == 1:
             return rows
+        if self.width is not None:
+            return rows.view(-1, self.width, rows.shape[1])[:, 0]
         first = self.ptr[:-1]
         return rows.index_select(0, first if self.columns is None else self.columns[first])
 
     def sum(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return rows if self._identity else _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
+        if self.width is not None:
+            return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).sum(1)
+        return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
 
     def mean(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
-        return rows if self._identity else _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+        if self.width is not None:
+            return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).mean(1)
+        return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+
+    def spread(self, gradient: Tensor) -> Tensor:
+        """Of the sums' gradient (n, d), that of the rows: the sum over the segments that read a row, (num_rows, d).
+
+        Or (n, w, d), a view without memory of its own, where every segment has its own w rows.
+        """
+        if self.width is not None:
+            return gradient if self.width == 1 else gradient.unsqueeze(1).expand(-1, self.width, -1)
+        if self.columns is None:
+            return torch.repeat_interleave(gradient, self.ptr.diff(), dim=0, output_size=self.num_rows)
+        ptr, order = self.readers
+        return reduce(gradient, self.owners[order], ptr)
+
+    def divided(self, values: Tensor) -> Tensor:
+        """(n, d) divided by the rows of each segment, in place."""
+        if self.width is not None:
+            return values if self.width == 1 else values.div_(self.width)
+        return values.div_(self.ptr.diff().unsqueeze(1))
+
+    def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
+        """What `spread` gives, plus `own` (n, d) for each segment's own row; may overwrite the first."""
+        if self.width == 1:
+            return spread + own
+        if self.width is not None:
+            whole = spread.contiguous().view(-1, self.width, own.shape[1])
+            whole[:, 0] += own
+            return whole
+        first = self.ptr[:-1]
+        return spread.index_add_(0, first if self.columns is None else self.columns[first], own)
 
     @property
     def alone(self) -> bool:
         """Whether every segment is its own row and nothing else."""
         return len(self.entries) == self.num_segments
 
-    @property
-    def _identity(self) -> bool:
-        """Whether segment i is row i and nothing else."""
-        return self.columns is None and self.num_rows == self.num_segments
+    @cached_property
+    def width(self) -> int | None:
+        """w where segment i is the w rows i w, i w + 1, ... and nothing else, as far as the host knows."""
+        if self.columns is None and self.num_rows == self.num_segments:
+            return 1
+        if self.lengths is None or not len(self.lengths) or np.any(self.lengths != self.lengths[0]):
+            return None
+        return int(self.lengths[0])
 
     @cached_property
     def entries(self) -> Tensor:
@@ -104,12 +143,9 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
-        lengths = segments.ptr.diff()
-        share = gradients[0] / lengths.unsqueeze(1) if ctx.mode == "mean" else gradients[0]  # type: ignore[attr-defined]
-        if segments.columns is None:
-            return torch.repeat_interleave(share, lengths, dim=0, output_size=segments.num_rows), None, None
-        ptr, order = segments.readers
-        return reduce(share, segments.owners[order], ptr), None, None
+        mean = ctx.mode == "mean"  # type: ignore[attr-defined]
+        share = gradients[0] / segments.ptr.diff().unsqueeze(1) if mean else gradients[0]
+        return segments.spread(share), None, None
 
 
 def reduce(rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights: Tensor | None = None) -> Tensor:
@@ -132,6 +168,20 @@ class PaddedRuns:
         """(n, ...) -> (b, w, ...); a view where the runs are neighbours of equal length."""
         picked = rows[self.rows]
         return picked.view(*self.shape, *rows.shape[1:]) if isinstance(self.rows, slice) else picked
+
+    def split(self, most: int) -> Iterator[PaddedRuns]:
+        """The same runs, at most so many at a time."""
+        runs, width = self.shape
+        for first in range(0, runs, most):
+            last = min(first + most, runs)
+            part = slice(first, last)
+            if isinstance(self.runs, slice) and isinstance(self.rows, slice):
+                yield _equal_runs(
+                    self.runs.start + first, self.runs.start + last, self.rows.start + first * width, width
+                )
+            else:
+                missing = None if self.missing is None else self.missing[part]
+                yield PaddedRuns(self.runs[part], self.rows[part], (last - first, width), missing)  # type: ignore[index]
 
     def put(self, result: Tensor, left: Tensor, right: Tensor) -> None:
         """Writes the product of (b, k, w) and (b, w, d) to the runs' places in `result` (n, k, d)."""

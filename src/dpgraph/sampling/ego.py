@@ -21,8 +21,9 @@ from dpgraph.sampling.edge_lists import EdgeLists
 
 MAX_HOPS = 2
 MAX_ROWS = 2**29  # 4 GiB of node ids
-CHUNK_ROWS_CPU = 8192  # rows whose activations stay in a core's cache
+CHUNK_ROWS_CPU = 16384  # rows of a piece: fewer calls of PyTorch against more memory
 CHUNK_ROWS_CUDA = 1 << 20
+LONG_RUN = 8  # trees of one size are a piece of their own from 1 / so much of a full one
 ROOT_ROWS = 4  # what a root's own layers hold, in rows of the encoder
 
 
@@ -95,17 +96,17 @@ class EgoTrees:
         """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
-    def chunks(self, positions: np.ndarray) -> Iterator[EgoBatch]:
-        """The batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
+    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS) -> Iterator[EgoBatch]:
+        """The batch in pieces of at most about equal memory, roots by ascending size; `places` keeps the order.
 
-        Each has about `chunk_rows` rows, where a root counts as `ROOT_ROWS` more.
+        Each has about `chunk_rows` rows, where a root counts as `root_rows` more. Trees of one size that fill the most
+        of a piece have one of their own: rows of equal runs are read as arrays.
         """
         ranks = self.rank[positions]
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
         rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
-        piece = np.cumsum(rows + ROOT_ROWS) // self.chunk_rows
-        cuts = np.flatnonzero(np.diff(piece)) + 1
+        cuts = _cuts(rows, root_rows, self.chunk_rows)
         for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
             if len(part):
                 yield self._slice(part, place)
@@ -194,6 +195,22 @@ def pack_ego_trees(
         chunk_rows=chunk_rows,
         lists=lists.checked(),
     )
+
+
+def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
+    """Where to cut roots of ascending `rows`: around long runs of one size, and wherever a piece is full."""
+    if not len(rows):
+        return rows
+    cost = rows + root_rows
+    begin = np.flatnonzero(np.diff(rows, prepend=-1))  # of each run of one size
+    long = np.add.reduceat(cost, begin) * LONG_RUN >= limit
+    starts = begin[long | np.append(True, long[:-1])]
+    total = np.add.reduceat(cost, starts)
+    group = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
+    within = np.cumsum(cost) - cost
+    within -= within[starts][group]
+    piece = within * np.ceil(total / limit).astype(np.int64)[group] // total[group]
+    return np.flatnonzero((np.diff(group) > 0) | (np.diff(piece) > 0)) + 1
 
 
 Level = tuple[np.ndarray, np.ndarray]  # (R + 1,) row pointers of the roots, (n,) node ids

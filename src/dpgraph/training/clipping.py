@@ -7,9 +7,9 @@ Guarantees, for every batch, features, labels and parameters:
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
    parameters only.
 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is ||grad_v|| enlarged
-   by more than its own rounding error (`ROUNDING` unit roundoffs of the absolute values that it sums up), so that a
-   contribution does not exceed C where the rows of a tree cancel. Where matrices are multiplied with rounded operands
-   (TF32), the roundoff is theirs. Rounding of the sum itself is outside of this.
+   by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution does not exceed C
+   where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it is enlarged by
+   what that can add to a contribution, too (docs/privacy.md, Lemma R). Rounding of the sum itself is outside of this.
 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every group and is
    counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is private.
 
@@ -28,12 +28,13 @@ from torch import Tensor, nn
 from dpgraph.errors import invalid
 from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.training.fused.inputs import FirstRows, TreeInputs
+from dpgraph.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
 from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
 from dpgraph.training.per_root import announce, formed_gradients
-from dpgraph.training.precision import product_eps
+from dpgraph.training.precision import enlarged_norms
 
 NO_LABEL = -1
-ROUNDING = 16.0  # see guarantee 2; errors measured on graphs of the size of ogbn-arxiv stay below 5
 
 ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or one for each parameter group
 
@@ -85,6 +86,7 @@ def clipped_gradient_sum(
     labels: Tensor,
     clip_norms: ClipNorms,
     losses: RootLosses = root_losses,
+    inputs: TreeInputs | None = None,
 ) -> ClippedGradients:
     """Clipped sum over the roots at `positions` of `trees`.
 
@@ -97,7 +99,7 @@ def clipped_gradient_sum(
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
-    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses):
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
         squared, factors, finite = clip_factors(by_layer, values, column, bounds)
         lost = finite if _may_lose(finite) else None
         for layer, gradients in by_layer.items():
@@ -107,6 +109,25 @@ def clipped_gradient_sum(
         dropped += (~finite).sum()
         del by_layer, gradients  # before the next part is computed: they are the most of its memory
     return ClippedGradients(list(sums.values()), norms, total, dropped)
+
+
+def gradient_sum(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    inputs: TreeInputs | None = None,
+) -> list[Tensor]:
+    """Gradient of the sum of the roots' cross-entropies, without privacy, in the network's parameter order.
+
+    The network's gradients must have closed forms (`training.fused`).
+    """
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
+    for _, by_layer, _ in _root_gradients(network, trees, positions, features, labels, root_losses, inputs):
+        for gradients in by_layer.values():
+            gradients.add_weighted(sums, None, None)
+    return list(sums.values())
 
 
 def gradient_norms(
@@ -133,8 +154,20 @@ def gradient_norms(
 Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
 
 
+CLOSED_FORMS: dict[RootLosses, Callable[[Network, EgoBatch, FirstRows, Tensor], Parts]] = {
+    root_losses: root_parts,
+    neighbour_losses: neighbour_parts,
+}
+
+
 def _root_gradients(
-    network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor, labels: Tensor, losses: RootLosses
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    losses: RootLosses,
+    inputs: TreeInputs | None = None,
 ) -> Iterator[Part]:
     """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine."""
     unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
@@ -142,8 +175,13 @@ def _root_gradients(
         announce(", ".join(sorted(unknown)))
         yield from formed_gradients(network, trees, positions, features, labels, losses)
         return
+    fused = CLOSED_FORMS.get(losses) if has_closed_form(network) else None
     for batch in trees.chunks(positions):
-        yield _recorded(network, batch, features, labels, losses)
+        if fused is None:
+            yield _recorded(network, batch, features, labels, losses)
+        else:
+            records = first_rows(batch, features, trees.rank[positions[batch.places]], inputs)
+            yield batch.places, *fused(network, batch, records, labels)
 
 
 def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, losses: RootLosses) -> Part:
@@ -160,9 +198,9 @@ def clip_factors(
     `limits` are the clip norms C, (L,) or (B, L).
     """
     squared, scale = _squared_norms(by_layer, values, column, limits.shape[-1])
-    enlarged = squared + ROUNDING * product_eps(squared) * scale
+    enlarged = enlarged_norms(squared, scale)
     finite = torch.isfinite(enlarged).all(1)
-    return squared, torch.clamp_max(limits / enlarged.sqrt(), 1).masked_fill_(~finite.unsqueeze(1), 0), finite
+    return squared, torch.clamp_max(limits / enlarged, 1).masked_fill_(~finite.unsqueeze(1), 0), finite
 
 
 def _squared_norms(

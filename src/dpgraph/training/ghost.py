@@ -37,8 +37,11 @@ class RootGradients(Protocol):
         up: where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
         """
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
-        """Adds sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out."""
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        """Adds sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out.
+
+        No `factors`: each is 1. `finite` None: all are.
+        """
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ class CallRows:
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
     sizes: np.ndarray  # (B,) rows of each root, host
+
+    @classmethod
+    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> CallRows:
+        """Of (n, d_in) and (n, d_out)."""
+        return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes)
 
     @cached_property
     def once(self) -> bool:
@@ -95,12 +103,15 @@ class LinearGradients:
             result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
         return result, scale
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
         weight, bias = sums[self.layer.weight], self.layer.bias
         for rows in self.calls:
             inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
-            scaled = rows.per_row(factors)
-            if inputs.shape[2] < gradients.shape[2]:  # weigh the narrower factor
+            scaled = None if factors is None else rows.per_row(factors)
+            if scaled is None:
+                if bias is not None:
+                    sums[bias] += gradients.sum(0).flatten()
+            elif inputs.shape[2] < gradients.shape[2]:  # weigh the narrower factor
                 inputs = inputs * scaled
                 if bias is not None:
                     sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
@@ -135,9 +146,9 @@ class ScalarGradients:
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         return self.values.square(), self.scales.square()
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
         values = self.values if finite is None else self.values.masked_fill(~finite, 0)
-        sums[self.layer.epsilon] += torch.dot(values, factors)
+        sums[self.layer.epsilon] += values.sum() if factors is None else torch.dot(values, factors)
 
 
 class Recorder:
@@ -207,6 +218,21 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
     for (a, g), (b, h) in combinations(split, 2):
         result = result + 2 * ((_dot(a, b) + bias) * _dot(g, h)).sum(1)
     return result.clamp_min_(0), scale
+
+
+def norms_with_products(products: Tensor, gradients: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """(b,) squared norms and rounding scales of a linear map whose inputs' products are known.
+
+    `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias; they are overwritten.
+    `gradients` are (b w, d).
+    """
+    if width == 1:
+        square = products.flatten().mul_(_square(gradients))
+        return square, square
+    rows = gradients.view(len(products), width, -1)
+    gram = products.mul_(torch.bmm(rows, rows.mT))
+    scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
+    return gram.sum((1, 2)).clamp_min_(0), scale
 
 
 def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:

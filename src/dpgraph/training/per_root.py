@@ -34,12 +34,12 @@ class FormedGradients:
         norms = torch.stack([_rows(gradient).square().sum(1) for gradient in self.gradients.values()]).sum(0)
         return norms, norms
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
         for parameter, gradient in self.gradients.items():
             rows = _rows(gradient)
             if finite is not None:
                 rows = rows.masked_fill(~finite.unsqueeze(1), 0)
-            sums[parameter] += torch.mv(rows.T, factors).view_as(parameter)
+            sums[parameter] += (rows.sum(0) if factors is None else torch.mv(rows.T, factors)).view_as(parameter)
 
 
 class Unrecorded:

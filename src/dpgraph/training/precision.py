@@ -1,36 +1,54 @@
-"""How exactly a device multiplies matrices of float32 numbers."""
+"""How exactly a device multiplies matrices of float32 numbers, and by how much norms are enlarged for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 COARSER = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # spacing of 1 and the next number in the format of rounded operands
+ROUNDING = 16.0  # unit roundoffs of sums in the numbers' own type; errors measured on ogbn-arxiv's size stay below 5
+OPERANDS = 3.25  # unit roundoffs of rounded operands: Lemma R of docs/privacy.md
 
 
-def product_eps(like: Tensor) -> float:
-    """Relative spacing of the numbers that products of matrices like this one are made of.
+def operand_eps(like: Tensor) -> float:
+    """Largest relative error of the operands of products of matrices like this one, 0 where they are not rounded.
 
-    PyTorch may round their operands, as the cell, the environment or a caller has set it; sums and other operations
-    keep the tensor's own type.
+    PyTorch may round them, as the cell, the environment or a caller has set it, to the nearest number or towards 0.
+    Sums and other operations keep the tensor's own type. A processor that cannot do what is set is more exact.
     """
-    eps = torch.finfo(like.dtype).eps
     if like.dtype != torch.float32:
-        return eps
+        return 0.0
     backend = torch.backends.cuda.matmul if like.is_cuda else torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    return COARSER.get(backend.fp32_precision, eps)
+    return COARSER.get(backend.fp32_precision, 0.0)
+
+
+def enlarged_norms(squared: Tensor, scale: Tensor) -> Tensor:
+    """Norms that a contribution does not exceed, whatever rounding did to the squared norms and to the contribution.
+
+    `scale` is s^2 of `training.ghost.RootGradients`, of the same shape. May be infinite or not a number.
+    """
+    sums = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
+    slack = OPERANDS * operand_eps(squared)
+    return sums.sqrt_().add_(scale.sqrt(), alpha=slack) if slack else sums.sqrt_()
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
-    """Products of float32 matrices on GPUs in `float32` or `tf32`; on a CPU they are what they were."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = {"float32": "ieee", "tf32": "tf32"}[precision]
+def products_in(precision: Literal["float32", "tf32", "bf16"]) -> Iterator[None]:
+    """Products of float32 matrices with operands of that format.
+
+    `tf32` is for GPUs and changes nothing on a CPU. `bf16` is for CPUs with instructions for it, and changes nothing on
+    others; on a GPU it is `tf32`, whose operands are more exact.
+    """
+    settings = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+    before = [setting.fp32_precision for setting in settings]
+    settings[0].fp32_precision = "ieee" if precision == "float32" else "tf32"
+    settings[1].fp32_precision = "bf16" if precision == "bf16" else before[1]
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        for setting, value in zip(settings, before, strict=True):
+            setting.fp32_precision = value

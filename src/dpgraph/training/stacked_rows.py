@@ -20,10 +20,9 @@ from dpgraph.errors import invalid
 from dpgraph.models.row_stack import RowBatch, RowStack, SeedRows
 from dpgraph.models.segments import reduce
 from dpgraph.sampling.batches import Draws
-from dpgraph.training.clipping import ROUNDING
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import GaussianNoise
-from dpgraph.training.precision import product_eps
+from dpgraph.training.precision import enlarged_norms
 
 TOGETHER = 1024  # places of a seed's roots: up to there calls cost more than what they compute
 VECTOR = 16  # bits of a product depend on where it and its factors are in memory: with so many roots at 64 bytes each
@@ -80,8 +79,8 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
     last = (error.square().sum(2) * mixed.square().sum(2)).flatten()
     squared += last
     scale += last
-    enlarged = squared.add_(scale, alpha=ROUNDING * product_eps(squared))
-    factors = torch.clamp_max(clip_norm / enlarged.sqrt(), 1).masked_fill_(~torch.isfinite(enlarged), 0)
+    enlarged = enlarged_norms(squared, scale)
+    factors = torch.clamp_max(clip_norm / enlarged, 1).masked_fill_(~torch.isfinite(enlarged), 0)
     return factors.view(mixed.shape[:2])
 
 

@@ -19,9 +19,12 @@ from dpgraph.training.clipping import (
     ClipNorms,
     RootLosses,
     clipped_gradient_sum,
+    gradient_sum,
     root_cross_entropy,
     root_losses,
 )
+from dpgraph.training.fused.inputs import TreeInputs
+from dpgraph.training.fused.network import has_closed_form
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
 
@@ -55,7 +58,21 @@ class PlainStep:
     forward: Forward = Network.__call__
 
     def __call__(self) -> int:
-        return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
+        positions = self.sampler.draw(self.batches)
+        if not self._fused:
+            return _descend(self.optimizer, positions, self._losses)
+        if len(positions):
+            sums = gradient_sum(self.network, self.trees, positions, self.features, self.labels, self._inputs)
+            apply_gradient(self.optimizer, sums, len(positions))
+        return len(positions)
+
+    @cached_property
+    def _fused(self) -> bool:
+        return self.forward is Network.__call__ and has_closed_form(self.network)
+
+    @cached_property
+    def _inputs(self) -> TreeInputs:
+        return TreeInputs(self.trees, self.features)
 
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         for batch in self.trees.chunks(positions):
@@ -156,10 +173,10 @@ class PrivateStep:
     def __call__(self) -> int:
         sums = [torch.zeros_like(p) for p in self.network.parameters()]
         read = 0
-        for term in self.terms:
+        for term, inputs in zip(self.terms, self._inputs, strict=True):
             positions = term.draws.next()
             clipped = clipped_gradient_sum(
-                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses
+                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs
             )
             for total, part in zip(sums, clipped.sums, strict=True):
                 total += part
@@ -167,3 +184,7 @@ class PrivateStep:
         self.noise.add(sums)
         apply_gradient(self.optimizer, sums, self.divisor)
         return read
+
+    @cached_property
+    def _inputs(self) -> list[TreeInputs]:
+        return [TreeInputs(term.trees, self.features) for term in self.terms]

@@ -31,5 +31,5 @@ def published_trees(asked: Asked) -> FixedBatchTrees:
         hops=hops,
         max_degree=asked.privacy.max_degree if hops else None,
         batch_size=asked.batch_size,
-        groups=3 if hops else 2,  # encoder, (aggregation,) decoder
+        groups=1 + bool(hops) + bool(asked.cell.model.encoder_layers),  # decoder, aggregation, encoder
     )

@@ -1,0 +1,88 @@
+"""Losses of a batch's roots and the gradients of every root, from closed forms instead of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.models.dense import HeadLinear, KeyLinear, SelfWeight
+from dpgraph.models.network import Network, owners
+from dpgraph.models.segments import Segments
+from dpgraph.sampling.ego import EgoBatch
+from dpgraph.training.fused.activations import activation_of
+from dpgraph.training.fused.inputs import FirstRows, TreeInputs
+from dpgraph.training.fused.layers import Calls, Pull, chained, per_row, perceptron
+from dpgraph.training.fused.messages import MESSAGES
+from dpgraph.training.fused.records import DenseRecords
+from dpgraph.training.ghost import RootGradients
+
+LAYERS = (nn.Linear, HeadLinear, KeyLinear, SelfWeight)
+
+Parts = tuple[Mapping[nn.Module, RootGradients], Tensor]  # gradients by layer, (B,) losses
+
+
+def has_closed_form(network: nn.Module) -> bool:
+    """Whether every part of the network, as it is trained, is known here."""
+    if type(network) is not Network or (network.training and network.encoder.dropout.rate):
+        return False
+    parts = [network.encoder, *network.aggregation, network.decoder]
+    return (
+        all(type(layer) in LAYERS for layer in owners(network))
+        and all(type(layer) in MESSAGES for layer in network.aggregation)
+        and all(activation_of(part.activation) is not None for part in parts)  # type: ignore[arg-type]
+    )
+
+
+@torch.no_grad()
+def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
+    """Of the cross-entropy of the roots' logits; `labels` (N,)."""
+    calls = Calls()
+    states, pull_states = perceptron(network.encoder, records, batch.sizes[-1], calls)
+    logits, pull = _classify(network, states, batch, calls)
+    losses, gradient = cross_entropy(logits, labels.index_select(0, batch.roots))
+    pull_states(pull(gradient))
+    return calls.gradients(), losses
+
+
+@torch.no_grad()
+def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
+    """Of the loss of the tree minus the loss of the root alone, which share the encoding of the root."""
+    calls, target = Calls(), labels.index_select(0, batch.roots)
+    states, pull_states = perceptron(network.encoder, records, batch.sizes[-1], calls)
+    full, pull_full = _classify(network, states, batch, calls)
+    own, pull_own = _classify(network, states.index_select(0, batch.own), batch.without_messages(), calls)
+    losses, of_full = cross_entropy(full, target)
+    own_losses, of_own = cross_entropy(own, target)
+    of_states = pull_full(of_full)
+    of_states = per_row(of_states.contiguous())
+    pull_states(of_states.index_add_(0, batch.own, pull_own(of_own.neg_())))
+    return calls.gradients(), losses - own_losses
+
+
+def _classify(network: Network, states: Tensor, batch: EgoBatch, calls: Calls) -> tuple[Tensor, Pull]:
+    """(n_r, width) states of the deepest rows -> (B, classes) logits."""
+    pulls: list[Pull] = []
+    for layer, level in zip(network.aggregation, reversed(range(network.hops)), strict=True):
+        sizes, below = batch.sizes[level], batch.sizes[level + 1]
+        states, pull = MESSAGES[type(layer)](layer, states, Segments.of_level(batch, level), sizes, below, calls)
+        pulls.append(pull)
+    logits, pull = perceptron(network.decoder, states, np.ones(batch.num_roots, dtype=np.int64), calls)
+    return logits, chained([*pulls, pull])
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, classes), (B,) -> (B,) losses, and their gradients (B, classes); 0 both for a root without a label (-1)."""
+    none, chosen = labels < 0, labels.clamp_min(0).unsqueeze(1)
+    log_shares = torch.log_softmax(logits, 1)
+    losses = log_shares.gather(1, chosen).squeeze(1).neg_().masked_fill_(none, 0)
+    gradient = log_shares.exp_()
+    gradient.scatter_add_(1, chosen, gradient.new_full((1, 1), -1).expand(len(gradient), 1))
+    return losses, gradient.masked_fill_(none.unsqueeze(1), 0)
+
+
+def first_rows(batch: EgoBatch, features: Tensor, ranks: np.ndarray, inputs: TreeInputs | None) -> FirstRows:
+    """The records of a batch's trees."""
+    return FirstRows(DenseRecords(features) if inputs is None else inputs.records, batch, ranks, inputs)
