@@ -126,20 +126,21 @@ def test_products_are_kept_as_far_as_memory_goes(graph, monkeypatch):
     trees = pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, 1)
     values = torch.from_numpy(graph.features)
     sizes = np.sort(trees.tree_sizes)
-    kept = [
-        width
-        for width in np.unique(sizes)
-        if TreeInputs(trees, values).products(_ranks(sizes, width), width) is not None
-    ]
-    assert kept == [width for width in np.unique(sizes) if width <= inputs.LARGEST]
-    few = int(np.sum(sizes[sizes <= 3] ** 2)) * values.element_size()
-    monkeypatch.setattr(inputs, "MOST_BYTES", few)
     known = TreeInputs(trees, values)
-    assert [known.products(_ranks(sizes, width), width) is None for width in (3, 4)] == [False, True]
-
-
-def _ranks(sizes, width):
-    return np.flatnonzero(sizes == width)
+    assert [width for width in np.unique(sizes) if known.has(np.array([width]))] == [
+        width for width in np.unique(sizes) if width <= inputs.LARGEST
+    ]
+    monkeypatch.setattr(inputs, "MOST_BYTES", int(np.sum(sizes[sizes <= 3] ** 2)) * values.element_size())
+    few = TreeInputs(trees, values)
+    assert few.has(np.array([1, 3]))
+    assert not few.has(np.array([1, 4]))
+    ranks = np.flatnonzero(sizes <= 3)
+    for chosen in (ranks, ranks[sizes[ranks] == 3]):
+        products = few.products(chosen, sizes[chosen])
+        for product, rank in zip(products, chosen, strict=True):
+            nodes = trees.nodes[trees.row_ptr[-1][rank] : trees.row_ptr[-1][rank + 1]]
+            own = values[nodes] @ values[nodes].T + 1
+            torch.testing.assert_close(product[: len(own), : len(own)], own)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -18,6 +18,7 @@ CASES = {
     "root-only": [1] * 6,
     "ascending": [1, 1, 2, 3, 3, 3, 9, 40, 41, 200],
     "unsorted": [40, 1, 9, 200, 2, 3, 1, 41],
+    "one padded block": [40, 1, 9, 60, 2, 3, 1, 41],
     "unsorted and padded": [40, 1, 9, 200, 2, 3, 1, 41] * (1 + FEW_BLOCKS // 8),
     "one-hub": [300],
 }

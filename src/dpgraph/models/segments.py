@@ -19,6 +19,7 @@ from dpgraph.sampling.ego import EgoBatch, Hop
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
 FEW_BLOCKS = 16  # so many cost less than gathering rows
+FEW_ROWS = 4096  # as many as padding makes them: one padded block costs less than several
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class PaddedRuns:
     rows: slice | Tensor  # their rows: a slice of b w rows, or (b, w) indices
     shape: tuple[int, int]  # (b, w)
     missing: Tensor | None  # (b, w) bool: padding, which repeats the run's own last row. None: no padding
+    places: slice | np.ndarray  # `runs` on the host
 
     def take(self, rows: Tensor) -> Tensor:
         """(n, ...) -> (b, w, ...); a view where the runs are neighbours of equal length."""
@@ -181,7 +183,7 @@ class PaddedRuns:
                 )
             else:
                 missing = None if self.missing is None else self.missing[part]
-                yield PaddedRuns(self.runs[part], self.rows[part], (last - first, width), missing)  # type: ignore[index]
+                yield PaddedRuns(self.runs[part], self.rows[part], (last - first, width), missing, self.places[part])  # type: ignore[index]
 
     def put(self, result: Tensor, left: Tensor, right: Tensor) -> None:
         """Writes the product of (b, k, w) and (b, w, d) to the runs' places in `result` (n, k, d)."""
@@ -195,6 +197,9 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""
     starts = np.cumsum(lengths) - lengths
     cuts = np.flatnonzero(np.diff(lengths)) + 1
+    if len(cuts) and len(lengths) * int(lengths.max()) <= FEW_ROWS:
+        yield _padded_runs(np.arange(len(lengths)), starts, lengths, device)
+        return
     if len(cuts) < FEW_BLOCKS:
         for first, last in zip([0, *cuts], [*cuts, len(lengths)], strict=True):
             yield _equal_runs(int(first), int(last), int(starts[first]), int(lengths[first]))
@@ -204,23 +209,27 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     ordered = lengths[order]
     cuts = np.flatnonzero(np.diff(_width_class(ordered))) + 1
     for first, last in zip([0, *cuts], [*cuts, len(order)], strict=True):
-        runs = order[first:last]
-        low, width = int(ordered[first]), int(ordered[last - 1])
-        shape = (int(last - first), width)
-        if ascending and low == width:
-            yield _equal_runs(int(first), int(last), int(starts[first]), width)
-            continue
-        column = np.arange(width)
-        # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
-        rows = starts[runs, None] + np.minimum(column, lengths[runs, None] - 1)
-        missing = None if low == width else _upload(column >= lengths[runs, None], device)
-        yield PaddedRuns(_upload(runs, device), _upload(rows, device), shape, missing)
+        if ascending and ordered[first] == ordered[last - 1]:
+            yield _equal_runs(int(first), int(last), int(starts[first]), int(ordered[first]))
+        else:
+            yield _padded_runs(order[first:last], starts, lengths, device)
 
 
 def _equal_runs(first: int, last: int, begin: int, width: int) -> PaddedRuns:
     """Neighbours of equal length, whose rows begin at `begin`."""
     shape = (last - first, width)
-    return PaddedRuns(slice(first, last), slice(begin, begin + shape[0] * width), shape, None)
+    runs = slice(first, last)
+    return PaddedRuns(runs, slice(begin, begin + shape[0] * width), shape, None, runs)
+
+
+def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, device: torch.device) -> PaddedRuns:
+    """These runs, of which run i has `lengths[i]` rows from `starts[i]` on."""
+    own = lengths[runs, None]
+    column = np.arange(int(own.max()))
+    # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
+    rows = starts[runs, None] + np.minimum(column, own - 1)
+    missing = None if np.all(own == len(column)) else _upload(column >= own, device)
+    return PaddedRuns(_upload(runs, device), _upload(rows, device), (len(runs), len(column)), missing, runs)
 
 
 def _upload(values: np.ndarray, device: torch.device) -> Tensor:

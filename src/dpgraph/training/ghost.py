@@ -220,17 +220,16 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
     return result.clamp_min_(0), scale
 
 
-def norms_with_products(products: Tensor, gradients: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
     """(b,) squared norms and rounding scales of a linear map whose inputs' products are known.
 
     `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias; they are overwritten.
-    `gradients` are (b w, d).
+    `gradients` (b, w, d); 0 for a row that a root lacks.
     """
-    if width == 1:
-        square = products.flatten().mul_(_square(gradients))
+    if products.shape[1] == 1:
+        square = products.flatten().mul_(_square(gradients.squeeze(1)))
         return square, square
-    rows = gradients.view(len(products), width, -1)
-    gram = products.mul_(torch.bmm(rows, rows.mT))
+    gram = products.mul_(torch.bmm(gradients, gradients.mT))
     scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
     return gram.sum((1, 2)).clamp_min_(0), scale
 

@@ -15,7 +15,9 @@ from dpgraph.models.network import Network
 from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import Name, numpy_generator
 from dpgraph.sampling.ego import EgoTrees
-from dpgraph.training.clipping import root_cross_entropy
+from dpgraph.training.clipping import gradient_sum, root_cross_entropy
+from dpgraph.training.fused.inputs import TreeInputs
+from dpgraph.training.fused.network import has_closed_form
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
 
@@ -74,6 +76,9 @@ class LotStep:
         return len(positions)
 
     def _mean_gradient(self, positions: np.ndarray) -> list[Tensor]:
+        if has_closed_form(self.network):
+            parts = gradient_sum(self.network, self.records, positions, self.features, self.labels, self._inputs)
+            return [part / len(positions) for part in parts]
         parameters = list(self.network.parameters())
         total = [torch.zeros_like(parameter) for parameter in parameters]
         for batch in self.records.chunks(positions):
@@ -83,6 +88,10 @@ class LotStep:
             ):
                 part += gradient
         return total
+
+    @cached_property
+    def _inputs(self) -> TreeInputs:
+        return TreeInputs(self.records, self.features)
 
 
 def clipped(gradient: list[Tensor], clip_norm: float) -> list[Tensor]:

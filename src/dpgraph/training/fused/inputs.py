@@ -6,14 +6,15 @@ first layer's gradient is made of, are computed once for all steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpgraph.models.segments import blocks
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation
 from dpgraph.training.fused.records import NodeRecords, RecordRows, records_of
@@ -36,41 +37,55 @@ class TreeInputs:
         self._bounds = np.searchsorted(sizes, np.arange(LARGEST + 2)).tolist()
         memory = np.cumsum(np.diff(self._bounds) * np.arange(LARGEST + 1) ** 2) * features.element_size()
         self._largest = int(np.count_nonzero(memory <= MOST_BYTES)) - 1
-        self._kept: dict[int, Tensor] = {}
+        kept = sizes[: self._bounds[self._largest + 1]]
+        self._first = np.append(0, np.cumsum(kept**2))  # of each root's products among all
 
-    def products(self, ranks: np.ndarray, width: int) -> Tensor | None:
-        """(b, w, w) of roots with trees of w rows, by their places in the trees' stored order; None: not kept."""
-        if width > self._largest:
-            return None
-        if width not in self._kept:
-            self._kept[width] = self._computed(width)
-        chosen = torch.from_numpy(ranks - self._bounds[width])
-        return self._kept[width].index_select(0, chosen.to(self.features.device, non_blocking=True))
+    def has(self, sizes: np.ndarray) -> bool:
+        """Whether products of trees of so many rows are kept."""
+        return int(sizes.max()) <= self._largest
 
-    def _computed(self, width: int) -> Tensor:
-        """(R_w, w, w) of all trees of w rows."""
-        begin, end = self.trees.row_ptr[-1][self._bounds[width : width + 2]].tolist()
-        nodes = self.trees.nodes[begin:end].view(-1, width)
-        result = self.features.new_empty(len(nodes), width, width)
-        step = max(1, GATHERED // (width * max(1, self.features.shape[1])))
-        for part, some in zip(result.split(step), nodes.split(step), strict=True):
-            records = self.features.index_select(0, some.flatten()).view(*some.shape, self.features.shape[1])
-            torch.add(torch.bmm(records, records.mT), 1, out=part)
+    def products(self, ranks: np.ndarray, sizes: np.ndarray) -> Tensor:
+        """(b, w, w) of roots by their places in the trees' stored order, w the most of their `sizes`.
+
+        What a tree of fewer rows lacks is filled with other products of its own.
+        """
+        width = int(sizes.max())
+        if sizes[0] == width and sizes[-1] == width and np.all(sizes == width):
+            begin, end = self._bounds[width : width + 2]
+            same = self._kept[self._first[begin] : self._first[end]].view(-1, width, width)
+            return same.index_select(0, self._upload(ranks - begin))
+        within = np.minimum(np.arange(width), sizes[:, None] - 1)
+        places = self._first[ranks, None, None] + within[:, :, None] * sizes[:, None, None] + within[:, None, :]
+        return self._kept.index_select(0, self._upload(places.ravel())).view(places.shape)
+
+    @cached_property
+    def _kept(self) -> Tensor:
+        result = self.features.new_empty(int(self._first[-1]))
+        for width in range(1, self._largest + 1):
+            begin, end = self._bounds[width : width + 2]
+            rows = self.trees.nodes[int(self.trees.row_ptr[-1][begin]) : int(self.trees.row_ptr[-1][end])]
+            own = result[self._first[begin] : self._first[end]].view(-1, width, width)
+            step = max(1, GATHERED // (width * max(1, self.features.shape[1])))
+            for part, nodes in zip(own.split(step), rows.split(step * width), strict=True):
+                records = self.features.index_select(0, nodes).view(len(part), width, self.features.shape[1])
+                torch.add(torch.bmm(records, records.mT), 1, out=part)
         return result
+
+    def _upload(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self.features.device, non_blocking=True)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some roots of a batch whose trees have w = `width` rows each, and their rows."""
+    """Some roots of a batch, and their rows."""
 
     roots: slice
     rows: slice
-    width: int
 
 
 @dataclass(frozen=True)
 class FirstRows:
-    """The records of the trees of a batch, root by root and by ascending number of rows."""
+    """The records of the trees of a batch, root by root."""
 
     records: NodeRecords
     batch: EgoBatch
@@ -78,33 +93,24 @@ class FirstRows:
     inputs: TreeInputs | None  # where inner products are known
     kept: dict[int, RecordRows] = field(default_factory=dict)  # records, by a part's first root
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """(B,) rows of each root."""
         return self.batch.sizes[-1]
 
-    def parts(self, columns: int) -> Iterator[Part]:
+    def parts(self, columns: int) -> list[Part]:
         """Parts of which `columns` numbers a row stay in a core's cache."""
-        cuts = np.flatnonzero(np.diff(self.sizes, prepend=-1, append=-1)).tolist()
-        begin = 0
-        for start, end in pairwise(cuts):
-            width = int(self.sizes[start])
-            step = max(1, (CACHED_CUDA if self.batch.nodes.is_cuda else CACHED) // (columns * width))
-            for first in range(start, end, step):
-                last = min(first + step, end)
-                rows = (last - first) * width
-                yield Part(slice(first, last), slice(begin, begin + rows), width)
-                begin += rows
+        ends = np.cumsum(self.sizes)
+        piece = (ends - 1) // max(1, (CACHED_CUDA if self.batch.nodes.is_cuda else CACHED) // columns)
+        cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(ends)]
+        rows = [0, *(int(ends[cut - 1]) for cut in cuts[1:])]
+        return [Part(slice(a, b), slice(c, d)) for (a, b), (c, d) in zip(pairwise(cuts), pairwise(rows), strict=True)]
 
     def of(self, part: Part) -> RecordRows:
-        """(b w, F)"""
+        """(b, F)"""
         if part.roots.start not in self.kept:
             self.kept[part.roots.start] = self.records.take(self.batch.nodes[part.rows])
         return self.kept[part.roots.start]
-
-    def products(self, part: Part) -> Tensor | None:
-        """(b, w, w) of the part's roots; None: not known."""
-        return None if self.inputs is None else self.inputs.products(self.ranks[part.roots], part.width)
 
 
 @dataclass(frozen=True)
@@ -121,14 +127,8 @@ class FirstGradients:
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         result, scale = self.output.new_empty(2, len(self.rows.sizes))
         for part in self._parts():
-            gradients, products = self._gradients(part), self.rows.products(part)
-            self.kept[part.roots.start] = gradients
-            if products is not None:
-                norms = norms_with_products(products, gradients, part.width)
-            else:
-                call = CallRows.flat(self.rows.of(part).dense(), gradients, self.rows.sizes[part.roots])
-                norms = LinearGradients(self.layer, (call,)).squared_norms()
-            result[part.roots], scale[part.roots] = norms
+            self.kept[part.roots.start] = gradients = self._gradients(part)
+            result[part.roots], scale[part.roots] = self._norms(part, gradients)
         return result, scale
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
@@ -138,16 +138,31 @@ class FirstGradients:
             some = [None if values is None else values[part.roots] for values in (factors, finite)]
             self.rows.of(part).add_weighted(self.layer, gradients, self.rows.sizes[part.roots], sums, *some)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> list[Part]:
         return self.rows.parts(self.output.shape[1])
 
     def _gradients(self, part: Part) -> Tensor:
-        """(b w, d) of what the activation read."""
+        """(b, d) of what the activation read."""
         above = self.above[part.rows if self.above.dim() == 2 else part.roots]
         if self.activation is None:
             return above.reshape(-1, self.output.shape[1])
         output = self.output[part.rows]
         return self.activation.pull(above, output.view(above.shape)).view(output.shape)
+
+    def _norms(self, part: Part, gradients: Tensor) -> tuple[Tensor, Tensor]:
+        sizes, inputs = self.rows.sizes[part.roots], self.rows.inputs
+        if inputs is None or not inputs.has(sizes):
+            call = CallRows.flat(self.rows.of(part).dense(), gradients, sizes)
+            return LinearGradients(self.layer, (call,)).squared_norms()
+        result, scale = gradients.new_empty(2, len(sizes))
+        ranks = self.rows.ranks[part.roots]
+        for block in blocks(sizes, gradients.device):
+            some = block.take(gradients)
+            if block.missing is not None:
+                some = some.masked_fill_(block.missing.unsqueeze(2), 0)
+            products = inputs.products(ranks[block.places], sizes[block.places])
+            result[block.runs], scale[block.runs] = norms_with_products(products, some)
+        return result, scale
 
 
 def first_dense(layer: nn.Linear, activation: Activation | None, rows: FirstRows) -> Tensor:
