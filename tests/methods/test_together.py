@@ -81,9 +81,13 @@ def test_seeds_share_the_data_on_the_device(monkeypatch):
     assert len({id(step.network) for step in prepared[0]}) == 3
 
 
-def test_only_on_a_gpu_and_without_dropout():
+def test_on_a_gpu_or_in_small_batches_and_without_dropout():
     cell = cell_of(RUNS[1])
+    assert cell.training.batch_size is None
     assert not stacking_pays(cell, CPU)
+    for size, pays in ((128, True), (129, False)):
+        training = cell.training.model_copy(update={"batch_size": size, "sampling_rate": None})
+        assert stacking_pays(cell.model_copy(update={"training": training}), CPU) == pays
     assert stacking_pays(cell, torch.device("cuda"))
     dropped = cell.model_copy(update={"model": cell.model.model_copy(update={"dropout": 0.5})})
     assert not stacking_pays(dropped, torch.device("cuda"))
