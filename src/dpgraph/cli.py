@@ -61,7 +61,7 @@ def _invalid(error: ValueError) -> str | None:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Subcommand:
     """A subcommand. `run`, "module:function" of its options, is imported when it runs; `plan`: it reads the config."""
 
     text: str
@@ -226,15 +226,15 @@ def _check_accounting(added: Parser) -> None:
     added.add_argument("file", type=Path)
 
 
-def _of(name: str, text: str, options: Callable[[Parser], None] = lambda _: None, plan: bool = False) -> Stage:
-    return Stage(text, f"dpgraph.cli_stages:{name}", options, plan)
+def _of(name: str, text: str, options: Callable[[Parser], None] = lambda _: None, plan: bool = False) -> Subcommand:
+    return Subcommand(text, f"dpgraph.cli_stages:{name}", options, plan)
 
 
-def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Stage:
-    return Stage(text, f"dpgraph.cli_privacy:{name}", options)
+def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subcommand:
+    return Subcommand(text, f"dpgraph.cli_privacy:{name}", options)
 
 
-STAGES: dict[str, Stage] = {
+STAGES: dict[str, Subcommand] = {
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),
     "calibrate": _of(
