@@ -25,7 +25,7 @@ from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache, accountants_digest, versions
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
-from dpgraph.privacy.solving import MAX_STEPS, EpsilonAt, shown, solved
+from dpgraph.privacy.solving import MAX_STEPS, NOISE_RANGE, EpsilonAt, shown, solved
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
@@ -140,7 +140,9 @@ def calibrated(
         start = time.monotonic()
         closed = mechanism
         if epsilon is not None and unknown is not None:
-            closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=guess)
+            near = guess or _near(mechanism, mode, unknown, epsilon)
+            closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=near)
+            _solved.setdefault(_asked(mechanism, mode, unknown), {})[epsilon] = closed
         statement = closed.statement()
         answer = Calibration(
             mechanism=closed,
@@ -157,6 +159,33 @@ def calibrated(
     budgets = budgets_at(answer.mechanism, {*evaluated(steps)} - {steps})
     answer = answer.model_copy(update={"budgets": budgets})
     return answer.model_copy(update={"seal": _seal(question, answer)})
+
+
+_solved: dict[str, dict[float, Mechanism]] = {}  # of this process: by mechanism, what each target was solved to
+
+
+def _asked(mechanism: Mechanism, mode: Mode, unknown: Unknown) -> str:
+    return digest([mechanism.chosen, mode, unknown], 32)
+
+
+def _near(mechanism: Mechanism, mode: Mode, unknown: Unknown, epsilon: float) -> float | None:
+    """Where the search for a noise multiplier may begin: at those of this mechanism's other targets.
+
+    Between the two nearest targets the noise is nearly a power of epsilon, beside a single one it goes as 1 / epsilon.
+    It decides how many points are evaluated, not the answer. None: nothing is known, or it is not the noise.
+    """
+    known = _solved.get(_asked(mechanism, mode, unknown), {}) if unknown == "noise" else {}
+    points = [
+        (math.log(target), math.log(closed.noise_multiplier))
+        for target, closed in sorted(known.items(), key=lambda item: abs(math.log(item[0] / epsilon)))[:2]
+        if isinstance(closed, NoisySteps) and closed.noise_multiplier is not None
+    ]
+    if not points:
+        return None
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    slope = (y1 - y0) / (x1 - x0) if x1 != x0 else -1.0
+    low, high = (math.log(bound) for bound in NOISE_RANGE)
+    return math.exp(min(max(y0 + slope * (math.log(epsilon) - x0), low), high))
 
 
 def budgets_at(mechanism: Mechanism, steps: Iterable[int]) -> tuple[Budget, ...]:
