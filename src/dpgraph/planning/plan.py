@@ -151,8 +151,8 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     for artefact in config.artefacts or ():
         if artefact not in draft.artefacts:
             raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
-    known: dict[bytes, Cell] = {}
-    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, known)]
+    resolved: dict[bytes, Cell] = {}
+    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = Plan(config, suite, experiments, tuple(entries))
     _check_references(plan)
     return plan
