@@ -9,8 +9,10 @@ from typing import get_args
 
 import pytest
 
+from dpgraph.cli import STAGES, main
 from dpgraph.experiments.experiment import View
 from dpgraph.experiments.imports import Package
+from dpgraph.loading import load
 from dpgraph.methods.registry import specs
 from dpgraph.reporting.views.registry import figure_of, inputs_of, table_of, views_with
 
@@ -99,6 +101,30 @@ def test_planning_loads_nothing_heavy():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_help_loads_nothing_but_the_parser():
+    code = (
+        "import sys\n"
+        "from dpgraph.cli import STAGES, main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "light = {'dpgraph', 'dpgraph.cli', 'dpgraph.errors', 'dpgraph.loading'}\n"
+        "own = {name for name in sys.modules if name.split('.')[0] == 'dpgraph'}\n"
+        "heavy = [name for name in ('pydantic', 'numpy', 'yaml') if name in sys.modules]\n"
+        "print(len(STAGES), sorted(own - light), heavy)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert all(name in run.stdout for name in ("train", "calibrate", "check-accounting"))
+    assert run.stdout.splitlines()[-1].endswith(" [] []")
+
+
+def test_every_subcommand_is_there_and_names_what_it_runs():
+    for name, stage in STAGES.items():
+        assert callable(load(stage.run)), name
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        assert ended.value.code == 0, name
 
 
 def test_one_class_per_name():

@@ -1,4 +1,4 @@
-"""Command line of the accountants and audits: epsilon, noise, plan, check-accounting, audit."""
+"""What the subcommands of the accountants and audits do: epsilon, noise, plan, check-accounting, audit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import UserError, invalid
@@ -16,7 +14,6 @@ from dpgraph.privacy.accountants.parameters import PARAMETERS
 from dpgraph.privacy.guarantee import Mode
 
 log = logging.getLogger("dpgraph")
-Stage = Callable[..., argparse.ArgumentParser]
 
 
 def epsilon(options: argparse.Namespace) -> None:
@@ -161,43 +158,11 @@ def _value(name: str, text: str) -> Any:
     raise invalid(name, text, PARAMETERS[name].allowed)
 
 
-def add_stages(stage: Stage) -> None:
-    for name, run, text in (
-        ("epsilon", epsilon, "Epsilon of a mechanism under its accountants"),
-        ("noise", noise, "Least noise, most steps or highest batch rate for a target epsilon"),
-    ):
-        mechanisms = stage(name, run, text).add_subparsers(required=True, metavar="MECHANISM", dest="mechanism")
-        for mechanism in NAMES:
-            _add_mechanism(mechanisms, mechanism, solving=name == "noise")
-
-    plan_ = stage("plan", plan, "Best (batch rate, steps, noise) for a target under the rigorous accountant")
-    plan_.add_argument("--num-train", type=int, required=True, help="N, training nodes, public")
-    plan_.add_argument("--hops", type=int, required=True, help="r, layers of message passing")
-    plan_.add_argument("--max-degree", type=int, help="K, lists in which a node may occur (with hops)")
-    plan_.add_argument("--list-cap", type=int, help="D, longest list (default: K)")
-    plan_.add_argument("--epsilon", type=float, required=True)
-    plan_.add_argument("--delta", type=float, help="default: 1 / (10 N), N training nodes")
-    plan_.add_argument("--max-steps", type=int, required=True, help="step budget")
-    plan_.add_argument(
-        "--neighbour-clip", type=float, metavar="RATIO", help="C_n / C_s: plan residual clipping (equal batch rates)"
-    )
-    plan_.add_argument("--json", action="store_true")
-
-    audit_ = stage("audit", audit, "Attack the project's own code; status 1 if a claim does not hold")
-    audit_.add_argument(
-        "audit",
-        help="update, trajectory, partition, residual, appr, pate, lists, sensitivity, clipping, locality, self-terms, "
-        "the nightly ones canary, canary-residual, one-run, or all",
-    )
-    audit_.add_argument("--nightly", action="store_true", help="with all: run the nightly audits, too (minutes)")
-    audit_.add_argument("--trials", type=int, help="trials per side (default: the audit's own)")
-    audit_.add_argument("--planted", metavar="BUG", help="a known bug that the audit must detect; all: none and each")
-    audit_.add_argument("--out", type=Path, help="Parquet file of the results")
-    audit_.add_argument("--figure", type=Path, metavar="STEM", help="with --out: STEM.pdf, .svg and .png of the curves")
-    audit_.add_argument("--json", action="store_true")
-
-    check_ = stage("check-accounting", check_accounting, "Check the accountants against a CSV of reference values")
-    check_.add_argument("file", type=Path)
+def mechanism_options(added: argparse.ArgumentParser, solving: bool) -> None:
+    """A subcommand for each mechanism, with its parameters as flags; `solving`: for a target epsilon."""
+    mechanisms = added.add_subparsers(required=True, metavar="MECHANISM", dest="mechanism")
+    for mechanism in NAMES:
+        _add_mechanism(mechanisms, mechanism, solving)
 
 
 def _add_mechanism(mechanisms: Any, mechanism: str, solving: bool) -> None:

@@ -69,7 +69,7 @@ def refuse(reason, unless):
     """Calibration that meets targets of at least `unless` only."""
     real = jobs.calibrate_cell
 
-    def calibrate(cell, graph, out):
+    def calibrate(cell, graph, out, evaluations):
         if cell.privacy.epsilon < unless:
             raise UserError(reason)
         real(cell, graph, out)

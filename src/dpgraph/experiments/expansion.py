@@ -11,7 +11,7 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, TypeGuard
 
 from dpgraph.errors import shown
 from dpgraph.experiments.documents import DEEPEST, LARGEST, MOST_NODES
@@ -25,6 +25,7 @@ _USED = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}}|(\$))")
 _WHOLE = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}})")
 _ADDED = "with"  # in a value of a matrix: merged into the entry
 _EXCLUDE = "exclude"
+_NO_MAPPINGS = frozenset({str, int, float, bool, type(None), list, tuple})
 
 Scope = Mapping[str, Any]
 
@@ -38,12 +39,18 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if isinstance(value, Mapping):
+            if _is_mapping(value):
                 below = result.get(key)
-                result[key] = merged(below if isinstance(below, Mapping) else {}, value)
+                result[key] = merged(below, value) if _is_mapping(below) else merged(value)
             else:
                 result[key] = value
     return result
+
+
+def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Of plain types without the general question, which is slow: a plan asks half a million times."""
+    kind = type(value)
+    return kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping))
 
 
 def expanded(

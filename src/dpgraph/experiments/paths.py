@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from dpgraph.experiments.cell import Cell, Task
@@ -15,11 +16,11 @@ class Paths:
 
     config: Config
 
-    @property
+    @cached_property
     def data(self) -> Path:
         return Path(self.config.data)
 
-    @property
+    @cached_property
     def suite(self) -> Path:
         return Path(self.config.results) / self.config.suite
 
@@ -35,7 +36,7 @@ class Paths:
     def graph_record(self, task: Task) -> Path:
         return self.graph(task) / "graph.json"
 
-    @property
+    @cached_property
     def privacy(self) -> Path:
         return self.suite / "privacy"
 

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,14 +118,14 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
     os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)
-        stands = _stands(marker, {name: paths.result(plan.cells[name]) for name in bundle.members})
+        stands = _stands(marker, ((name, paths.result(plan.cells[name])) for name in bundle.members))
         if not stands:
             _remove(marker)
         if not stands or _begun(marker):
             _remove(last_asked(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
-        if not _stands(marker, {key: paths.privacy / f"{key}.json" for key in bundle.members}):
+        if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.members)):
             _remove(marker)
 
 
@@ -136,12 +136,12 @@ def _remove(path: Path) -> None:
         raise UserError(f"{cause(error)} (its contents are unknown; delete it)") from None
 
 
-def _stands(marker: Path, members: Mapping[str, Path]) -> bool:
+def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
     try:
         written = marker.stat().st_mtime_ns
-        younger = [name for name, path in members.items() if path.stat().st_mtime_ns > written]
+        younger = {name: path for name, path in members if path.stat().st_mtime_ns > written}
         noted = read_json(marker) if younger else {}
-        return all(noted[name] == content(members[name]) for name in younger)
+        return all(noted[name] == content(path) for name, path in younger.items())
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -25,6 +25,9 @@ log = logging.getLogger("dpgraph")
 def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
     """A budget that cannot be met is a result too: its cells will record it, those of other calibrations train."""
     paths = Paths(plan.config)
+    evaluations: dict[str | None, set[int]] = {}  # of the cells that share a calibration
+    for trained in plan.cells.values():
+        evaluations.setdefault(trained.calibration_key, set()).add(trained.training.evaluations)
 
     def calibrate(key: str) -> None:
         cell = plan.calibrations[key].for_calibration
@@ -32,7 +35,7 @@ def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
             return
         out = paths.privacy / f"{key}.json"
         try:
-            calibrate_cell(cell, paths.graph(bundle.task), out)
+            calibrate_cell(cell, paths.graph(bundle.task), out, evaluations.get(key, ()))
         except UserError as error:
             log.error("%s: %s", key, error)
             write_json(out, {"status": "failed", "reason": str(error)})

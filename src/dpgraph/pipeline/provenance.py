@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import time
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 def provenance() -> dict[str, Any]:
     """Versions, machine, git commit and time of writing."""
     return {
-        "versions": {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")},
+        "versions": dict(_versions()),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
         "commit": _commit(),
@@ -22,8 +23,17 @@ def provenance() -> dict[str, Any]:
     }
 
 
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")}
+
+
+@cache
 def _commit() -> str:
-    """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere."""
+    """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere.
+
+    Read once: this process has imported its code by then, and records of one job name one commit.
+    """
     try:
         asked = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],

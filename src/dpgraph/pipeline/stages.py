@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -23,9 +23,9 @@ from dpgraph.methods.registry import check_runs, spec
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
 from dpgraph.pipeline.provenance import provenance
-from dpgraph.planning.resolve import calibrate
+from dpgraph.planning.resolve import calibrate, is_calibration
 from dpgraph.privacy.cache import default_cache
-from dpgraph.privacy.calibration import Calibration, check_calibration
+from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
@@ -37,15 +37,27 @@ class NoCalibration(UserError):
     """The cell's budget cannot be met; a result of the cell, with the reason."""
 
 
-def calibrate_cell(cell: Cell, graph_folder: Path, out: Path) -> None:
-    """Write the cell's calibration; where its data is not available, a record that states this."""
+def calibrate_cell(cell: Cell, graph_folder: Path, out: Path, evaluations: Iterable[int] = ()) -> None:
+    """Write the cell's calibration; where its data is not available, a record that states this.
+
+    It has the budgets at the steps of the cell's evaluations, and at those of `evaluations`, numbers of other cells
+    that share it.
+    """
     try:
         problem = problem_of(cell.task).working()
         counts = problem.counts(problem.load(graph_folder, verify=False, split=0))
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    calibration = calibrate(cell, counts.num_train, default_cache(), show=True, num_protected=counts.num_protected)
+    numbers = {cell.training.evaluations, *evaluations}
+    calibration = calibrate(
+        cell,
+        counts.num_train,
+        default_cache(),
+        show=True,
+        num_protected=counts.num_protected,
+        evaluated=lambda steps: {step for number in numbers for step in evaluation_steps(number, steps)},
+    )
     calibration.write(out)
     log.info("%s: %s", cell.calibration_key, describe(calibration))
 
@@ -193,12 +205,10 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
     if cell.privacy is None:
         return ()
     steps = calibration.statement.steps
-    earlier = sorted(evaluation_steps(cell.training.evaluations, steps) - {steps})
-    statements = [calibration.mechanism.at_step(step) for step in earlier]
-    return tuple(
-        Budget(step=step, eps_published=statement.published.epsilon, eps_rigorous=statement.rigorous.epsilon)
-        for step, statement in zip(earlier, statements, strict=True)
-    )
+    earlier = evaluation_steps(cell.training.evaluations, steps) - {steps}
+    known = {budget.step: budget for budget in calibration.budgets}
+    known |= {budget.step: budget for budget in budgets_at(calibration.mechanism, earlier - known.keys())}
+    return tuple(known[step] for step in sorted(earlier))
 
 
 def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
@@ -220,8 +230,10 @@ def _calibration(cell: Cell, counts: Counts, path: Path | None) -> Calibration:
     if (reason := _failure(path)) is not None:
         raise NoCalibration(f"not calibrated: {reason}")
     calibration = Calibration.read(path, spec(cell.method).mechanism_class(cell))
+    if is_calibration(calibration, cell, num_train, everybody):
+        return calibration
     check_calibration(path, calibration, calibrate(cell, num_train, default_cache(), num_protected=everybody))
-    return calibration
+    return calibration.model_copy(update={"budgets": ()})  # they were not checked: the ones needed are evaluated
 
 
 def _failure(path: Path) -> str | None:

@@ -39,7 +39,7 @@ def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
     for source, part in layers(plan, *place):
         for path in _paths(part):
-            sources[path] = source
+            sources[path] = source()
     suite = f"suites/{plan.suite.name}.yaml"
     for path in _paths(entry.suite_task.task):
         sources[f"task.{path}"] = f"{suite}: {plan.suite.place(f'tasks.{entry.task_id}')}"

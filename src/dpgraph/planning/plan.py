@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search, Suite, SuiteTask
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Rule, Search, Suite, SuiteTask
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
@@ -150,7 +151,8 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     for artefact in config.artefacts or ():
         if artefact not in draft.artefacts:
             raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
-    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact)]
+    resolved: dict[bytes, Cell] = {}
+    entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = Plan(config, suite, experiments, tuple(entries))
     _check_references(plan)
     return plan
@@ -166,8 +168,11 @@ def _check_references(plan: Plan) -> None:
             raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
 
 
-def _entries(plan: Plan, artefact: str) -> list[Entry]:
-    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value."""
+def _entries(plan: Plan, artefact: str, known: dict[bytes, Cell]) -> list[Entry]:
+    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value.
+
+    `known` holds the cells that have been resolved, by their settings as they were written: artefacts share cells.
+    """
     paper, name = artefact.split("/")
     described = plan.experiments[paper].artefacts[name]
     methods = described.methods
@@ -191,7 +196,7 @@ def _entries(plan: Plan, artefact: str) -> list[Entry]:
             for task in grid.tasks:
                 for position, (value, settings) in enumerate(values):
                     stream = position if independent else 0
-                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream):
+                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream, known):
                         places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
     if described.sweep is not None:
         _check_sweep(artefact, places.values())
@@ -249,6 +254,7 @@ def _crossed(
     value: str | None,
     settings: Mapping[str, Any],
     stream: int,
+    known: dict[bytes, Cell],
 ) -> list[Entry]:
     """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
     paper = artefact.split("/")[0]
@@ -265,7 +271,8 @@ def _crossed(
     entries = []
     for epsilon in epsilons if private and epsilons else (None,):
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
-        cell = resolve(complete, where)
+        written = pickle.dumps(complete)
+        cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
         target = cell.privacy.epsilon if cell.privacy is not None else None
         entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
     return entries
@@ -273,31 +280,40 @@ def _crossed(
 
 def layers(
     plan: Plan, artefact: str, method_id: str, task_id: str, value: str | None, settings: Mapping[str, Any]
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """Where the settings of a place come from, and these; a later layer wins. Not: task, seeds, target epsilon."""
+) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
+    """Where the settings of a place come from, and these; a later layer wins. Not: task, seeds, target epsilon.
+
+    Places are written out when they are asked for, since a plan of thousands of cells asks for none.
+    """
     paper, name = artefact.split("/")
     experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"
     row, file = experiment.methods[method_id], f"experiments/{paper}.yaml"
-    sources: list[tuple[str, Mapping[str, Any]]] = [(f"{file}: defaults", experiment.defaults)]
+    sources: list[tuple[Callable[[], str], Mapping[str, Any]]] = [(lambda: f"{file}: defaults", experiment.defaults)]
     for index, rule in enumerate(plan.suite.papers[paper].rules):
         if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
             continue
         if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
             continue
-        place = plan.suite.place(f"papers.{paper}.rules[{index}]")
-        place = f"{suite}: {place} (methods {', '.join(rule.methods)})"
+        place = partial(_rule_place, plan, paper, index, rule)
         if (table := rule.hyperparameter_table) is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
-            sources.append((f"{place}: hyperparameter_table {table}", part))
+            sources.append((partial(_rule_place, plan, paper, index, rule, f": hyperparameter_table {table}"), part))
         sources.append((place, rule.set))
     if value is not None:
-        searched = plan.artefacts[artefact].search is not None
-        place = (
-            f"{file}: artefacts.{name}.search" if searched else f"{suite}: {_place_of(plan, artefact, value, settings)}"
-        )
-        sources.append((f"{place}, {value}", settings))
-    return [*sources, (f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
+
+        def of_value() -> str:
+            if plan.artefacts[artefact].search is not None:
+                return f"{file}: artefacts.{name}.search, {value}"
+            return f"{suite}: {_place_of(plan, artefact, str(value), settings)}, {value}"
+
+        sources.append((of_value, settings))
+    return [*sources, (lambda: f"{file}: {experiment.place(f'methods.{method_id}')}", row.set)]
+
+
+def _rule_place(plan: Plan, paper: str, index: int, rule: Rule, more: str = "") -> str:
+    place = f"suites/{plan.suite.name}.yaml: {plan.suite.place(f'papers.{paper}.rules[{index}]')}"
+    return f"{place} (methods {', '.join(rule.methods)}){more}"
 
 
 def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]) -> str:

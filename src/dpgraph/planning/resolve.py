@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from dpgraph.methods.asked import Asked
 from dpgraph.methods.registry import spec, specs
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.calibration import Calibration, calibrated
+from dpgraph.privacy.calibration import Calibration, calibrated, is_answer
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import PredictionInput
@@ -84,15 +84,25 @@ def _keys_of_others() -> frozenset[tuple[str, ...]]:
     return frozenset(keys)
 
 
+@cache
+def _fields(kind: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
+    """The keys of a model, each with the model of its value, if it is one."""
+    models = {name: field.annotation for name, field in kind.model_fields.items()}
+    return {
+        name: model if isinstance(model, type) and issubclass(model, BaseModel) else None
+        for name, model in models.items()
+    }
+
+
 def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """A null of what other methods have, and this one has not, means "not given": layers of settings unset a key so."""
     kept: dict[str, Any] = {}
+    fields = _fields(kind)
     for name, given in value.items():
-        part = kind.model_fields.get(name)
-        if part is None and given is None and (*path, name) in _keys_of_others():
+        if given is None and name not in fields and (*path, name) in _keys_of_others():
             continue
-        inner = part.annotation if part is not None else None
-        if isinstance(given, Mapping) and isinstance(inner, type) and issubclass(inner, BaseModel):
+        inner = fields.get(name)
+        if inner is not None and isinstance(given, Mapping):
             given = _without_nulls(inner, given, (*path, name))
         kept[name] = given
     return kept
@@ -140,11 +150,20 @@ def calibrate(
     max_steps: int = MAX_STEPS,
     show: bool = False,
     num_protected: int | None = None,
+    evaluated: Callable[[int], Iterable[int]] = lambda steps: (),
 ) -> Calibration:
-    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for cache and show."""
+    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for all but the cell."""
     mechanism = mechanism_for(cell, num_train, num_protected)
     epsilon, mode, unknown = target_of(cell)
-    return calibrated(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, cache=cache, show=show)
+    options: dict[str, Any] = {"max_steps": max_steps, "cache": cache, "show": show, "evaluated": evaluated}
+    return calibrated(mechanism, mode, unknown, epsilon=epsilon, **options)
+
+
+def is_calibration(stored: Calibration, cell: Cell, num_train: int, num_protected: int | None = None) -> bool:
+    """Whether `stored` is what `calibrate` gave for this cell, see `is_answer`; evaluates no accountant."""
+    mechanism = mechanism_for(cell, num_train, num_protected)
+    epsilon, mode, unknown = target_of(cell)
+    return is_answer(stored, mechanism, mode, unknown, epsilon=epsilon)
 
 
 def target_of(cell: Cell) -> tuple[float | None, Mode, Unknown | None]:

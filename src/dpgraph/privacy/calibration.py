@@ -6,24 +6,26 @@ import hashlib
 import inspect
 import math
 import time
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import cache as cached
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import SerializeAsAny, ValidationError
+from pydantic import Field, SerializeAsAny, ValidationError
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import first_line
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.frozen import Frozen, digest
+from dpgraph.experiments.record import Budget
 from dpgraph.experiments.sources import PACKAGE, job_digest
 from dpgraph.files import read_json, write_json
 from dpgraph.privacy.accountants.catalogue import Unknown
-from dpgraph.privacy.cache import Cache, versions
+from dpgraph.privacy.cache import Cache, accountants_digest, versions
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
-from dpgraph.privacy.solving import MAX_STEPS, EpsilonAt, shown, solved
+from dpgraph.privacy.solving import MAX_STEPS, NOISE_RANGE, EpsilonAt, shown, solved
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
@@ -77,7 +79,11 @@ def solve(
 
 
 class Calibration(Frozen):
-    """A solved mechanism with its statement; one JSON file per mechanism and target."""
+    """A solved mechanism with its statement; one JSON file per mechanism and target.
+
+    `seal` is a hash of the question (mechanism, target, mode, what is open), of the accountants' source files and their
+    libraries' versions, and of all other fields: it shows that these accountants gave just this answer to it.
+    """
 
     mechanism: SerializeAsAny[Mechanism]
     target_epsilon: float | None
@@ -86,6 +92,8 @@ class Calibration(Frozen):
     statement: PrivacyStatement
     seconds: float
     versions: dict[str, str]
+    budgets: tuple[Budget, ...] = Field(default=(), description="What earlier steps would have cost, by step")
+    seal: str | None = None
 
     def write(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
@@ -119,35 +127,109 @@ def calibrated(
     cache: Cache | None = None,
     show: bool = False,
     guess: float | None = None,
+    evaluated: Callable[[int], Iterable[int]] = lambda steps: (),
 ) -> Calibration:
-    """`solve` with its record; without `epsilon` the mechanism is only evaluated. `cache` keeps answers for later."""
-    question = ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *_made_elsewhere(type(mechanism))]
-    if cache is not None and (stored := _stored(cache, question, type(mechanism))) is not None:
-        return stored
-    start = time.monotonic()
-    closed = mechanism
-    if epsilon is not None and unknown is not None:
-        closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=guess)
-    statement = closed.statement()
-    answer = Calibration(
-        mechanism=closed,
-        target_epsilon=epsilon,
-        mode=mode,
-        unknown=unknown if epsilon is not None else None,
-        statement=statement,
-        seconds=round(time.monotonic() - start, 3),
-        versions=versions(),
+    """`solve` with its record, sealed; without `epsilon` the mechanism is only evaluated.
+
+    `cache` keeps answers for later. The record has the budgets at the steps that `evaluated` gives for the number of
+    all steps, but for the last one.
+    """
+    question = _question(mechanism, mode, unknown, epsilon, max_steps)
+    answer = None if cache is None else _stored(cache, question, type(mechanism))
+    if answer is None:
+        start = time.monotonic()
+        closed = mechanism
+        if epsilon is not None and unknown is not None:
+            near = guess or _near(mechanism, mode, unknown, epsilon)
+            closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=near)
+            _solved.setdefault(_asked(mechanism, mode, unknown), {})[epsilon] = closed
+        statement = closed.statement()
+        answer = Calibration(
+            mechanism=closed,
+            target_epsilon=epsilon,
+            mode=mode,
+            unknown=unknown if epsilon is not None else None,
+            statement=statement,
+            seconds=round(time.monotonic() - start, 3),
+            versions=versions(),
+        )
+        if cache is not None:
+            cache.put(question, answer.model_dump(mode="json"))
+    steps = answer.statement.steps
+    budgets = budgets_at(answer.mechanism, {*evaluated(steps)} - {steps})
+    answer = answer.model_copy(update={"budgets": budgets})
+    return answer.model_copy(update={"seal": _seal(question, answer)})
+
+
+_solved: dict[str, dict[float, Mechanism]] = {}  # of this process: by mechanism, what each target was solved to
+
+
+def _asked(mechanism: Mechanism, mode: Mode, unknown: Unknown) -> str:
+    return digest([mechanism.chosen, mode, unknown], 32)
+
+
+def _near(mechanism: Mechanism, mode: Mode, unknown: Unknown, epsilon: float) -> float | None:
+    """Where the search for a noise multiplier may begin: at those of this mechanism's other targets.
+
+    Between the two nearest targets the noise is nearly a power of epsilon, beside a single one it goes as 1 / epsilon.
+    It decides how many points are evaluated, not the answer. None: nothing is known, or it is not the noise.
+    """
+    known = _solved.get(_asked(mechanism, mode, unknown), {}) if unknown == "noise" else {}
+    points = [
+        (math.log(target), math.log(closed.noise_multiplier))
+        for target, closed in sorted(known.items(), key=lambda item: abs(math.log(item[0] / epsilon)))[:2]
+        if isinstance(closed, NoisySteps) and closed.noise_multiplier is not None
+    ]
+    if not points:
+        return None
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    slope = (y1 - y0) / (x1 - x0) if x1 != x0 else -1.0
+    low, high = (math.log(bound) for bound in NOISE_RANGE)
+    return math.exp(min(max(y0 + slope * (math.log(epsilon) - x0), low), high))
+
+
+def budgets_at(mechanism: Mechanism, steps: Iterable[int]) -> tuple[Budget, ...]:
+    """Both epsilons of the first t steps, for each t of `steps`."""
+    statements = {step: mechanism.at_step(step) for step in sorted(steps)}
+    return tuple(
+        Budget(step=step, eps_published=statement.published.epsilon, eps_rigorous=statement.rigorous.epsilon)
+        for step, statement in statements.items()
     )
-    if cache is not None:
-        cache.put(question, answer.model_dump(mode="json"))
-    return answer
+
+
+def is_answer(
+    stored: Calibration,
+    mechanism: Mechanism,
+    mode: Mode,
+    unknown: Unknown | None,
+    *,
+    epsilon: float | None,
+    max_steps: int = MAX_STEPS,
+) -> bool:
+    """Whether `stored` is, bit for bit, what these accountants gave to this question (`calibrated`).
+
+    False for another mechanism, target or mode, for other accountants or versions of their libraries, and for anything
+    that was edited afterwards. It evaluates nothing, so that a training needs no accountant.
+    """
+    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon, max_steps), stored)
+
+
+def _question(
+    mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None, max_steps: int
+) -> list[Any]:
+    return ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *_made_elsewhere(type(mechanism))]
+
+
+def _seal(question: list[Any], answer: Calibration) -> str:
+    return digest([question, accountants_digest(), answer.model_dump(mode="json", exclude={"seal"})], 32)
 
 
 def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> None:
     """Raises UserError unless the file at `path` states what solving it again gives: target, noise and both epsilons.
 
-    The file may be another cell's, of another target, made by other code, or edited by hand; an epsilon that was not
-    computed is worse than a late error. The epsilons are evaluated again, not read from a cache.
+    For a file that is not `is_answer`. It may be another cell's, of another target, made by other code, or edited by
+    hand; an epsilon that was not computed is worse than a late error. The epsilons are evaluated again, not read from
+    a cache.
     """
     for name in ("target_epsilon", "mode", "unknown"):
         _same(path, name, getattr(stored, name), getattr(fresh, name))

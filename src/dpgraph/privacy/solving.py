@@ -27,6 +27,11 @@ EpsilonAt = Callable[[Any], float]
 def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) -> float:
     """The least noise, rounded up to four digits, with epsilon at most `target`.
 
+    `dp_accounting.calibrate_dp_mechanism` (0.6.0, a relative tolerance of 1e-6) finds the same after this rounding, and
+    evaluates 2.3 times as often: on 19 calibrations of the demonstration 290 evaluations instead of 125, 1.75 times the
+    CPU time. It knows neither that epsilon is nearly a power of the noise, nor that four digits are wanted, nor that
+    accountants may stall.
+
     Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
     say, leave a least epsilon of about ln(1 / delta) / 8.9 that no noise lowers, until rounding makes it 0.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.paths import Paths
@@ -57,7 +57,7 @@ def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
     if n < 2:
         return Summary(mean, np.nan, n, np.nan, np.nan)
     std = float(scaled.std(ddof=1))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * std / np.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * std / np.sqrt(n)
     return Summary(mean, std, n, mean - half, mean + half)
 
 

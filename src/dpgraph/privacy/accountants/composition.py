@@ -68,6 +68,7 @@ def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: f
     return np.array([composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons])
 
 
+@lru_cache(maxsize=256)
 def composed_epsilon(
     pair: Pair, *, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
 ) -> float:
@@ -75,8 +76,8 @@ def composed_epsilon(
 
     An upper bound, within about `tolerance` / 15 of the exact value: connect-the-dots errs by at most
     steps * grid^2 / 8 in the mean loss, so a grid that is fine compared with the standard deviation of one step's loss
-    is enough, and the error is divided by sixteen with every refinement. Raises UserError for a delta that rounding may
-    reach.
+    is enough, and the error is divided by sixteen with every refinement. Answers are kept: a search for the noise of a
+    target ends at a point that it has evaluated. Raises UserError for a delta that rounding may reach.
     """
     if delta < 10 * ROUNDING * steps:
         raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")

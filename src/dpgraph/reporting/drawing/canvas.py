@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ METADATA: dict[str, dict[str, Any]] = {
 }
 LEGEND_LINE = 0.145  # inches
 GREY = "#555555"
+
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of every font that a PDF embeds
 
 Drawn = tuple[list[Path], pd.DataFrame]  # files of a figure, and its points
 

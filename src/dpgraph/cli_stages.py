@@ -1,0 +1,244 @@
+"""What the subcommands of the workflow's stages do: each reads its options and calls the package."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import UserError, invalid, shown
+from dpgraph.experiments.cell import Cell, Task
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
+from dpgraph.experiments.paths import Paths
+from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
+from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.resolve import resolve
+
+log = logging.getLogger("dpgraph")
+
+
+def read_cell(text: str) -> Cell:
+    """A cell from a JSON file or from JSON text."""
+    if text.lstrip().startswith("{"):
+        return resolve(json_value(text, "cell"))
+    if not os.path.isfile(text):  # unlike Path's, it answers no to names that no file can have
+        raise UserError(f"cell={shown(text)}: no such file")
+    return resolve(json_value(text_of(Path(text)), text), text)
+
+
+def read_config(options: argparse.Namespace) -> Config:
+    path, value = options.config, None
+    if path.lstrip().startswith("{"):
+        path, value = "config", json_value(path, "config")
+    elif os.path.isfile(path) or path != "config.yaml":
+        value = read_yaml(Path(path))
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected a mapping of names to values")
+    for item in options.set:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise invalid("--set", item, "NAME=VALUE")
+        value[name] = yaml_value(text, f"--set {shown(name)}")
+    if getattr(options, "suite", None) is not None:
+        value["suite"] = options.suite
+    if getattr(options, "paper", None) is not None:
+        value["papers"] = [options.paper]
+    return parse(Config, value, path)
+
+
+def read_plan(options: argparse.Namespace) -> Plan:
+    return load_plan(read_config(options), Path(options.workflow))
+
+
+def fetch(options: argparse.Namespace) -> None:
+    from dpgraph.data.fetch import fetch as fetch_data
+    from dpgraph.data.fetch import mirrors_from
+    from dpgraph.data.mirrors import remember
+
+    named = [part for part in options.mirrors.split(os.pathsep) if part]
+    folder = options.out or Path("data/raw") / options.dataset
+    manifest = fetch_data(options.dataset, folder, mirrors_from(named, os.environ), missing=options.missing)
+    remember(folder, named)
+    log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason)
+
+
+def preprocess(options: argparse.Namespace) -> None:
+    from dpgraph.problems.preprocess import preprocess as preprocess_data
+
+    task = Task.from_folder(options.task)
+    raw = options.raw or Path("data/raw") / task.dataset
+    preprocess_data(task, raw, options.out or Path("data/graphs") / task.folder)
+
+
+def calibrate(options: argparse.Namespace) -> None:
+    from dpgraph.pipeline.jobs import calibrate_bundle
+    from dpgraph.pipeline.stages import calibrate_cell
+
+    if options.bundle is not None:
+        plan, bundle = _bundle(options, "calibration")
+        return calibrate_bundle(plan, bundle)
+    if options.out is None:
+        raise UserError("--cell: expected --out with it")
+    calibrate_cell(read_cell(options.cell), _graph_folder(options), options.out)
+
+
+def train(options: argparse.Namespace) -> None:
+    from dpgraph.pipeline.jobs import train_bundle
+    from dpgraph.pipeline.stages import train_cell
+
+    if options.bundle is not None:
+        plan, bundle = _bundle(options, "training")
+        return train_bundle(plan, bundle, options.device, options.workers)
+    if options.out is None:
+        raise UserError("--cell: expected --out with it")
+    train_cell(
+        read_cell(options.cell),
+        options.out,
+        graph_folder=_graph_folder(options),
+        calibration_path=options.calibration,
+        device=options.device,
+        workers=options.workers,
+        again=options.again,
+    )
+
+
+def _bundle(options: argparse.Namespace, kind: str) -> tuple[Plan, Bundle]:
+    plan = read_plan(options)
+    bundles = training_bundles(plan) if kind == "training" else calibration_bundles(plan)
+    if options.bundle not in bundles:
+        raise invalid("--bundle", options.bundle, f"a {kind} bundle of suite {plan.suite.name} with this config")
+    return plan, bundles[options.bundle]
+
+
+def _graph_folder(options: argparse.Namespace) -> Path:
+    task = read_cell(options.cell).task
+    folder = options.graph or Path("data/graphs") / task.folder
+    if not (folder / "graph.json").is_file():
+        raise UserError(
+            f"{folder}: no graph there; make it with `snakemake --cores 1 {folder}/graph.json`, or with "
+            f"`python -m dpgraph fetch {task.dataset}` and `python -m dpgraph preprocess {task.folder}`"
+        )
+    return folder
+
+
+def aggregate(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.aggregate import aggregate as aggregate_records
+
+    plan = read_plan(options)
+    rows = aggregate_records(plan, options.out or Paths(plan.config).results)
+    log.info("%d rows of %d cells", rows, len(plan.cells))
+
+
+def table(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.tables import write_table
+
+    plan = _plan_with(options, "table")
+    stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
+    write_table(plan, options.artefact, _given(plan, options.artefact), stem)
+
+
+def figure(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.figures import write_figure
+
+    plan = _plan_with(options, "figure")
+    stem = Paths(plan.config).figure(options.artefact, "png").with_suffix("")
+    write_figure(plan, options.artefact, _given(plan, options.artefact), stem)
+
+
+def _plan_with(options: argparse.Namespace, kind: str) -> Plan:
+    plan = read_plan(options)
+    known = [name for name, artefact in plan.artefacts.items() if artefact.kind == kind]
+    if options.artefact not in known:
+        raise invalid(kind, options.artefact, f"one of {', '.join(known)} (suite {plan.suite.name})")
+    return plan
+
+
+def _given(plan: Plan, artefact: str) -> Any:
+    """What the artefact's view is a function of."""
+    from dpgraph.reporting.views.registry import inputs_of
+
+    return inputs_of(plan.artefacts[artefact].view).load(plan, artefact)
+
+
+def claims(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.claims.table import write_claims
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_claims(plan, read_results(paths.results), paths.claims, paths.claims.with_suffix(".html"))
+
+
+def runtimes(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.results import read_results
+    from dpgraph.reporting.runtimes import write_runtimes
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+
+
+def audit_report(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    audits = read_audits(paths.suite / "audits.parquet")
+    write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
+    write_audit_page(plan, audits, paths.suite / "audits.html")
+
+
+def bench(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.steps import bench as bench_step
+
+    bench_step(options.out, options.device)
+
+
+def bench_sampling(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.sampling import bench as bench_samplers
+
+    bench_samplers(options.out, options.nodes)
+
+
+def bench_pagerank(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.sampling import bench_pagerank as bench_rows
+
+    bench_rows(options.graph, options.out)
+
+
+def bench_workflow(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.workflow import bench as bench_scale
+
+    bench_scale(options.out, options.cells, options.seeds, options.suite)
+
+
+def schemas(options: argparse.Namespace) -> None:
+    from dpgraph.planning.schemas import write_schemas
+
+    for path in write_schemas(options.out):
+        print(path)
+
+
+def list_(options: argparse.Namespace) -> None:
+    from dpgraph.catalogue import catalogue, print_rows
+
+    plan = read_plan(options)
+    print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
+
+
+def explain(options: argparse.Namespace) -> None:
+    from dpgraph.catalogue import print_explained
+
+    print_explained(read_plan(options), options.name, options.json)
+
+
+def status(options: argparse.Namespace) -> None:
+    from dpgraph.pipeline.status import Watcher
+    from dpgraph.pipeline.status_text import print_status
+
+    print_status(Watcher(read_plan(options)), as_json=options.json, watched=options.watch)
