@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -282,3 +286,37 @@ def test_dropping_without_asking_gives_the_same_sums(graph, make_network, kind, 
     other = clipped_gradient_sum(network, trees, positions, features, labels, 0.3)
     assert 0 < one.dropped < len(positions)
     assert all(torch.isfinite(a).all() and torch.equal(a, b) for a, b in zip(one.sums, other.sums, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+@pytest.mark.parametrize("fused", [None, True])
+def test_optimizers_are_pytorch_s(kind, fused):
+    """Bit by bit, and with its states: ours only leave out what loads the compiler."""
+    training = Training(optimizer=kind, learning_rate=0.1, momentum=0.9 if kind == "sgd" else 0.0, steps=1)
+    parameters = [torch.nn.Parameter(torch.randn(5, 3, generator=torch.Generator().manual_seed(1))) for _ in range(2)]
+    own = make_optimizer([parameters[0]], training, fused=fused, weight_decay=0.01)
+    shared = {"lr": 0.1, "weight_decay": 0.01}
+    theirs = (
+        torch.optim.SGD([parameters[1]], momentum=0.9, **shared)
+        if kind == "sgd"
+        else torch.optim.Adam([parameters[1]], fused=fused, **shared)
+    )
+    for step in range(4):
+        for parameter, optimizer in zip(parameters, (own, theirs), strict=True):
+            parameter.grad = torch.randn(5, 3, generator=torch.Generator().manual_seed(10 + step))
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        assert torch.equal(*parameters)
+        own.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    assert str(own.state_dict()) == str(theirs.state_dict())
+
+
+def test_training_does_not_load_the_compiler():
+    code = (
+        "import sys, torch; from dpgraph.experiments.cell import Training; "
+        "from dpgraph.training.optimizers import apply_gradient, make_optimizer; "
+        "p = torch.nn.Parameter(torch.ones(3)); "
+        "apply_gradient(make_optimizer([p], Training(learning_rate=0.1, steps=1)), [torch.ones(3)], 2.0); "
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -23,6 +23,7 @@ from dpgraph.privacy.calibration import Calibration
 from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
 from dpgraph.training.loop import Diverged
+from dpgraph.training.memory import keep_freed_memory
 from dpgraph.training.precision import products_in
 
 
@@ -85,6 +86,7 @@ def train_seeds(
     trainer = method(cell.method)
     outcomes: list[Any]
     try:
+        keep_freed_memory()
         with products_in(cell.training.precision):
             jobs = make_jobs(value, cell, seeds, calibration, chosen, checkpoint)
             if isinstance(trainer, StackedMethod) and trainer.stacks(cell, chosen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,8 +23,17 @@ def make_optimizer(
     """
     shared: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": weight_decay}
     if training.optimizer == "sgd":
-        return torch.optim.SGD(parameters, momentum=training.momentum, **shared)
-    return torch.optim.Adam(parameters, betas=(0.9, 0.999), eps=1e-8, fused=fused, **shared)
+        return _eager(torch.optim.SGD)(parameters, momentum=training.momentum, **shared)
+    return _eager(torch.optim.Adam)(parameters, betas=(0.9, 0.999), eps=1e-8, fused=fused, **shared)
+
+
+@cache
+def _eager(kind: type[torch.optim.Optimizer]) -> Any:
+    """PyTorch's optimiser without what lets its methods be compiled: that loads the compiler, 1.4 s in each process."""
+    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    plain = {name: getattr(method := getattr(kind, name), "__wrapped__", method) for name in names}
+    step = torch.no_grad()(getattr(kind.step, "__wrapped__", kind.step))
+    return type(kind.__name__, (kind,), {**plain, "step": step})
 
 
 def apply_gradient(optimizer: torch.optim.Optimizer, sums: Sequence[Tensor], divisor: float) -> None:
