@@ -60,7 +60,9 @@ def run(tests: tuple[str, ...], source: Path) -> tuple[int, str]:
         found = importlib.import_module("dpgraph")
         if not str(found.__file__).startswith(str(source)):
             return 3, f"imported {found.__file__}"
-        status = pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", *SEEDED, *tests])
+        status = pytest.main(
+            ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", *SEEDED, *tests]
+        )
     return int(status), written.getvalue()
 
 
