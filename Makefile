@@ -1,5 +1,5 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
-# make test-slow: tests marked as slow, which make test leaves out.
+# make test-slow: tests marked as slow, which make test leaves out, and all cases of tests/fuzz.
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
 # four. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
@@ -29,6 +29,7 @@ test: setup
 
 test-slow: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal -m slow
+	DPGRAPH_FUZZ_ALL=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal tests/fuzz
 
 test-mutants: setup
 	.venv/bin/python -m tests.mutants.run

@@ -206,7 +206,8 @@ def quick(name):
 FORKS = """
 import hashlib, importlib, json, os, sys
 from pathlib import Path
-for heavy in ("torch", "scipy.sparse", "scipy.stats", "pydantic", "dp_accounting.pld.privacy_loss_distribution"):
+for heavy in ("torch", "torch._dynamo", "scipy.sparse", "scipy.stats", "pydantic",
+              "dp_accounting.pld.privacy_loss_distribution"):
     importlib.import_module(heavy)
 graph, runs = json.loads(sys.argv[1])
 for sources, cell, out in runs:

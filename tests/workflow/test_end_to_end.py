@@ -134,6 +134,7 @@ def test_the_real_suites_expand(workflow, suite):
 
 
 @pytest.mark.real_data
+@pytest.mark.slow
 def test_real_data_from_a_mirror(workflow):
     mirror = os.environ.get("DPGRAPH_MIRROR")
     if not mirror:

@@ -78,6 +78,7 @@ def test_the_page_works_and_trains_nothing_else(own):
     assert record["statement"]["procedure"]["terms"][0]["clipped"] == "each root's gradient"
 
 
+@pytest.mark.slow
 def test_the_method_of_the_page_is_tested_by_itself(own):
     add_method(own.folder)
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "dp-smooth")
@@ -131,6 +132,7 @@ def test_new_optional_settings_rename_and_plan_nothing(own):
     assert own.jobs(targets=("cells",)) == {}
 
 
+@pytest.mark.slow
 def test_an_edit_of_one_method_trains_its_cells_only(own):
     path = own.folder / "src/dpgraph/methods/ego_trees/plain.py"
     path.write_text(path.read_text() + "\n# edited\n")

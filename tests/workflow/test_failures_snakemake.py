@@ -46,6 +46,7 @@ def until(condition) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_second_snakemake_is_refused_and_a_killed_one_leaves_its_job_alone(finished):
     """A job outlives its Snakemake; the next run's job waits for it and finds its seeds."""
     marker = next(path for path in (finished.folder / SUITE / "trained").glob("*.json") if "sbm" in path.name)

@@ -5,6 +5,8 @@ import os
 import shutil
 import time
 
+import pytest
+
 
 def trained(copy) -> dict[str, int]:
     """When each seed of each cell was written."""
@@ -12,6 +14,7 @@ def trained(copy) -> dict[str, int]:
     return {str(path.relative_to(cells)): path.stat().st_mtime_ns for path in cells.glob("*/seed=?.json")}
 
 
+@pytest.mark.slow
 def test_one_more_seed_keeps_the_trained_ones(finished):
     before = trained(finished)
     run = finished.snakemake(config=("seeds=3",), targets=("cells",))
@@ -56,6 +59,7 @@ def test_a_deleted_record_is_made_again_without_training(finished):
     assert trained(finished) == before
 
 
+@pytest.mark.slow
 def test_a_deleted_seed_is_trained_again_alone_and_the_same(finished):
     cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.dp-gnn-1hop.rigorous.eps4-*"))
     before = trained(finished)
@@ -79,6 +83,7 @@ def test_a_deleted_figure_is_redrawn_alone(finished):
     assert figure.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_forced_rerun_trains_everything_and_finds_the_same(finished):
     before = trained(finished)
     table = (finished.folder / "results/tiny/tables/daigavane/table1.csv").read_text()
