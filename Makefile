@@ -1,7 +1,8 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
+# make test-slow: tests marked as slow, which make test leaves out, and all cases of tests/fuzz.
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
-# three. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
+# four. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
@@ -10,7 +11,7 @@ PYTHON3 ?= python3
 SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete \
   --logger dpgraph
 
-.PHONY: demo cpu paper test test-mutants test-record test-all test-slurm lint clean setup
+.PHONY: demo cpu paper test test-slow test-mutants test-record test-all test-slurm lint clean setup
 demo: setup
 	$(SNAKEMAKE) --config suite=demo
 	@echo "$(CURDIR)/results/demo/report.html"
@@ -24,7 +25,11 @@ paper: setup
 	@echo "$(CURDIR)/results/paper/report.html"
 
 test: setup
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist loadgroup
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal
+
+test-slow: setup
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal -m slow
+	DPGRAPH_FUZZ_ALL=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal tests/fuzz
 
 test-mutants: setup
 	.venv/bin/python -m tests.mutants.run
@@ -32,7 +37,7 @@ test-mutants: setup
 test-record: setup
 	.venv/bin/python -m tests.record.compare
 
-test-all: test test-mutants test-record
+test-all: test test-slow test-mutants test-record
 
 test-slurm: setup
 	tests/slurm/install.sh

@@ -12,6 +12,7 @@ import pytest
 from dpgraph.audits import exact, noise
 from dpgraph.audits.cases import KINDS
 from dpgraph.audits.registry import AUDITS, names_of, run_audit
+from dpgraph.audits.result import AuditResult
 from dpgraph.audits.worst_case import worst_case
 from dpgraph.cli import main
 from dpgraph.errors import UserError
@@ -20,22 +21,29 @@ from dpgraph.privacy.mechanisms.pagerank import ReleaseKind
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 PLANTED = [(name, bug) for name, audit in AUDITS.items() for bug in audit.bugs]
-# whole training runs are nightly: fewer of them here, enough to catch each bug; what has to pass needs no power here
+# fewer than an audit's own, enough to catch each bug; what has to pass needs no power here
+ROUGH = ("fixed parts for fresh samples", "no clipping", "sensitivity C for 2C")
 FEWER = {
     ("canary", None): 20, ("canary", "noise left out"): 40, ("canary", "noise over 10"): 100,
     ("canary-residual", None): 20, ("canary-residual", "noise left out"): 60, ("canary-residual", "noise over 10"): 90,
     ("prepared", None): 1000,
+    **{("subgraph-steps", bug): 1000 for bug in ROUGH},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", AUDITS)
+def long(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Nightly audits are of whole training runs, or compose many steps."""
+    return (pytest.mark.slow,) if AUDITS[name].nightly else ()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=long(name)) for name in AUDITS])
 def test_the_code_keeps_its_claims(name: str) -> None:
     result = run_audit(name, FEWER.get((name, None)))
     assert result.passed, result.finding
     assert result.planted is None
 
 
-@pytest.mark.parametrize(("name", "bug"), PLANTED)
+@pytest.mark.parametrize(("name", "bug"), [pytest.param(name, bug, marks=long(name)) for name, bug in PLANTED])
 def test_a_planted_bug_is_caught(name: str, bug: str) -> None:
     result = run_audit(name, FEWER.get((name, bug)), bug)
     assert not result.passed, result.finding
@@ -59,6 +67,32 @@ def test_all_leaves_the_nightly_ones_out() -> None:
     assert set(names_of("all", nightly=True)) == set(AUDITS)
     assert set(AUDITS) - set(names_of("all")) == {"prepared", "canary", "canary-residual", "one-run"}
     assert names_of("canary") == ["canary"]
+
+
+def test_all_with_all_bugs_runs_each_audit_as_it_is_and_with_each_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command of the workflow; the audits themselves are run above."""
+    asked = []
+
+    def note(name: str, trials: int | None, bug: str | None) -> AuditResult:
+        asked.append((name, trials, bug))
+        shared = {
+            "audit": name,
+            "title": name,
+            "planted": bug,
+            "claim": "none",
+            "trials": 4,
+            "seconds": 0.0,
+            "finding": "none",
+        }
+        return AuditResult(**shared, passed=bug is None)
+
+    monkeypatch.setattr("dpgraph.audits.registry.run_audit", note)
+    assert main(["audit", "all", "--planted", "all"]) == 0
+    assert asked == [(name, None, bug) for name in names_of("all") for bug in (None, *AUDITS[name].bugs)]
+    asked.clear()
+    assert main(["audit", "all", "--nightly", "--planted", "all"]) == 0
+    assert {(name, bug) for name, _, bug in asked if bug is not None} == set(PLANTED)
+    assert {name for name, _, bug in asked if bug is None} == set(AUDITS)
 
 
 def test_audits_of_all_methods_attack_every_private_method_and_variant() -> None:

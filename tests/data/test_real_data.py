@@ -189,6 +189,7 @@ def largest_column_is_the_class(raw):
     return tuple((found.argmax(axis=1) == raw.labels)[test].mean() for found in (raw.features, around))
 
 
+@pytest.mark.slow
 def test_arxiv_clustered_meets_the_published_ratio(arxiv_text):
     split, declared = cluster_split(arxiv_text, (67, 18, 15))
     assert np.abs(np.bincount(split) / len(split) - (0.67, 0.18, 0.15)).max() <= 0.005

@@ -1,4 +1,4 @@
-"""How many cases there are; every test of this folder checks that its own share has run."""
+"""How many cases there are with DPGRAPH_FUZZ_ALL; every test of this folder checks that its own share has run."""
 
 import ast
 from pathlib import Path

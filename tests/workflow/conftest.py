@@ -1,17 +1,27 @@
-"""A copy of the workflow in a temporary folder, with a suite that runs in about a minute."""
+"""A copy of the workflow in a temporary folder, with a suite that runs in less than a minute."""
 
 from __future__ import annotations
 
+import atexit
+import fcntl
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# all audits with all their bugs take 100 s: tests/audits runs each of them, and a suite of the tests only the first
+ALL_AUDITS = "dpgraph audit all --planted all --out"
+ONE_AUDIT = "dpgraph audit update --planted all --trials 20000 --out"
 
 TINY = """
 name: tiny
@@ -41,6 +51,71 @@ papers:
 """
 
 
+SERVER = """
+import json, os, signal, sys
+import snakemake.cli, pandas, pydantic, yaml
+
+for line in sys.stdin:
+    order = json.loads(line)
+    pid = os.fork()
+    if pid:
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        continue
+    signal.alarm(600)
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    for name, target in (("nothing", 0), ("stdout", 1), ("stderr", 2)):
+        opened = os.open(order[name], os.O_RDONLY if target == 0 else os.O_WRONLY)
+        os.dup2(opened, target)
+        os.close(opened)
+    sys.path[0] = order["folder"]
+    sys.argv = ["snakemake", *order["arguments"]]
+    snakemake.cli.main()
+    sys.exit()
+"""
+
+
+class Server:
+    """Runs `snakemake` in processes that need not import it: they are forked from one that has imported it.
+
+    That one has imported nothing of dpgraph, which the Snakefile takes from its own folder.
+    """
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """As `python -m snakemake` in `folder`; it is killed after 600 s."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with TemporaryDirectory() as written:
+            files = {name: Path(written, name) for name in ("stdout", "stderr")}
+            for path in files.values():
+                path.touch()
+            order = {"arguments": arguments, "folder": str(folder), "environment": environment, "nothing": os.devnull}
+            self.process.stdin.write(json.dumps(order | {name: str(path) for name, path in files.items()}) + "\n")
+            self.process.stdin.flush()
+            status = int(self.process.stdout.readline())
+            said = {name: path.read_text() for name, path in files.items()}
+        return subprocess.CompletedProcess(["snakemake", *arguments], status, **said)
+
+    def end(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+        self.process.wait(60)
+
+
+@cache
+def _server() -> Server:
+    found = Server()
+    atexit.register(found.end)
+    return found
+
+
 @dataclass(frozen=True)
 class Copy:
     """The workflow's folder and a way to run Snakemake in it."""
@@ -55,15 +130,10 @@ class Copy:
         targets: tuple[str, ...] = (),
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", *options]
-        return subprocess.run(
-            [*command, "--config", f"suite={suite}", *config, "--", *targets],
-            cwd=self.folder,
-            env={**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **environment},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
+        return _server().run(
+            ["--cores", "2", *options, "--config", f"suite={suite}", *config, "--", *targets],
+            self.folder,
+            {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **environment},
         )
 
     def jobs(self, *options: str, suite: str = "tiny", targets: tuple[str, ...] = ()) -> dict[str, int]:
@@ -85,19 +155,52 @@ def copy_workflow(folder: Path) -> Copy:
         shutil.copytree(ROOT / name, folder / name)
     (folder / "src").symlink_to(ROOT / "src")
     (folder / "workflow/suites/tiny.yaml").write_text(TINY)
+    rule = folder / "rules/audit.smk"
+    text = rule.read_text()
+    assert text.count(ALL_AUDITS) == 1
+    rule.write_text(text.replace(ALL_AUDITS, ONE_AUDIT))
     return Copy(folder)
+
+
+def once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """`folder`, filled by the first process that comes here; the others wait for it, and fail if it has failed."""
+    state = folder.with_name(f"{folder.name}.state")
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not state.exists():
+            state.write_text("failed")
+            folder.mkdir()
+            make(folder)
+            state.write_text("made")
+    assert state.read_text() == "made", f"{folder}: another test failed to make it"
+    return folder
+
+
+def run_tiny(folder: Path) -> None:
+    run = copy_workflow(folder).snakemake()
+    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-5000:]
 
 
 @pytest.fixture
 def workflow(tmp_path):
     """A fresh copy in which nothing has run."""
-    return copy_workflow(tmp_path)
+    (tmp_path / "workflow").mkdir()
+    return copy_workflow(tmp_path / "workflow")
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A copy in which the tiny suite has run to its report; tests must leave it finished."""
-    copy = copy_workflow(tmp_path_factory.mktemp("workflow"))
-    run = copy.snakemake()
-    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-5000:]
-    return copy
+def tiny(tmp_path_factory):
+    """Where the tiny suite has run to its report, once for all workers of pytest-xdist; no test may change it."""
+    shared = tmp_path_factory.getbasetemp()
+    return once((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "tiny", run_tiny)
+
+
+@pytest.fixture
+def finished(tiny, tmp_path):
+    """A copy of the finished run, in which nothing is left to do: the test's own."""
+    folder = tmp_path / "finished"
+    shutil.copytree(tiny, folder, symlinks=True)
+    for path in (folder / ".snakemake/metadata").rglob("*"):  # the report is told where the Snakefile is
+        if path.is_file() and str(tiny) in (text := path.read_text()):
+            path.write_text(text.replace(str(tiny), str(folder)))
+    return Copy(folder)

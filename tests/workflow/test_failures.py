@@ -93,7 +93,7 @@ def resumed_at(out: Path) -> list[int]:
 
 NURSERY = """
 import json, os, signal, sys
-import torch
+import torch._dynamo  # which the first optimiser of a process imports
 from dpgraph.__main__ import interrupt
 from dpgraph.cli import main
 from dpgraph.methods.registry import method, specs

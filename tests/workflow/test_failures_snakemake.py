@@ -15,18 +15,9 @@ import pandas as pd
 import pytest
 
 from dpgraph.files import locked
-from tests.workflow.conftest import Copy
 
-pytestmark = pytest.mark.xdist_group("workflow")
 SUITE = "results/tiny"
 TABLE = (f"{SUITE}/tables/daigavane/table1.csv",)  # needs every stage before it
-
-
-@pytest.fixture
-def ended(finished, tmp_path):
-    """A copy of the finished run, to be damaged."""
-    shutil.copytree(finished.folder, tmp_path / "copy", symlinks=True)
-    return Copy(tmp_path / "copy")
 
 
 def stamps(copy, pattern: str) -> dict[str, int]:
@@ -39,13 +30,13 @@ def seeds(copy) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("shift", [3600, -86400], ids=["future", "past"])
-def test_touched_files_are_no_other_files(ended, shift):
+def test_touched_files_are_no_other_files(finished, shift):
     """All of results and data at one odd time: clocks that disagree, a copy that kept no times."""
     moment = time.time() + shift
     for name in ("results", "data", "workflow", "rules"):
-        for path in (ended.folder / name).rglob("*"):
+        for path in (finished.folder / name).rglob("*"):
             os.utime(path, (moment, moment))
-    assert ended.jobs(targets=TABLE) == {}
+    assert finished.jobs(targets=TABLE) == {}
 
 
 def until(condition) -> None:
@@ -55,72 +46,73 @@ def until(condition) -> None:
         time.sleep(0.1)
 
 
-def test_a_second_snakemake_is_refused_and_a_killed_one_leaves_its_job_alone(ended):
+@pytest.mark.slow
+def test_a_second_snakemake_is_refused_and_a_killed_one_leaves_its_job_alone(finished):
     """A job outlives its Snakemake; the next run's job waits for it and finds its seeds."""
-    marker = next(path for path in (ended.folder / SUITE / "trained").glob("*.json") if "sbm" in path.name)
-    cell = ended.folder / SUITE / "cells" / sorted(json.loads(marker.read_text()))[0]
-    content, before = marker.read_bytes(), seeds(ended)
+    marker = next(path for path in (finished.folder / SUITE / "trained").glob("*.json") if "sbm" in path.name)
+    cell = finished.folder / SUITE / "cells" / sorted(json.loads(marker.read_text()))[0]
+    content, before = marker.read_bytes(), seeds(finished)
     marker.unlink()
-    log = ended.folder / "logs/tiny/train" / f"{marker.stem}.log"
+    log = finished.folder / "logs/tiny/train" / f"{marker.stem}.log"
     log.unlink(missing_ok=True)
-    target = (str(marker.relative_to(ended.folder)),)
+    target = (str(marker.relative_to(finished.folder)),)
     with locked(cell):
         command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "suite=tiny", "--", *target]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         environment = {**os.environ, "DPGRAPH_MIRROR": ""}
-        first = subprocess.Popen(command, cwd=ended.folder, env=environment, start_new_session=True, **quiet)
+        first = subprocess.Popen(command, cwd=finished.folder, env=environment, start_new_session=True, **quiet)
         until(lambda: log.is_file() and f"{cell.name}: waiting for process {os.getpid()} on" in log.read_text())
-        second = ended.snakemake(targets=target)
+        second = finished.snakemake(targets=target)
         assert second.returncode != 0
         assert "cannot be locked" in second.stdout + second.stderr
         assert "Traceback" not in second.stdout + second.stderr
         first.send_signal(signal.SIGKILL)
         first.wait(60)
-        assert ended.snakemake(targets=target).returncode != 0  # whose lock it is nobody can tell
-        assert ended.snakemake("--unlock", targets=target).returncode == 0
-    run = ended.snakemake("--rerun-incomplete", targets=target)
+        assert finished.snakemake(targets=target).returncode != 0  # whose lock it is nobody can tell
+        assert finished.snakemake("--unlock", targets=target).returncode == 0
+    run = finished.snakemake("--rerun-incomplete", targets=target)
     assert run.returncode == 0, run.stdout + run.stderr
     assert marker.read_bytes() == content
-    assert seeds(ended) == before
-    assert ended.jobs(targets=TABLE) == {}
+    assert seeds(finished) == before
+    assert finished.jobs(targets=TABLE) == {}
 
 
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_without_need(ended):
+def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_without_need(finished):
     """A cell's folder, another one's record, a calibration, a graph's folder and the table of all results."""
-    suite = ended.folder / SUITE
+    suite = finished.folder / SUITE
     results = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "steps_per_second"])
-    before = seeds(ended)
+    before = seeds(finished)
     gone, damaged, *_ = sorted((suite / "cells").glob("demo-sbm-*.*gnn-*"))
     shutil.rmtree(gone)
     cut(damaged / "result.json")
     cut(next((suite / "privacy").glob("demo-sbm-*.json")))
-    shutil.rmtree(ended.folder / "data/graphs/demo-sbm/transductive.public")
+    shutil.rmtree(finished.folder / "data/graphs/demo-sbm/transductive.public")
     (suite / "results.parquet").unlink()
-    run = ended.snakemake(targets=(f"{SUITE}/results.parquet",))
+    run = finished.snakemake(targets=(f"{SUITE}/results.parquet",))
     assert run.returncode == 0, run.stdout + run.stderr
-    after = seeds(ended)
+    after = seeds(finished)
     assert {name.split("/")[1] for name in before if after[name] != before[name]} == {gone.name}
     again = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "steps_per_second"])
     unlike = ["roots_per_second", "peak_memory_bytes"]
     pd.testing.assert_frame_equal(again.drop(columns=unlike), results.drop(columns=unlike))
 
 
-def test_a_damaged_table_of_results_is_named_with_the_remedy(ended):
-    table = ended.folder / SUITE / "results.parquet"
-    shown = ended.folder / TABLE[0]
+def test_a_damaged_table_of_results_is_named_with_the_remedy(finished):
+    table = finished.folder / SUITE / "results.parquet"
+    shown = finished.folder / TABLE[0]
     before = shown.read_bytes()
     content = bytearray(table.read_bytes())
     content[len(content) // 3] ^= 8
     table.write_bytes(content)
-    run = ended.snakemake(targets=TABLE)
+    run = finished.snakemake(targets=TABLE)
     assert run.returncode != 0
     text = run.stdout + run.stderr
     assert f"error: {SUITE}/results.parquet: not a parquet file (" in text
     assert "): delete it and run again" in text
     table.unlink()
-    assert ended.snakemake(targets=TABLE).returncode == 0
+    assert finished.snakemake(targets=TABLE).returncode == 0
     assert shown.read_bytes() == before

@@ -124,7 +124,6 @@ def _visit(port, profile, budget):
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("workflow")
 def test_report_opens_without_a_fault(finished, tmp_path):
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: the report was not opened")

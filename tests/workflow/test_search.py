@@ -1,9 +1,5 @@
 """The target `search` of a suite that has a search and much else."""
 
-import pytest
-
-pytestmark = pytest.mark.xdist_group("workflow")
-
 SUITE = """
 name: sought
 title: A search next to a table

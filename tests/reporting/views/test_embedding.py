@@ -67,6 +67,7 @@ def test_separated_classes_stay_separated(run):
     assert strong > weak
 
 
+@pytest.mark.slow
 def test_same_bytes_again(run, figure, tmp_path):
     again = write_figure(*_named(run), tmp_path / "clusters")
     assert [path.read_bytes() for path in figure] == [path.read_bytes() for path in again]

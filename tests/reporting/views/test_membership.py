@@ -270,6 +270,7 @@ def test_what_is_not_available_stands_in_tables_and_figures(run, tmp_path):
         assert pd.read_csv(tmp_path / "none.csv")["tpr"].isna().all()
 
 
+@pytest.mark.slow
 def test_figure_is_the_same_on_every_run(run, tmp_path):
     plan, frame = run
     first = write_figure(plan, "zhang/members", frame, tmp_path / "a")
