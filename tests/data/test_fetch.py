@@ -425,5 +425,6 @@ def test_import_reads_no_network_library():
     import subprocess
     import sys
 
-    code = "import sys, dpgraph.data.fetch; print(any(name in sys.modules for name in ('requests', 'tenacity', 'filelock', 'torch')))"
+    names = ("requests", "tenacity", "filelock", "torch")
+    code = f"import sys, dpgraph.data.fetch; print(any(name in sys.modules for name in {names}))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
