@@ -11,14 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_geometric.nn import APPNP, GCNConv, GINConv, SimpleConv, TransformerConv
+from torch_geometric.nn import APPNP, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import add_remaining_self_loops, degree, to_undirected
+from torch_geometric.utils import degree, to_undirected
 
+from dpgraph.benchmarks.references import pyg_logits
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
-from dpgraph.models.gat import GatLayer
-from dpgraph.models.gin import GinLayer
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.models.network import Network
@@ -76,39 +75,15 @@ def network_of(kind: str, hops: int, activation: str = "tanh", seed: int = 0) ->
     return network
 
 
-def pyg_logits(network: Network, features: Tensor, edges: Tensor) -> Tensor:
-    """The network's layers, messages passed by PyTorch Geometric."""
-    states = network.encoder(features)
-    for layer in network.aggregation:
-        states = pyg_layer(layer, states, edges)
-    return network.decoder(states)
-
-
-def pyg_layer(layer: nn.Module, states: Tensor, edges: Tensor) -> Tensor:
-    act = layer.activation
-    if isinstance(layer, GinLayer):
-        convolution = GINConv(layer.linear, train_eps=True)
-        convolution.eps = layer.self_weight.epsilon
-        return act(convolution(states, edges))
-    if isinstance(layer, GatLayer):
-        heads, width = layer.query.heads, layer.head_width
-        convolution = TransformerConv(states.shape[1], width, heads=heads, root_weight=False).double()
-        for name, ours in (("lin_query", layer.query), ("lin_key", layer.key), ("lin_value", layer.value)):
-            theirs = getattr(convolution, name)
-            theirs.weight, theirs.bias = ours.weight, ours.bias
-        closed, _ = add_remaining_self_loops(edges, num_nodes=len(states))
-        return act(layer.output(convolution(states, closed)))
-    mean = SimpleConv(aggr="mean", combine_root="self_loop")(states, edges)
-    return mean + act(layer.linear(mean))
-
-
 @pytest.mark.parametrize(("kind", "hops"), KINDS)
 @settings(max_examples=15, deadline=None)
 @given(nodes=st.integers(1, 12), density=st.sampled_from([0.0, 0.2, 0.7]), seed=st.integers(0, 10**6))
 def test_logits_and_gradients_of_message_passing(kind, hops, nodes, density, seed):
     graph, network = random_graph(nodes, density, seed), network_of(kind, hops, seed=seed)
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
+    before = [parameter.clone() for parameter in network.parameters()]
     expected = pyg_logits(network, features, edges_of(graph))
+    assert all(map(torch.equal, network.parameters(), before))
     torch.testing.assert_close(FullGraph(graph, chunk_rows=5).logits(network, features), expected.detach(), **TOLERANCE)
     roots = np.arange(nodes)
     trees = pack_ego_trees(full_edge_lists(graph, roots), roots, hops)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
-from opacus.optimizers import DPOptimizerFastGradientClipping
-from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
-from dpgraph.models.network import Network
+from dpgraph.benchmarks.references import opacus_ghost, opacus_hooks, plain_layers
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import clipped_gradient_sum
@@ -28,18 +24,6 @@ class Exact(GradSampleModuleFastGradientClipping):
 
     def get_clipping_coef(self) -> Tensor:
         return (self.max_grad_norm / self.get_norm_sample()).clamp(max=1.0)
-
-
-def plain(network: Network) -> nn.Sequential:
-    """The same layers, copied, as Opacus knows them."""
-    activation = {torch.tanh: nn.Tanh, torch.relu: nn.ReLU}[network.encoder.activation]
-    modules: list[nn.Module] = []
-    for layer in network.encoder.layers:
-        modules += [copy.deepcopy(layer), activation()]
-    *hidden, last = network.decoder.layers
-    for layer in hidden:
-        modules += [copy.deepcopy(layer), activation()]
-    return nn.Sequential(*modules, copy.deepcopy(last))
 
 
 @pytest.fixture(params=[(1, 1), (2, 1), (2, 3)], ids=str)
@@ -61,7 +45,7 @@ def parts(graph, make_network, request):
 @pytest.mark.parametrize("mode", ["joint", "groups"])
 def test_per_sample_gradients(parts, activation, mode):
     network, trees, features, labels, chosen = parts(activation)
-    module = GradSampleModule(plain(network), loss_reduction="sum")
+    module = GradSampleModule(plain_layers(network), loss_reduction="sum")
     nn.functional.cross_entropy(module(features[chosen]), labels[chosen], reduction="sum").backward()
     each = [parameter.grad_sample for parameter in module.parameters()]
     names = [name.split(".")[0] for name, _ in network.named_parameters()]
@@ -91,16 +75,21 @@ def test_ghost_clipping(parts, activation, share):
     network, trees, features, labels, chosen = parts(activation)
     norms = clipped_gradient_sum(network, trees, POSITIONS, features, labels, 1.0).norms[:, 0]
     limit = share * float(norms.median())
-    module = Exact(plain(network), loss_reduction="sum", max_grad_norm=limit, use_ghost_clipping=True)
-    optimizer = DPOptimizerFastGradientClipping(
-        torch.optim.SGD(module.parameters(), lr=1.0),
-        noise_multiplier=0.0,
-        max_grad_norm=limit,
-        expected_batch_size=1,
-        loss_reduction="sum",
-    )
-    loss = DPLossFastGradientClipping(module, optimizer, nn.CrossEntropyLoss(reduction="sum"), loss_reduction="sum")
-    loss(module(features[chosen]), labels[chosen]).backward()
+    module, gradients = opacus_ghost(plain_layers(network), limit, features[chosen], labels[chosen], Exact)
+    expected = gradients()
     result = clipped_gradient_sum(network, trees, POSITIONS, features, labels, limit)
     torch.testing.assert_close(module.get_norm_sample(), result.norms[:, 0], **TOLERANCE)
-    torch.testing.assert_close(result.sums, [parameter.grad for parameter in module.parameters()], **TOLERANCE)
+    torch.testing.assert_close(result.sums, expected, **TOLERANCE)
+
+
+def test_sums_of_its_optimizer(parts):
+    """As it comes, with its 10^-6."""
+    network, trees, features, labels, chosen = parts("tanh")
+    norms = clipped_gradient_sum(network, trees, POSITIONS, features, labels, 1.0).norms[:, 0]
+    limit = float(norms.median())
+    result = clipped_gradient_sum(network, trees, POSITIONS, features, labels, limit)
+    expected = opacus_hooks(plain_layers(network), limit, features[chosen], labels[chosen])()
+    apart = 1e-6 / float(norms.min())
+    torch.testing.assert_close(result.sums, expected, rtol=apart, atol=apart)
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(result.sums, expected, rtol=1e-12, atol=1e-12)

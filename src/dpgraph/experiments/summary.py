@@ -18,7 +18,7 @@ from dpgraph.experiments.record import CellRecord
 from dpgraph.files import write_text
 
 RESULT, SUMMARY = "result.json", "summary.json"
-READ = {"cell": {"seeds"}, "status": True, "reason": True, "seeds": {"__all__": {"seconds", "status"}}}
+READ: Any = {"cell": {"seeds"}, "status": True, "reason": True, "seeds": {"__all__": {"seconds", "status"}}}
 
 
 class CellSummary(Frozen):
