@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpgraph.experiments import summary as summary_module
 from dpgraph.experiments.record import CellRecord, SeedRecord
 from dpgraph.experiments.summary import (
     RESULT,
@@ -60,15 +61,15 @@ def test_with_and_without_the_file_it_is_the_same(tmp_path, status, seconds, rea
 def test_killed_between_any_two_steps_it_is_that_of_the_record(tmp_path, monkeypatch, calls):
     """Two records of one size, so that only the order of the steps can tell them apart."""
     write_record(tmp_path, record_of("ok", (1.0,)))
-    write_text, done = summary_module.write_text, []
+    replace, done = os.replace, []
 
-    def killed(path, text):
+    def killed(source, target):
         if len(done) == calls:
             raise KeyboardInterrupt
-        write_text(path, text)
-        done.append(path.name)
+        replace(source, target)
+        done.append(target.name)
 
-    monkeypatch.setattr(summary_module, "write_text", killed)
+    monkeypatch.setattr("dpgraph.files.os.replace", killed)
     if calls < 2:
         with pytest.raises(KeyboardInterrupt):
             write_record(tmp_path, record_of("ok", (2.0,)))
@@ -77,6 +78,25 @@ def test_killed_between_any_two_steps_it_is_that_of_the_record(tmp_path, monkeyp
     assert done == [RESULT, SUMMARY][:calls]
     assert summary_of(tmp_path).seconds == json.loads((tmp_path / RESULT).read_text())["seeds"][0]["seconds"]
     assert summary_of(tmp_path).seconds == (1.0 if calls == 0 else 2.0)
+    assert (stored_summary(tmp_path) is None) == (calls < 2)
+
+
+@pytest.mark.parametrize("full", [RESULT, SUMMARY])
+def test_where_the_disk_takes_no_more_both_stay_as_they_were(tmp_path, monkeypatch, full):
+    write_record(tmp_path, record_of())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write = Path.write_text
+
+    def written(path, *arguments, **named):
+        if f".{Path(full).stem}." in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "write_text", written)
+    with pytest.raises(OSError, match="No space left") as error:
+        write_record(tmp_path, record_of("failed"))
+    assert error.value.filename == str(tmp_path / full)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_record_that_was_changed_later_is_read_itself(tmp_path):

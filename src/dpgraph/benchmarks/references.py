@@ -11,6 +11,7 @@ import copy
 import csv
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,4 +236,5 @@ def _measure(case: str, size: int, implementations: dict[str, Gradients], repeat
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Opacus and PyTorch Geometric against this package")
     parser.add_argument("out", type=Path, help="CSV file to write")
+    warnings.filterwarnings("ignore", "Full backward hook is firing")  # features need no gradients
     bench(parser.parse_args().out)

@@ -1,7 +1,7 @@
 """What the status of a suite needs of a cell's record, in a small file beside it: records have megabytes.
 
-`summary.json` is removed before a record is written and written after it. So one that is there is of the record beside
-it, wherever a process is killed; where it is not, or the record was changed since, the record itself is read.
+`summary.json` is removed before a record is replaced and comes after it. So one that is there is of the record beside
+it, wherever a process is killed; where there is none, or the record was changed since, the record itself is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.record import CellRecord
-from dpgraph.files import write_text
+from dpgraph.files import atomic_path, naming, write_text
 
 RESULT, SUMMARY = "result.json", "summary.json"
 READ: Any = {"cell": {"seeds"}, "status": True, "reason": True, "seeds": {"__all__": {"seconds", "status"}}}
@@ -31,17 +31,21 @@ class CellSummary(Frozen):
 
 
 def write_record(folder: Path, record: CellRecord) -> None:
-    """`result.json` and its summary, in an order that leaves no summary of another record."""
-    (folder / SUMMARY).unlink(missing_ok=True)
-    write_text(folder / RESULT, record.model_dump_json(indent=1) + "\n")
-    write_summary(folder, record)
+    """`result.json` and its summary, both or, where the disk takes no more, neither."""
+    with atomic_path(folder / SUMMARY) as summary, atomic_path(folder / RESULT) as result:
+        result.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        with naming(folder / SUMMARY):
+            summary.write_text(_text(record, result.stat().st_size), encoding="utf-8")
+        (folder / SUMMARY).unlink(missing_ok=True)  # of the record that is replaced now, before the summary is
 
 
 def write_summary(folder: Path, record: CellRecord) -> None:
     """Of the record that is in the folder."""
-    size = (folder / RESULT).stat().st_size
-    summary = _summary(record.model_dump(mode="json", include=READ), size)
-    write_text(folder / SUMMARY, summary.model_dump_json(indent=1) + "\n")
+    write_text(folder / SUMMARY, _text(record, (folder / RESULT).stat().st_size))
+
+
+def _text(record: CellRecord, size: int) -> str:
+    return _summary(record.model_dump(mode="json", include=READ), size).model_dump_json(indent=1) + "\n"
 
 
 def stored_summary(folder: Path | str) -> CellSummary | None:
