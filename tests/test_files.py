@@ -183,8 +183,10 @@ def test_any_other_failure_of_a_lock_is_an_error(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("fcntl.flock", broken)
-    with pytest.raises(OSError, match="Input/output"), locked(tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="Input/output") as error, locked(Path("sub")):
         pass
+    assert cause(error.value) == "sub/.lock: input/output error"
 
 
 def test_sweeping_takes_what_was_left_unfinished_only(tmp_path):

@@ -117,11 +117,12 @@ def locked(folder: Path) -> Iterator[None]:
     # no fallback: a lock by the mere existence of a file would outlive a killed process
     lock = FileLock(path, on_acquired=_sign, fallback_to_soft=False, poll_interval=LOCK_POLL_SECONDS)
     try:
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            log.warning("%s: waiting for %s, which uses this folder", folder, _holder(path))
-            lock.acquire()
+        with naming(path):
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                log.warning("%s: waiting for %s, which uses this folder", folder, _holder(path))
+                lock.acquire()
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
