@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -99,30 +100,93 @@ def test_one_at_a_time_works_in_a_folder(tmp_path, caplog):
     for thread in threads:
         thread.join(60)
     assert counter.read_text() == "80"
-    assert not list((tmp_path / "folder").iterdir())
+    assert os.listdir(tmp_path / "folder") == [LOCK]
 
 
 HOLD = "import sys, time; from dpgraph.files import locked\nwith locked(sys.argv[1]): print(flush=True); time.sleep(60)"
 
 
-def test_a_lock_names_its_holder_and_ends_with_it(tmp_path, caplog):
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
-    assert holder.stdout is not None
-    holder.stdout.readline()
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the lock of `tmp_path`."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path, caplog, holder):
+    """Killed, it can remove nothing: what stays of it holds nobody up, and does not count as a holder later."""
     threading.Timer(0.3, holder.kill).start()
     with locked(tmp_path):
         assert holder.wait(60) < 0
+        assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on ")
     assert f"{tmp_path}: waiting for process {holder.pid} on " in caplog.text
-    assert not list(tmp_path.iterdir())
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [(LOCK, 0)]
+    with locked(tmp_path):
+        assert caplog.text.count("waiting") == 1
 
 
-def test_without_locks_nobody_waits(tmp_path, monkeypatch, caplog):
+def test_the_file_of_a_lock_stays_the_same(tmp_path, holder):
+    """Between a process that waits and one that comes later, there is one file: removed, it could be two."""
+    file = (tmp_path / LOCK).stat().st_ino
+    inside, latest = [], []
+
+    def work():
+        with locked(tmp_path):
+            inside.append(1)
+            latest.append(len(inside))
+            time.sleep(0.05)
+            inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert not latest
+    holder.kill()
+    for thread in threads:
+        thread.join(60)
+    assert latest == [1, 1, 1]
+    assert (tmp_path / LOCK).stat().st_ino == file
+
+
+def test_a_block_that_fails_ends_its_lock(tmp_path):
+    with pytest.raises(ZeroDivisionError), locked(tmp_path):
+        raise ZeroDivisionError
+    with locked(tmp_path):
+        pass
+
+
+def test_children_do_not_keep_a_lock(tmp_path, caplog):
+    """A process that was started in the block and outlives it holds nobody up."""
+    with locked(tmp_path):
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    with locked(tmp_path):
+        assert child.poll() is None
+        assert "waiting" not in caplog.text
+    child.communicate(b"\n")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_locks_nobody_waits(tmp_path, monkeypatch, caplog, number):
     def none(*arguments):
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", none)
     with locked(tmp_path), locked(tmp_path):
-        assert "has no locks" in caplog.text
+        assert caplog.text.count("has no locks") == 2
+
+
+def test_any_other_failure_of_a_lock_is_an_error(tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("fcntl.flock", broken)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="Input/output") as error, locked(Path("sub")):
+        pass
+    assert cause(error.value) == "sub/.lock: input/output error"
 
 
 def test_sweeping_takes_what_was_left_unfinished_only(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -19,6 +18,7 @@ import numpy as np
 
 log = logging.getLogger("dpgraph")
 LOCK, UNFINISHED = ".lock", ".unfinished."
+LOCK_POLL_SECONDS = 0.2
 
 
 @contextmanager
@@ -105,50 +105,49 @@ def write_array(path: Path, array: np.ndarray) -> str:
 def locked(folder: Path) -> Iterator[None]:
     """One process at a time is in the block with the same folder; the others wait, and log for which process.
 
-    A lock of the operating system on `.lock` in the folder: it ends with its process, however that ends. Where the file
-    system has no locks, no process waits.
+    A lock of the operating system (flock) on `.lock` in the folder: it ends with its process, however that ends. The
+    file stays: a file that is removed and made again can be two files at once, on a network file system above all.
+    Where the file system has no locks, no process waits, and a warning says so.
     """
+    from filelock import FileLock, Timeout  # here: planning locks nothing
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(file, folder)
-            if _is(file, path):
-                break
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)  # the one before has removed it
+    # no fallback: a lock by the mere existence of a file would outlive a killed process
+    lock = FileLock(path, on_acquired=_sign, fallback_to_soft=False, poll_interval=LOCK_POLL_SECONDS)
     try:
-        with suppress(OSError):  # the name is a courtesy
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(file)
-
-
-def _lock(file: int, folder: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(file, 1000, 0).decode(errors="replace") or "another process"
-        log.warning("%s: waiting for %s, which uses this folder", folder, holder)
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with naming(path):
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                log.warning("%s: waiting for %s, which uses this folder", folder, _holder(path))
+                lock.acquire()
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
         log.warning("%s: the file system has no locks: start nothing else that writes there", folder)
-
-
-def _is(file: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
+        yield
+    finally:
+        if lock.is_locked:
+            with suppress(OSError):
+                os.truncate(path, 0)
+            lock.release()
+
+
+def _sign(file: int) -> None:
+    """Writes into the lock's file which process holds it: a courtesy to those that wait."""
+    with suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)
+
+
+def _holder(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") or "another process"
+    except OSError:
+        return "another process"
 
 
 def sweep(folder: Path) -> None:

@@ -1,12 +1,16 @@
 import hashlib
 import http.server
 import json
+import os
+import tempfile
 import threading
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dpgraph.data import download as download_module
 from dpgraph.data import fetch as fetch_module
@@ -15,6 +19,7 @@ from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.manifest import read_manifest, write_manifest
 from dpgraph.data.registry import parse
 from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.files import LOCK
 from dpgraph.randomness import numpy_generator
 
 BODY = bytes(range(256)) * 40
@@ -46,19 +51,28 @@ class Server:
         if isinstance(fault, int):
             request.send_error(fault)
             return
+        if fault == "drop":
+            request.close_connection = True
+            return
         body, start = self.body, 0
         if self.ranges[-1] and request.headers.get("If-Range") == self.etag:
             start = int(self.ranges[-1].removeprefix("bytes=").rstrip("-"))
         request.send_response(206 if start else 200)
         if start:
             request.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        request.send_header("Content-Length", str(len(body) - start))
+        if fault == "cut chunk":
+            request.send_header("Transfer-Encoding", "chunked")
+        else:
+            request.send_header("Content-Length", str(len(body) - start))
         if fault == "html":
             request.send_header("Content-Type", "text/html")
         if self.etag:
             request.send_header("ETag", self.etag)
         request.end_headers()
-        request.wfile.write(body[start : start + 1000] if fault == "cut" else body[start:])
+        if fault == "cut chunk":
+            request.wfile.write(b"1000\r\n" + body[start : start + 1000])  # of 4096 bytes that are promised
+        else:
+            request.wfile.write(body[start : start + 1000] if fault == "cut" else body[start:])
 
 
 @pytest.fixture
@@ -125,6 +139,75 @@ def test_a_web_page_instead_of_a_file_is_not_taken(server, tmp_path):
     server.faults = ["html"] * download_module.TRIES
     with pytest.raises(DataUnavailable, match="web page"):
         download(server.url, tmp_path / "file", **NO_PAUSE)
+
+
+def test_a_server_that_stays_out_of_order_is_given_up(server, tmp_path):
+    server.faults = [503] * (download_module.TRIES + 1)
+    with pytest.raises(DataUnavailable, match=r"/file: HTTP status 503$"):
+        download(server.url, tmp_path / "file", **NO_PAUSE)
+    assert len(server.ranges) == download_module.TRIES
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_connection_that_breaks_before_the_answer_is_tried_again(server, tmp_path):
+    server.faults = ["drop"]
+    assert download(server.url, tmp_path / "first", None, SHA, **NO_PAUSE) == SHA
+    server.faults = ["cut", "drop", "drop"]  # more often once something has come
+    assert download(server.url, tmp_path / "second", None, SHA, **NO_PAUSE) == SHA
+    assert server.ranges[-2:] == ["bytes=1000-"] * 2
+
+
+def test_a_transfer_without_a_length_that_breaks_is_not_taken_for_whole(server, tmp_path):
+    server.faults = ["cut chunk"]
+    download(server.url, tmp_path / "file", **NO_PAUSE)  # neither size nor hash is known
+    assert (tmp_path / "file").read_bytes() == BODY
+    server.faults = ["cut chunk"] * download_module.TRIES
+    with pytest.raises(DataUnavailable):
+        download(server.url, tmp_path / "other", **NO_PAUSE)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_resumed_file_with_a_wrong_hash_starts_anew(server, tmp_path):
+    """The server says that it has the same version, which is not so."""
+    server.faults, server.body = ["cut"] * download_module.TRIES, BODY[::-1]
+    with pytest.raises(UserError):
+        download(server.url, tmp_path / "file", None, SHA, **NO_PAUSE)
+    server.body = BODY
+    with pytest.raises(UserError, match="expected sha256"):
+        download(server.url, tmp_path / "file", None, SHA, **NO_PAUSE)
+    assert list(tmp_path.iterdir()) == []
+    assert download(server.url, tmp_path / "file", None, SHA, **NO_PAUSE) == SHA
+
+
+FAULTS = ["cut", "cut chunk", "drop", "html", 404, 429, 503]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    runs=st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([None, *FAULTS]), max_size=6), st.booleans(), st.sampled_from([BODY, BODY[1:]])
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_whatever_happens_the_file_is_whole_or_not_there(server, runs):
+    """Several calls, with and without a version mark; the file changes on the server, and its mark with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "file")
+        for faults, marked, body in runs:
+            server.faults, server.body = list(faults), body
+            server.etag = f'"{len(body)}"' if marked else None
+            target.unlink(missing_ok=True)
+            try:
+                assert download(server.url, target, **NO_PAUSE) == hashlib.sha256(body).hexdigest()
+                assert target.read_bytes() == body
+            except UserError:
+                assert not target.exists()
+        server.faults = []
+        assert download(server.url, target, **NO_PAUSE) == hashlib.sha256(body).hexdigest()
+        assert os.listdir(folder) == ["file"]
 
 
 def test_wrong_hash_names_both_and_leaves_nothing(server, tmp_path):
@@ -264,7 +347,7 @@ def test_a_damaged_member_is_an_error_and_leaves_nothing(use, tmp_path):
         put(tmp_path / "m", whole[:place] + bytes(64) + whole[place + 64 :], "toy.zip")
         with pytest.raises(UserError, match=r"toy\.zip: expected a whole zip archive with toy/a\.csv, found damage \("):
             fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
-    assert not list((tmp_path / "raw").iterdir())
+    assert os.listdir(tmp_path / "raw") == [LOCK]
 
 
 def test_archive_without_the_member(use, tmp_path):
@@ -342,5 +425,6 @@ def test_import_reads_no_network_library():
     import subprocess
     import sys
 
-    code = "import sys, dpgraph.data.fetch; print(any(name in sys.modules for name in ('requests', 'torch')))"
+    names = ("requests", "tenacity", "filelock", "torch")
+    code = f"import sys, dpgraph.data.fetch; print(any(name in sys.modules for name in {names}))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

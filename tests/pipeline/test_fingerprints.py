@@ -174,6 +174,7 @@ HARMLESS = {
     "experiments.imports": ('"""', '"""Edited. '),
     "experiments.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
     "experiments.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
+    "experiments.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
     "methods.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
     "problems.base": ("    nodes: int", "    extra = 0\n    nodes: int"),
     "problems.registry": ('"""', '"""Edited. '),

@@ -13,6 +13,7 @@ from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.summary import SUMMARY, stored_summary
 from dpgraph.files import write_json
 from dpgraph.methods.registry import method
 from dpgraph.pipeline import execute
@@ -83,6 +84,12 @@ def test_a_rerun_trains_what_is_not_there_and_everything_on_demand(folder, tmp_p
     train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
     assert stamps(out) == before
     assert (out / "result.json").read_bytes() == result
+    summary = stored_summary(out)
+    assert (summary.status, summary.seeds, summary.failed_seeds) == ("ok", (0, 1), 0)
+    assert summary.seconds == pytest.approx(sum(seed.seconds for seed in first.seeds))
+    (out / SUMMARY).unlink()  # as of an earlier version
+    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
+    assert stored_summary(out) == summary
     again = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu", again=True)
     after = stamps(out)
     assert all(after[name] > before[name] for name in before)

@@ -17,8 +17,9 @@ import pytest
 from dpgraph.benchmarks.workflow import synthetic_plan, write_records
 from dpgraph.cli import main
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.summary import RESULT, SUMMARY
 from dpgraph.files import read_json, write_json, write_text
-from dpgraph.pipeline.status import SILENT_SECONDS, Watcher, _read_state
+from dpgraph.pipeline.status import SILENT_SECONDS, Watcher
 from dpgraph.pipeline.status_text import line, page, watch
 from dpgraph.planning.cost import train_seconds
 
@@ -60,7 +61,9 @@ class Suite:
         write_text(path, json.dumps(read_json(path) | changed, indent=1))
 
     def remove(self, cell):
+        """The summary stays, of a time long ago."""
         self.paths.result(cell).unlink()
+        aged(self.paths.cell(cell) / SUMMARY, OLD)
 
 
 def aged(path, seconds):
@@ -184,7 +187,8 @@ def test_records_that_somebody_deleted_wait_only(finished):
 def test_a_record_with_fewer_seeds_than_the_plan_waits(finished):
     cell = finished.cells[0]
     finished.change(cell, cell=json.loads(cell.model_dump_json()) | {"seeds": [0]})
-    aged(finished.paths.result(cell), OLD)
+    for name in (RESULT, SUMMARY):
+        aged(finished.paths.cell(cell) / name, OLD)
     assert finished.status().cells[cell.slug].state == "waiting"
 
 
@@ -206,16 +210,24 @@ def test_other_jobs_that_stopped_are_told(finished):
     assert not finished.status().jobs
 
 
-def test_the_head_of_a_record_says_what_the_whole_says(finished, tmp_path):
-    path = finished.paths.result(finished.cells[0])
-    short = _read_state(str(path), 1.0)
-    value = read_json(path)
-    assert short.seconds == pytest.approx(sum(seed["seconds"] for seed in value["seeds"]))
-    assert short.seeds == {0, 1}
-    compact = tmp_path / "compact.json"
-    compact.write_text(json.dumps(value))  # not as the jobs write it: no times, but the state
-    whole = _read_state(str(compact), 1.0)
-    assert (whole.state, whole.reason, whole.seeds) == (short.state, short.reason, short.seeds)
+def test_records_of_earlier_versions_have_no_summary_and_are_understood(finished):
+    finished.change(finished.cells[0], status="failed", reason="diverged")
+    before = finished.status()
+    for cell in finished.cells:
+        (finished.paths.cell(cell) / SUMMARY).unlink()
+    after = Watcher(finished.plan).status()
+    assert (after.cells, after.rows) == (before.cells, before.rows)
+    assert line(after) == "50 of 50 cells: 49 ok, 1 failed"
+
+
+def test_where_there_are_summaries_no_record_is_read(finished):
+    """Only its size and time are."""
+    for cell in finished.cells:
+        path = finished.paths.result(cell)
+        stat = path.stat()
+        path.write_bytes(b"x" * stat.st_size)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert line(finished.status()) == "50 of 50 cells: 50 ok"
 
 
 def test_time_left_scales_estimates_by_what_finished_cells_took(finished):

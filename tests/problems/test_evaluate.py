@@ -1,9 +1,16 @@
+"""Metrics of classes against counting by hand and scikit-learn's."""
+
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score
 
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.problems.classification import confusion, evaluate, predictions
 from dpgraph.randomness import numpy_generator
 
@@ -29,21 +36,88 @@ def by_name(metrics):
     return {(metric.metric, metric.class_id): metric.value for metric in metrics}
 
 
-def test_agrees_with_scikit_learn():
+FINITE = st.floats(-2, 2, width=16)
+
+
+@st.composite
+def cases(draw):
+    """Up to 12 nodes in three parts: classes and parts may be absent, logits tie or be no numbers."""
+    classes, count = draw(st.integers(1, 4)), draw(st.integers(1, 12))
+    each = {"min_size": count, "max_size": count}
+    labels = draw(st.lists(st.integers(-1, classes - 1), **each))
+    split = draw(st.lists(st.sampled_from([TRAIN, VALIDATION, TEST]), **each))
+    entry = st.sampled_from([0.0, 1.0]) | FINITE | st.sampled_from([np.nan, np.inf, -np.inf])
+    logits = draw(st.lists(st.lists(entry, min_size=classes, max_size=classes), **each))
+    return classes, np.array(labels), np.array(split), np.array(logits)
+
+
+def predicted_class(row):
+    if any(value != value for value in row):
+        return -1
+    return next(place for place, value in enumerate(row) if all(value >= other for other in row))
+
+
+def by_hand(labels, predicted):
+    """Accuracy, macro-F1 over the classes that occur, and accuracy of each of these, one node at a time."""
+    pairs = list(zip(labels, predicted, strict=True))
+    f1, accuracy = {}, {}
+    for one in sorted(set(labels)):
+        hits = sum(label == guess == one for label, guess in pairs)
+        actual, guessed = sum(label == one for label, _ in pairs), sum(guess == one for _, guess in pairs)
+        precision, recall = (hits / guessed if guessed else 0.0), hits / actual
+        f1[one] = 2 * precision * recall / (precision + recall) if hits else 0.0
+        accuracy[one] = recall
+    return sum(label == guess for label, guess in pairs) / len(pairs), sum(f1.values()) / len(f1), accuracy
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_agrees_with_counting_by_hand_and_with_scikit_learn(case):
+    classes, labels, split, logits = case
+    found = by_name(evaluate(graph_of(labels, split, classes), logits, 3, final=True))
+    predicted = np.array([predicted_class(row) for row in logits])
+    assert predictions(logits).tolist() == predicted.tolist()
+    expected = {}
+    for name, part in (("train", TRAIN), ("val", VALIDATION), ("test", TEST)):
+        nodes = (split == part) & (labels >= 0)
+        if not nodes.any():
+            continue
+        true, guess = labels[nodes], predicted[nodes]
+        accuracy, macro, by_class = by_hand(true.tolist(), guess.tolist())
+        present = np.unique(true)
+        # a guess of no class is one of a class of its own, over which nothing is averaged
+        macro_of_sklearn = f1_score(true, guess, labels=present, average="macro", zero_division=0)
+        expected |= {(f"accuracy/{name}", -1): accuracy, (f"macro_f1/{name}", -1): macro}
+        assert [accuracy, macro] == pytest.approx([accuracy_score(true, guess), macro_of_sklearn], abs=1e-12)
+        assert np.mean(true == guess) == pytest.approx(accuracy, abs=1e-12)
+        every = [*range(classes), -1]
+        assert confusion(true, guess, classes).tolist() == confusion_matrix(true, guess, labels=every)[:-1].tolist()
+        if name == "test":
+            recalls = recall_score(true, guess, labels=present, average=None, zero_division=0)
+            assert list(by_class.values()) == pytest.approx(recalls.tolist(), abs=1e-12)
+            expected |= {("class_accuracy/test", one): value for one, value in by_class.items()}
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_micro_f1_is_accuracy():
+    """Of one label for each node, where every node is given a class: so it has no row of its own."""
     random = numpy_generator("evaluator")
     labels = random.integers(0, 4, 200)
     logits = random.normal(size=(200, 5))  # class 4 is predicted but never true
     split = np.where(np.arange(200) < 80, TRAIN, TEST)
     found = by_name(evaluate(graph_of(labels, split, 5), logits, 3, final=True))
-    for name, mask in (("train", split == TRAIN), ("test", split == TEST)):
-        predicted = logits.argmax(1)[mask]
-        assert found[f"accuracy/{name}", -1] == pytest.approx(accuracy_score(labels[mask], predicted))
-        expected = f1_score(labels[mask], predicted, labels=range(4), average="macro")
-        assert found[f"macro_f1/{name}", -1] == pytest.approx(expected)
-    for class_id in range(4):
-        mask = (split == TEST) & (labels == class_id)
-        assert found["class_accuracy/test", class_id] == pytest.approx((logits.argmax(1)[mask] == class_id).mean())
+    for name, part in (("train", TRAIN), ("test", TEST)):
+        true, guess = labels[split == part], logits.argmax(1)[split == part]
+        assert found[f"accuracy/{name}", -1] == pytest.approx(f1_score(true, guess, average="micro"), abs=1e-12)
     assert ("accuracy/val", -1) not in found
+
+
+def test_scikit_learn_is_not_loaded_by_a_training():
+    """Its import takes longer than the training of a small cell."""
+    modules = "dpgraph.pipeline.execute, dpgraph.problems.node_classification.work, dpgraph.problems.relations.work"
+    code = f"import sys, {modules}; print([name for name in sys.modules if name.startswith('sklearn')])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_nan_is_a_miss_and_unlabelled_nodes_do_not_count():

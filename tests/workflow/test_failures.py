@@ -248,7 +248,7 @@ def test_an_ended_training_says_so_in_one_line_and_keeps_its_checkpoint(bench, n
     assert text.splitlines()[-1] == f"error: ended by {name}: finished work is kept, run again to resume"
     assert "Traceback" not in text
     # a temporary file may stay where the signal came between two lines; the next job sweeps it away
-    left = [name for name in os.listdir(tmp_path) if not name.startswith(UNFINISHED)]
+    left = [name for name in os.listdir(tmp_path) if not name.startswith((UNFINISHED, LOCK))]
     assert left == checkpoints(tmp_path)
 
 

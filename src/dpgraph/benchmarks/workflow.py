@@ -24,6 +24,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.experiments.summary import RESULT, write_summary
 from dpgraph.files import write_json
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.planning.plan import Plan, load_plan
@@ -157,18 +158,21 @@ def write_records(plan: Plan) -> int:
     Cells of one data set, method and number of evaluations share their values: they cost as much to read as others.
     """
     paths = Paths(plan.config)
-    rest: dict[tuple[str, str, str, int], str] = {}
+    rest: dict[tuple[str, str, str, int], tuple[CellRecord, str]] = {}
     size = 0
     for slug, cell in tracked(plan.cells.items(), "records", len(plan.cells), "record"):
         variant = "" if cell.privacy is None else cell.privacy.variant
         kind = (cell.task.dataset, cell.method, variant, cell.training.evaluations)
         if kind not in rest:
-            text = synthetic_record(cell).model_dump_json(indent=1)
-            rest[kind] = text[text.index('\n "status":') :]
-        content = f'{{"cell": {cell.model_dump_json()},{rest[kind]}\n'
-        path = paths.suite / "cells" / slug / "result.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+            record = synthetic_record(cell)
+            text = record.model_dump_json(indent=1)
+            rest[kind] = record, text[text.index('\n "status":') :]
+        record, text = rest[kind]
+        content = f'{{"cell": {cell.model_dump_json()},{text}\n'
+        folder = paths.suite / "cells" / slug
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RESULT).write_text(content, encoding="utf-8")
+        write_summary(folder, record)  # says nothing of the cell but its seeds, which are those of all
         size += len(content)
     return size
 

@@ -54,32 +54,52 @@ def download(
     file, UserError for a truncated or corrupt one, OSError where the disk takes no more (what came stays in the part).
     """
     import requests
+    import tenacity
 
     part = target.with_name(target.name + ".part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    problem: Exception = UserError(f"{url}: not downloaded")
-    for attempt in range(TRIES):
-        if attempt:
-            sleep(pause * 2 ** (attempt - 1))
-        try:
-            total = _transfer(url, part)
-        except (requests.exceptions.ConnectTimeout, requests.exceptions.ConnectionError) as error:
-            problem = DataUnavailable(f"{url}: {_reason(error)}")
-            if attempt + 1 >= TRIES_UNREACHABLE and not part.exists():
-                break
-        except requests.exceptions.HTTPError as error:
-            status = error.response.status_code
-            problem = DataUnavailable(f"{url}: HTTP status {status}")
-            if status not in RETRY_STATUS:
-                break
-        except requests.exceptions.RequestException as error:
-            problem = DataUnavailable(f"{url}: {_reason(error)}")
-        else:
-            have = part.stat().st_size
-            if total is None or have >= total:
-                return _finish(url, part, target, size, sha256)
-            problem = UserError(f"{url}: truncated download, {have} bytes: expected {total} bytes (run it again)")
-    raise problem
+    tries = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_may_pass),
+        stop=lambda state: state.attempt_number >= _tries(state.outcome, part),
+        wait=tenacity.wait_exponential(multiplier=pause),
+        sleep=sleep,
+        reraise=True,
+    )
+    try:
+        tries(_transfer_all, url, part)
+    except requests.exceptions.HTTPError as error:
+        raise DataUnavailable(f"{url}: HTTP status {error.response.status_code}") from None
+    except requests.exceptions.RequestException as error:
+        raise DataUnavailable(f"{url}: {_reason(error)}") from None
+    return _finish(url, part, target, size, sha256)
+
+
+class _Truncated(UserError):
+    """The connection ended before the file did."""
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether another try may end otherwise."""
+    import requests
+
+    if isinstance(error, requests.exceptions.HTTPError):
+        return error.response.status_code in RETRY_STATUS
+    return isinstance(error, (_Truncated, requests.exceptions.RequestException))
+
+
+def _tries(outcome: Any, part: Path) -> int:
+    """Fewer for a host that has never answered."""
+    import requests
+
+    unreachable = isinstance(outcome.exception(), requests.exceptions.ConnectionError)
+    return TRIES_UNREACHABLE if unreachable and not part.exists() else TRIES
+
+
+def _transfer_all(url: str, part: Path) -> None:
+    total = _transfer(url, part)
+    have = part.stat().st_size
+    if total is not None and have < total:
+        raise _Truncated(f"{url}: truncated download, {have} bytes: expected {total} bytes (run it again)")
 
 
 def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | None) -> str:

@@ -64,6 +64,7 @@ NEUTRAL: dict[str, str] = {
     "experiments.imports": "finds the files of this very hash",
     "experiments.paths": "names files",
     "experiments.sources": "makes this very hash",
+    "experiments.summary": "what the status shows of a record, in which all of it is",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {

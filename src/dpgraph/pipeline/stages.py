@@ -17,7 +17,8 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, SeedRecord
 from dpgraph.experiments.streams import split_number, stream_name
-from dpgraph.files import locked, read_json, sweep, write_json, write_text
+from dpgraph.experiments.summary import RESULT, stored_summary, write_record, write_summary
+from dpgraph.files import locked, read_json, sweep, write_json
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.methods.registry import check_runs, spec
 from dpgraph.pipeline.collect import seed_path, seed_record
@@ -80,7 +81,7 @@ def train_cell(
     workers: int = 1,
     again: bool = False,
 ) -> CellRecord:
-    """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
+    """Train the seeds that are not there yet, all of them if `again`, and write `result.json` and its summary.
 
     A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
     job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
@@ -213,12 +214,14 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
 
 def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
     try:
-        known = CellRecord.model_validate_json((out / "result.json").read_text(encoding="utf-8"))
+        known = CellRecord.model_validate_json((out / RESULT).read_text(encoding="utf-8"))
         if known.model_copy(update={"provenance": record.provenance}) == record:
+            if stored_summary(out) is None:
+                write_summary(out, known)
             return known
     except (OSError, ValueError):
         pass
-    write_text(out / "result.json", record.model_dump_json(indent=1) + "\n")
+    write_record(out, record)
     log.info("%s: %s %s", slug, record.status, record.reason)
     return record
 

@@ -6,7 +6,6 @@ log or its results changed a short while ago.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.summary import RESULT, summary_of
 from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.planning.cost import train_seconds
 from dpgraph.planning.plan import Plan
@@ -33,9 +33,6 @@ SILENT_SECONDS = 600.0  # logs get a line every few seconds and checkpoints are 
 PACE_SECONDS = 3600.0
 ENDED = re.compile(r": (ok|failed|not run)\b")
 ERROR = re.compile(r"\berror\b|Error\b|Traceback|Killed|Cannot allocate|No space left")
-SECONDS = re.compile(rb'\n   "seconds": ([-+.0-9eE]+)')
-FAILED_SEED = b'\n   "status": "failed"'
-STATEMENT = b'\n "statement":'
 
 
 @dataclass(frozen=True)
@@ -190,15 +187,15 @@ class Watcher:
 
     def _record(self, cell: Cell) -> CellState | None:
         """None: there is no record, or it lacks seeds of the plan."""
-        path = f"{self._cells}/{cell.slug}/result.json"
+        folder = f"{self._cells}/{cell.slug}"
         try:
-            stat = os.stat(path)
+            stat = os.stat(f"{folder}/{RESULT}")
         except OSError:
             return None
         mark = (stat.st_mtime_ns, stat.st_size)
-        known = self._records.get(path)
+        known = self._records.get(folder)
         if known is None or known[0] != mark:
-            self._records[path] = known = (mark, _read_state(path, stat.st_mtime))
+            self._records[folder] = known = (mark, _read_state(folder, stat.st_mtime))
         state = known[1]
         return state if not state.seeds or set(cell.seeds) <= state.seeds else None
 
@@ -308,25 +305,19 @@ def _wall_seconds(seconds: float, recent: list[CellState], now: float) -> float 
     return seconds * window / sum(cell.seconds for cell in recent) if window > 0 else None
 
 
-def _read_state(path: str, written: float) -> CellState:
-    """Of a record what comes before its statement, and how long its seeds took: all of it would take seconds."""
+def _read_state(folder: str, written: float) -> CellState:
     try:
-        with open(path, "rb") as handle:
-            data = handle.read()
-        try:
-            head = json.loads(data[: data.index(STATEMENT)].rstrip().rstrip(b",") + b"}")
-        except ValueError:
-            head = json.loads(data)
-        return CellState(
-            state=str(head["status"]),
-            reason=str(head["reason"]),
-            seconds=sum(map(float, SECONDS.findall(data))),
-            seeds=frozenset(head["cell"]["seeds"]),
-            failed_seeds=data.count(FAILED_SEED),
-            written=written,
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        summary = summary_of(folder)
+    except (OSError, ValueError):
         return CellState("failed", "the record is damaged: delete it and run again", written=written)
+    return CellState(
+        state=summary.status,
+        reason=summary.reason,
+        seconds=summary.seconds,
+        seeds=frozenset(summary.seeds),
+        failed_seeds=summary.failed_seeds,
+        written=written,
+    )
 
 
 def _ended_well(line: str, member: str) -> bool:

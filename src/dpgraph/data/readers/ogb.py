@@ -1,6 +1,8 @@
 """OGB's node-property data sets as gzipped CSV without header (Hu et al., 2020): ogbn-arxiv, -products, -mag.
 
-The ogb package is not used: its loader cannot read its own cache with a current torch and may prompt on the terminal.
+The package ogb is the oracle of this reader (tests/data/test_against_ogb.py), not its means: it imports torch, asks
+the network for a newer version of itself at every import, asks on the terminal where a folder is of another release,
+and its cache cannot be loaded by a current torch.
 """
 
 from __future__ import annotations
