@@ -16,3 +16,20 @@ rule bench:
         "Benchmark of the training steps"
     shell:
         "python -m dpgraph bench --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+rule bench_growth:
+    output:
+        SUITE / "bench/growth.csv",
+        SUITE / "bench/growth.png",
+    log:
+        f"logs/{CONFIG.suite}/bench_growth.log",
+    conda:
+        "../envs/cpu.yaml"
+    threads: 1
+    params:
+        sources=sources_digest("bench"),
+    message:
+        "Growth of the cost of a private step"
+    shell:
+        "python -m dpgraph bench-growth --out {output[0]} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -142,6 +142,8 @@ def _artefact(added: Parser) -> None:
 def _bench(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
     _device(added)
+    text = "folder of a stored graph (default: a synthetic one with the degrees of ogbn-arxiv)"
+    added.add_argument("--graph", type=Path, default=None, help=text)
 
 
 def _bench_sampling(added: Parser) -> None:
@@ -248,6 +250,7 @@ STAGES: dict[str, Subcommand] = {
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
     "bench": _of("bench", "Private step against the non-private step on the same batches", _bench),
+    "bench-growth": _of("bench_growth", "How a private step's cost grows with each quantity, with a figure", _out),
     "bench-sampling": _of("bench_sampling", "Edge lists and ego trees at the size of ogbn-products", _bench_sampling),
     "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
     "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),

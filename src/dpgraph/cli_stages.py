@@ -196,7 +196,13 @@ def audit_report(options: argparse.Namespace) -> None:
 def bench(options: argparse.Namespace) -> None:
     from dpgraph.benchmarks.steps import bench as bench_step
 
-    bench_step(options.out, options.device)
+    bench_step(options.out, options.device, folder=options.graph)
+
+
+def bench_growth(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.growth import bench as bench_sizes
+
+    bench_sizes(options.out)
 
 
 def bench_sampling(options: argparse.Namespace) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry, Expected, Licence
+from dpgraph.data.store import load_graph
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.experiments.cell import Model, Task, Training
 from dpgraph.files import atomic_path
@@ -24,8 +26,10 @@ from dpgraph.progress import progress
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import pack_ego_trees
-from dpgraph.training.clipping import neighbour_losses
+from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.training.clipping import RootLosses, neighbour_losses, root_losses
+from dpgraph.training.ghost import Recorder
+from dpgraph.training.memory import keep_freed_memory
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
@@ -53,22 +57,30 @@ SETTINGS = (
 )
 COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
-    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "peak_mib"),
+    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "of_autograd", "peak_mib"),
 )
+AUTOGRAD = " by autograd"  # of a step's name: the same one, with recorded rows instead of closed forms
 
 
 def bench(
-    out: Path, device: str = "auto", repeats: int = 7, nodes: int = NODES, settings: tuple[StepSetting, ...] = SETTINGS
+    out: Path,
+    device: str = "auto",
+    repeats: int = 7,
+    nodes: int = NODES,
+    settings: tuple[StepSetting, ...] = SETTINGS,
+    folder: Path | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each setting and step, written as CSV; medians over interleaved repeats.
 
-    Steps: `plain` without privacy; `private` with one clipped sum; `residual` with two batches, g_self and g_full -
-    g_self. `ratio` is against `plain`: of CPU times on a CPU, which other processes disturb least, else of wall times;
-    `ratio_of_minima` is the same with minima instead of medians. `peak_mib` is the most memory that one step holds
-    beyond what it starts with.
+    On the stored graph in `folder`, or a synthetic one of `nodes`. Steps: `plain` without privacy; `private` with one
+    clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
+    against `plain`: of CPU times on a CPU, which other processes disturb least, else of wall times; `ratio_of_minima`
+    is the same with minima instead of medians, `of_autograd` that of medians against the same step by autograd.
+    `peak_mib` is the most memory that one step holds beyond what it starts with.
     """
     where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
-    graph = _graph(nodes)
+    keep_freed_memory()
+    graph = synthetic_graph(nodes) if folder is None else load_graph(folder)
     rows = []
     with progress("bench", len(settings)) as bar:
         for setting in settings:
@@ -81,31 +93,38 @@ def bench(
     return rows
 
 
-def _graph(nodes: int) -> Graph:
-    model = BlockModel(name="bench", nodes=nodes, classes=CLASSES, features=FEATURES)
+def synthetic_graph(nodes: int, classes: int = CLASSES) -> Graph:
+    """With the degrees, features and classes of ogbn-arxiv."""
+    model = BlockModel(name="bench", nodes=nodes, classes=classes, features=FEATURES)
     known = DatasetEntry(
         title="bench",
         home="",
         licence=Licence(name="generated"),
         citation="",
         reader="sbm",
-        expected=Expected(classes=CLASSES),
+        expected=Expected(classes=classes),
     )
     return build(Task(dataset="bench", split="random-54-18-28"), known, generate(model))
 
 
-def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSetting) -> list[dict[str, Any]]:
-    steps = _steps(graph, device, setting)
+def interleaved(steps: Mapping[str, Step], device: torch.device, repeats: int) -> dict[str, list[tuple[float, float]]]:
+    """Wall and CPU seconds of each step, one after the other in each repeat; the first of each warms up."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for repeat in range(repeats + 1):
         for name, step in steps.items():
             spent = _timed(step, device)
-            if repeat:  # the first of each warms up
+            if repeat:
                 times[name].append(spent)
+    return times
+
+
+def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSetting) -> list[dict[str, Any]]:
+    steps = make_steps(graph, device, setting)
+    times = interleaved(steps, device, repeats)
     kind = 0 if device.type == "cuda" else 1
 
-    def ratio(name: str, of: Callable[[list[float]], float]) -> float:
-        return of([t[kind] for t in times[name]]) / of([t[kind] for t in times["plain"]])
+    def ratio(name: str, of: Callable[[list[float]], float], other: str = "plain") -> float:
+        return of([t[kind] for t in times[name]]) / of([t[kind] for t in times[other]])
 
     return [
         {
@@ -118,45 +137,65 @@ def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSett
             "cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in times[name]), 2),
             "ratio": round(ratio(name, statistics.median), 3),
             "ratio_of_minima": round(ratio(name, min), 3),
+            "of_autograd": round(ratio(name, statistics.median, name.removesuffix(AUTOGRAD) + AUTOGRAD), 3),
             "peak_mib": round(_peak_bytes(step, device) / 2**20, 1),
         }
         for name, step in steps.items()
     ]
 
 
-def _steps(graph: Graph, device: torch.device, setting: StepSetting) -> dict[str, Step]:
+def make_steps(
+    graph: Graph, device: torch.device, setting: StepSetting, width: int = 256, seed: int = 0
+) -> dict[str, Step]:
+    """The steps of a setting by name, each with its network."""
     roots, size = graph.train_nodes, min(setting.batch_size, len(graph.train_nodes))
     empty = empty_edge_lists(graph)
     lists = stable_edge_lists(graph, roots, setting.max_degree, setting.max_degree, key=0) if setting.hops else empty
     trees = pack_ego_trees(lists, roots, setting.hops, device)
     features = torch.from_numpy(np.array(graph.features)).to(device)
     labels = torch.from_numpy(np.array(graph.labels)).to(device)
-    model = Model(architecture=setting.architecture, hops=setting.hops, decoder_layers=setting.decoder_layers)  # type: ignore[arg-type]
+    model = Model(
+        architecture=setting.architecture,  # type: ignore[arg-type]
+        hops=setting.hops,
+        decoder_layers=setting.decoder_layers,
+        width=width,
+    )
     sampler = FixedSizeSampler(len(roots), size)
     training = Training(optimizer="adam", learning_rate=0.003, steps=1)
 
     def trained() -> tuple[Network, torch.optim.Optimizer]:
-        network = Network(model, graph.num_features, graph.num_classes, torch_generator("bench")).to(device)
+        network = Network(model, graph.num_features, graph.num_classes, torch_generator("bench", seed)).to(device)
         return network, make_optimizer(network.parameters(), training)
 
     def private(*terms: ClippedTerm) -> PrivateStep:
-        noise = GaussianNoise(1.0, torch_generator("bench", "noise", device=device))
+        noise = GaussianNoise(1.0, torch_generator("bench", "noise", seed, device=device))
         return PrivateStep(*trained(), features, labels, terms, noise, float(size))
 
     def draws(name: str = "batches") -> Draws:
-        return Draws(sampler, numpy_generator("bench", name))
+        return Draws(sampler, numpy_generator("bench", name, seed))
 
-    batches = numpy_generator("bench", "batches")
-    term = ClippedTerm(trees, draws(), 1.0)
-    steps: dict[str, Step] = {
-        "plain": PlainStep(*trained(), trees, features, labels, sampler, batches),
-        "private": private(term),
-    }
-    if setting.hops:
-        alone = pack_ego_trees(empty, roots, setting.hops, device)
-        neighbours = ClippedTerm(trees, draws("second"), 0.1, neighbour_losses)
-        steps["residual"] = private(ClippedTerm(alone, draws(), 1.0), neighbours)
+    batches, alone = numpy_generator("bench", "batches", seed), pack_ego_trees(empty, roots, setting.hops, device)
+    steps: dict[str, Step] = {}
+    for name, root, neighbours, forward in (
+        ("", root_losses, neighbour_losses, Network.__call__),
+        # functions that no closed form is known for
+        (AUTOGRAD, _unknown(root_losses), _unknown(neighbour_losses), lambda *arguments: Network.__call__(*arguments)),
+    ):
+        steps[f"plain{name}"] = PlainStep(*trained(), trees, features, labels, sampler, batches, forward)
+        steps[f"private{name}"] = private(ClippedTerm(trees, draws(), 1.0, root))
+        if setting.hops:
+            second = ClippedTerm(trees, draws("second"), 0.1, neighbours)
+            steps[f"residual{name}"] = private(ClippedTerm(alone, draws(), 1.0, root), second)
     return steps
+
+
+def _unknown(losses: RootLosses) -> RootLosses:
+    """The same losses, which the engine does not know by name."""
+
+    def same(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+        return losses(network, batch, features, labels, recorder)
+
+    return same
 
 
 def _timed(step: Step, device: torch.device) -> tuple[float, float]:
