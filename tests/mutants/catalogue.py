@@ -28,7 +28,9 @@ def _one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
 TREES, PARTS, LOTS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots"))
 ROWS = "methods/pagerank/prepared.py"
 SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_facts.py::"
-STEPS, CLIPPING, STACKED = (f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked"))
+STEPS, CLIPPING, STACKED, FUSED = (
+    f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused")
+)
 ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
 CHOICE = "tests/methods/test_inference_choice.py::"
 RELEASES = "tests/sampling/test_pagerank_release.py::"
@@ -324,8 +326,8 @@ CLIPPED = (
     _one(
         "factors above 1",
         "training/clipping.py",
-        "torch.clamp_max(limits / enlarged.sqrt(), 1)",
-        "torch.clamp_max(limits / enlarged.sqrt(), 2)",
+        "torch.clamp_max(limits / enlarged, 1)",
+        "torch.clamp_max(limits / enlarged, 2)",
         CLIPPING + "test_large_clip_norm_gives_the_plain_gradient",
     ),
     _one(
@@ -341,6 +343,55 @@ CLIPPED = (
         "squared + ROUNDING * torch.finfo(squared.dtype).eps * scale",
         "squared + 0 * scale",
         CLIPPING + "test_one_root_contributes_at_most_the_clip_norm",
+    ),
+    _one(
+        "norms without the rounding of operands",
+        "training/precision.py",
+        "OPERANDS = 3.25",
+        "OPERANDS = 0.0",
+        "tests/training/test_ghost.py::test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm",
+    ),
+    _one(
+        "products of another root's records",
+        "training/fused/inputs.py",
+        "self._upload(ranks - begin)",
+        "self._upload(0 * ranks)",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "products of another root's records where sizes differ",
+        "training/fused/inputs.py",
+        "self._first[ranks, None, None] + within",
+        "self._first[ranks[:1], None, None] + within",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "sparse records are not scaled",
+        "training/fused/records.py",
+        "if factors is not None:\n            gradients = gradients *",
+        "if factors is None:\n            gradients = gradients *",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "sparse records of lost roots stay",
+        "training/fused/records.py",
+        "if finite is not None and not bool(finite.all()):",
+        "if False:",
+        FUSED + "test_known_products_do_not_hide_a_record_that_is_not_finite",
+    ),
+    _one(
+        "norms of the values' heads without the keys'",
+        "training/fused/layers.py",
+        "for layer, attention in self.attention.items():",
+        "for layer, attention in list(self.attention.items())[:1]:",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "what neighbours add, with the root's own gradient added",
+        "training/fused/network.py",
+        "pull_own(of_own.neg_())",
+        "pull_own(of_own)",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
     ),
     _one(
         "roots without a finite gradient count",
