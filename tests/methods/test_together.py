@@ -87,7 +87,10 @@ def test_on_a_gpu_or_in_small_batches_and_without_dropout():
     assert not stacking_pays(cell, CPU)
     for size, pays in ((128, True), (129, False)):
         training = cell.training.model_copy(update={"batch_size": size, "sampling_rate": None})
-        assert stacking_pays(cell.model_copy(update={"training": training}), CPU) == pays
+        sized = cell.model_copy(update={"training": training})
+        assert stacking_pays(sized, CPU) == pays
+        wide = cell.model.model_copy(update={"width": 129})
+        assert not stacking_pays(sized.model_copy(update={"model": wide}), CPU)
     assert stacking_pays(cell, torch.device("cuda"))
     dropped = cell.model_copy(update={"model": cell.model.model_copy(update={"dropout": 0.5})})
     assert not stacking_pays(dropped, torch.device("cuda"))

@@ -45,7 +45,7 @@ VARIED = {
     "classes": Varied((10, 20, 40, 80, 160), classes=True),
     "width": Varied((32, 64, 128, 256, 512), width=True),
     "max_degree": Varied((1, 2, 4, 8, 16), field="max_degree"),
-    "batch_size": Varied((100, 300, 1_000, 3_000, 5_000), field="batch_size"),
+    "batch_size": Varied((100, 300, 1_000, 3_000, 10_000), field="batch_size"),
 }
 SEEDS, SMALL = (1, 2, 4, 8), 100  # seeds side by side, at this batch size
 
@@ -125,6 +125,7 @@ def _fitted(name: str, times: Times) -> list[dict[str, Any]]:
 def draw(rows: list[dict[str, Any]], out: Path) -> None:
     """One panel for each quantity, both axes logarithmic, with the exponents in the legends."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     names = list(dict.fromkeys(row["quantity"] for row in rows))
     figure = Figure(figsize=(3.4 * 3, 2.9 * -(-len(names) // 3)), layout="constrained")
@@ -138,10 +139,13 @@ def draw(rows: list[dict[str, Any]], out: Path) -> None:
         values = sorted({row["value"] for row in own})
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xticks(values, [f"{value:,}" for value in values])
-        axes.minorticks_off()
+        axes.set_xticks(values, [f"{value // 1000}k" if value >= 1000 else str(value) for value in values])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(name.replace("_", " "))
-        axes.set_ylabel("CPU ms per step")
+        axes.set_ylabel("CPU ms" if name == "seeds" else "CPU ms per step")
         axes.legend(fontsize=7, frameon=False)
     with atomic_path(out) as temporary:
         figure.savefig(temporary, format="png", dpi=150)

@@ -34,7 +34,7 @@ class StepOfSeeds(Step, Protocol):
         """Notes seeds that diverge, which fail alone; raises Diverged when all have."""
 
 
-STACKED_ROOTS = 128  # of a batch, up to which seeds are trained side by side on a CPU
+STACKED_ROOTS, STACKED_WIDTH = 128, 128  # batch and width, up to which seeds are trained side by side on a CPU
 S = TypeVar("S", bound=nn.Module)
 
 
@@ -114,11 +114,12 @@ def train_stack(
 def stacking_pays(cell: Any, device: torch.device) -> bool:
     """Whether seeds on ego trees are trained side by side: where time goes into starting operations.
 
-    On a GPU always; on a CPU for small batches, where five seeds took 0.6 to 0.8 times as long together (`bench`
-    measures it), while from about 300 roots on they took longer. Dropout would draw all masks from one generator.
+    On a GPU always; on a CPU for small batches of narrow networks: of width 64, five seeds took 0.6 to 0.8 times as long
+    together at up to 100 roots, 1.9 times at 400; of width 256, about as long (`bench-growth` measures it). Dropout
+    would draw all masks from one generator.
     """
     size = cell.training.batch_size
-    small = size is not None and size <= STACKED_ROOTS
+    small = size is not None and size <= STACKED_ROOTS and cell.model.width <= STACKED_WIDTH
     return (device.type == "cuda" or small) and not cell.model.dropout
 
 
