@@ -155,6 +155,16 @@ def test_epsilon_of_gin_starts_at_zero():
     assert network.aggregation[0].self_weight.epsilon.item() == 0
 
 
+def test_without_an_encoder_one_layer_is_softmax_regression(graph):
+    model = Model(architecture="mlp", hops=0, encoder_layers=0, decoder_layers=1)
+    network = Network(model, graph.num_features, 3, torch_generator("softmax"))
+    (linear,) = network.decoder.layers
+    assert list(network.groups) == ["decoder"]
+    assert linear.weight.shape == (3, graph.num_features)
+    with pytest.raises(ValueError, match="encoder_layers=0: expected at least 1 except for mlp"):
+        Model(architecture="gcn", hops=1, encoder_layers=0)
+
+
 @pytest.mark.parametrize(("kind", "layers"), [("gcn", 1), ("gin", 2), ("gat", 4)])
 def test_groups_cover_all_parameters_in_order(kind, layers):
     network = network_of(2, 2, 2, kind=kind)
