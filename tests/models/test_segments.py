@@ -100,12 +100,12 @@ def test_blocks_hold_every_row_once(lengths):
     sizes = np.array(lengths)
     short = len(sizes) * sizes.max() <= FEW_ROWS
     rows, runs = [], []
-    each = torch.arange(sizes.sum())
+    each, each_run = torch.arange(sizes.sum()), torch.arange(len(sizes))
     for block in blocks(sizes, torch.device("cpu")):
         taken = block.take(each)
         assert taken.shape == block.shape
         assert short or block.shape[1] <= 1.125 * sizes[block.runs].min() + 1
-        assert np.array_equal(sizes[block.places], sizes[block.runs])
+        assert torch.equal(each_run[block.places], each_run[block.runs])
         rows.append(taken.flatten() if block.missing is None else taken[~block.missing])
         runs.append(torch.arange(len(sizes))[block.runs])
     assert torch.equal(torch.cat(rows).sort().values, each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -151,7 +151,7 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     for artefact in config.artefacts or ():
         if artefact not in draft.artefacts:
             raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
-    resolved: dict[bytes, Cell] = {}
+    resolved: dict[str, Cell] = {}
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = Plan(config, suite, experiments, tuple(entries))
     _check_references(plan)
@@ -168,7 +168,7 @@ def _check_references(plan: Plan) -> None:
             raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
 
 
-def _entries(plan: Plan, artefact: str, known: dict[bytes, Cell]) -> list[Entry]:
+def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
     """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value.
 
     `known` holds the cells that have been resolved, by their settings as they were written: artefacts share cells.
@@ -254,7 +254,7 @@ def _crossed(
     value: str | None,
     settings: Mapping[str, Any],
     stream: int,
-    known: dict[bytes, Cell],
+    known: dict[str, Cell],
 ) -> list[Entry]:
     """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
     paper = artefact.split("/")[0]
@@ -271,7 +271,7 @@ def _crossed(
     entries = []
     for epsilon in epsilons if private and epsilons else (None,):
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
-        written = pickle.dumps(complete)
+        written = json.dumps(complete, default=repr)
         cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
         target = cell.privacy.epsilon if cell.privacy is not None else None
         entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
