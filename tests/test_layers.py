@@ -22,7 +22,7 @@ LAYERS = [  # from below
     "planning", "audits", "benchmarks", "reporting", "pipeline",
 ]  # fmt: skip
 OF_ONE_METHOD = {Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs")}
-BASE = {"errors", "files", "loading", "progress", "randomness"}
+BASE = {"compiled", "errors", "files", "loading", "progress", "randomness"}
 
 
 def imports(path):

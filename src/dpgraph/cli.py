@@ -150,6 +150,8 @@ def _bench_sampling(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
     text = "number of nodes (default: as ogbn-products, 2.4 million)"
     added.add_argument("--nodes", type=int, default=None, help=text)
+    text = "folder of the graph whose stages are repeated (default: a synthetic one of ogbn-arxiv's size)"
+    added.add_argument("--graph", type=Path, default=None, help=text)
 
 
 def _bench_pagerank(added: Parser) -> None:
@@ -251,7 +253,9 @@ STAGES: dict[str, Subcommand] = {
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
     "bench": _of("bench", "Private step against the non-private step on the same batches", _bench),
     "bench-growth": _of("bench_growth", "How a private step's cost grows with each quantity, with a figure", _out),
-    "bench-sampling": _of("bench_sampling", "Edge lists and ego trees at the size of ogbn-products", _bench_sampling),
+    "bench-sampling": _of(
+        "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products", _bench_sampling
+    ),
     "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
     "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),

@@ -208,7 +208,7 @@ def bench_growth(options: argparse.Namespace) -> None:
 def bench_sampling(options: argparse.Namespace) -> None:
     from dpgraph.benchmarks.sampling import bench as bench_samplers
 
-    bench_samplers(options.out, options.nodes)
+    bench_samplers(options.out, options.nodes, folder=options.graph)
 
 
 def bench_pagerank(options: argparse.Namespace) -> None:

@@ -12,8 +12,15 @@ from dpgraph.sampling.pagerank import approximate_pagerank
 
 def test_every_stage_is_measured(tmp_path):
     path = tmp_path / "sampling.json"
-    assert bench(path, nodes=3000, mean_degree=12) == read_json(path)
-    stages = read_json(path)["stages"]
+    assert bench(path, nodes=3000, mean_degree=12, repeats=2) == read_json(path)
+    record = read_json(path)
+    stages, small = record["stages"], record["small"]
+    assert (small["nodes"], small["repeats"]) == (3000, 2)
+    assert all(stage["cpu_ms"] >= stage["least"] > 0 for stage in small["stages"].values())
+    assert {"stable, training roots", "algorithm 1, all nodes", "pack r=2", "batch of 100, r=1"} <= small[
+        "stages"
+    ].keys()
+    assert stages["block model"]["entries"] == 2 * round(3000 * 13.7 / 2)
     assert stages["csr"]["entries"] == pytest.approx(3000 * 12, rel=0.1)
     for sampler in ("algorithm 1", "stable"):
         for name in (name for name in stages if name.startswith(sampler)):
@@ -34,6 +41,20 @@ def test_degrees_follow_a_power_law():
     assert degree.max() > 20 * np.median(degree)
     # P(degree > x) falls as x^-1.3
     assert np.mean(degree > 400) / np.mean(degree > 100) == pytest.approx(4**-1.3, rel=0.2)
+
+
+def test_a_stored_graph_for_what_is_repeated(tmp_path, graph_of):
+    save_graph(graph_of(9, {0: [1, 2, 3], 1: [0], 4: [3]}, roots=[0, 3, 7]), tmp_path / "graph")
+    small = bench(tmp_path / "b.json", nodes=200, mean_degree=12, folder=tmp_path / "graph", repeats=1)["small"]
+    assert {name: small[name] for name in ("nodes", "entries", "roots", "entries_of_roots", "max_degree")} == {
+        "nodes": 9, "entries": 5, "roots": 3, "entries_of_roots": 3, "max_degree": 3,
+    }  # fmt: skip
+    assert not any(name.startswith("batch") for name in small["stages"])  # of more roots than there are
+
+
+def test_too_few_repetitions(tmp_path):
+    with pytest.raises(UserError, match=r"^repeats=0: expected an integer >= 1$"):
+        bench(tmp_path / "b.json", nodes=200, repeats=0)
 
 
 def test_too_few_nodes(tmp_path):

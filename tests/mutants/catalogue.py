@@ -32,6 +32,7 @@ STEPS, CLIPPING, STACKED, FUSED = (
     f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused")
 )
 ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
+LOOPS = "tests/sampling/test_loops.py::test_lists_of_hubs_equal_those_of_array_operations"
 CHOICE = "tests/methods/test_inference_choice.py::"
 RELEASES = "tests/sampling/test_pagerank_release.py::"
 SUBGRAPHS, RECORDS = (f"tests/privacy/test_{name}_mechanisms.py::" for name in ("subgraph", "record"))
@@ -501,6 +502,27 @@ BOUNDS = (
         "_priorities(group, elements[entries], key, purpose)",
         "_priorities(group, elements[entries], key + len(groups), purpose)",
         LISTS + "test_stability_on_named_shapes",
+    ),
+    _one(
+        "nobody is refused by the compiled sampler",
+        "sampling/list_loops.py",
+        "last[node] = _smallest(grouped[begin : place[node]], most, heap)",
+        "last[node] = LARGEST",
+        LOOPS,
+    ),
+    _one(
+        "compiled priorities read the number of proposals",
+        "sampling/list_loops.py",
+        "_priority(_pad(member, seed), roots[i])",
+        "_priority(_pad(member, seed + np.uint64(len(members))), roots[i])",
+        LOOPS,
+    ),
+    _one(
+        "compiled proposals are the first of a list",
+        "sampling/list_loops.py",
+        "values[i] = _priority(pad, listed[i])",
+        "values[i] = i",
+        LOOPS,
     ),
     _one(
         "the choice counts over uncapped lists",

@@ -7,17 +7,23 @@ noise, averaging over neighbours would find every label, which no method does on
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from dpgraph.data.raw_graph import RawGraph
+from dpgraph.compiled import WORTH
+from dpgraph.data.raw_graph import MOST_CLASSES, RawGraph
 from dpgraph.data.splits import random_split
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.randomness import numpy_generator
 
 PERCENT = (54, 18, 28)  # ogbn-arxiv
+ROUNDS = 20  # of draws; a graph too dense for that stays a little sparser
+BLOCK = 1 << 16  # numbers drawn at a time, so that they stay in a core's cache
 
 
 class BlockModel(Frozen):
@@ -25,7 +31,7 @@ class BlockModel(Frozen):
 
     name: str = Field(description="Key of the random generators")
     nodes: Annotated[int, Field(ge=10)]
-    classes: Annotated[int, Field(ge=2)]
+    classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     features: Annotated[int, Field(ge=1)]
     mean_degree: Annotated[float, Field(gt=0, description="entries / nodes")] = 13.7
     degree_exponent: Annotated[float, Field(gt=2, description="Exponent of the power law of degrees")] = 2.2
@@ -55,36 +61,91 @@ def generate(model: BlockModel) -> RawGraph:
     )
 
 
+@dataclass(frozen=True)
+class _Ends:
+    """How ends of edges are drawn: nodes ordered by class, each with its weight."""
+
+    order: np.ndarray  # (N,) int64 nodes, by class
+    latent: np.ndarray  # (N,) int64 class of each node
+    total: np.ndarray  # (N,) float64 sums of weights up to each node in that order
+    low: np.ndarray  # (classes,) sum of weights before a class
+    high: np.ndarray  # (classes,) and at its end
+    homophily: float
+
+
 def _edges(model: BlockModel, latent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct undirected edges: ends are drawn by weight, the second from the first one's class or from all nodes."""
+    """Distinct undirected edges: ends are drawn by weight, the second from the first one's class or from all nodes.
+
+    Each of `draws` edges takes a number from each of three arrays of that size; duplicates are drawn again.
+    """
     generator = numpy_generator(model.name, "edges")
     wanted = round(model.nodes * model.mean_degree / 2)
     weights = generator.pareto(model.degree_exponent - 1, size=model.nodes) + 1
     weights = np.minimum(weights, np.sqrt(model.nodes))
-    order = np.argsort(latent, kind="stable")
+    order = np.argsort(latent.astype(np.uint16), kind="stable")
     total = np.cumsum(weights[order])
-    ends = np.cumsum(np.bincount(latent, minlength=model.classes))
-    high = np.concatenate(([0.0], total))[ends]
+    high = np.concatenate(([0.0], total))[np.cumsum(np.bincount(latent, minlength=model.classes))]
     low = np.concatenate(([0.0], high[:-1]))
+    ends = _Ends(order, latent, total, low, high, model.latent_homophily)
+    keys = (_drawn_by_loops if wanted >= WORTH else _drawn)(generator, wanted, ends)
+    return keys // model.nodes, keys % model.nodes
+
+
+def _drawn(generator: np.random.Generator, wanted: int, ends: _Ends) -> np.ndarray:
+    """(wanted,) distinct keys, smaller end * N + larger end, in the order in which they were drawn first."""
+    order, latent, total = ends.order, ends.latent, ends.total
     keys = np.empty(0, dtype=np.int64)
-    for _ in range(20):  # duplicates are drawn again; a graph too dense for that stays a little sparser
+    for _ in range(ROUNDS):
         draws = 2 * (wanted - len(keys))
         source = order[_place(total, generator.random(draws) * total[-1])]
-        inside = generator.random(draws) < model.latent_homophily
-        bottom = np.where(inside, low[latent[source]], 0.0)
-        top = np.where(inside, high[latent[source]], total[-1])
+        inside = generator.random(draws) < ends.homophily
+        bottom = np.where(inside, ends.low[latent[source]], 0.0)
+        top = np.where(inside, ends.high[latent[source]], total[-1])
         target = order[_place(total, bottom + generator.random(draws) * (top - bottom))]
-        fresh = np.minimum(source, target) * model.nodes + np.maximum(source, target)
+        fresh = np.minimum(source, target) * len(total) + np.maximum(source, target)
         fresh = fresh[source != target]
         merged = np.concatenate([keys, fresh])
         keys = merged[np.sort(np.unique(merged, return_index=True)[1])][:wanted]
         if len(keys) == wanted:
             break
-    return keys // model.nodes, keys % model.nodes
+    return keys
 
 
 def _place(total: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.searchsorted(total, value, side="right").clip(max=len(total) - 1)
+
+
+def _drawn_by_loops(generator: np.random.Generator, wanted: int, ends: _Ends) -> np.ndarray:
+    """The same keys by compiled loops; numbers are drawn in blocks, and none after the last edge that is wanted."""
+    from dpgraph.data.graph_loops import add_distinct, draw_edges, fill_guide
+
+    guide = np.empty(len(ends.total), dtype=np.int32)
+    fill_guide(ends.total, guide)
+    keys, count = np.empty(wanted, dtype=np.int64), 0
+    table = np.full(1 << (2 * wanted).bit_length(), -1, dtype=np.int64)
+    classes = ends.latent[ends.order].astype(np.uint16)
+    places = (ends.total, guide, ends.order.astype(np.int32), classes, ends.low, ends.high)
+    for _ in range(ROUNDS):
+        for numbers in _blocks(generator, 2 * (wanted - count)):
+            drawn = np.empty(len(numbers[0]), dtype=np.int64)
+            draw_edges(*numbers, ends.homophily, *places, drawn)
+            count, _ = add_distinct(drawn, table, keys, count)
+            if count == wanted:
+                return keys
+    return keys[:count]
+
+
+def _blocks(generator: np.random.Generator, size: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Three arrays of `size` uniform numbers, drawn one after the other, in blocks of all three.
+
+    A number takes one step of PCG64. The generator itself moves on when the last block was taken.
+    """
+    streams = [copy.deepcopy(generator) for _ in range(3)]
+    for array, stream in enumerate(streams):
+        stream.bit_generator.advance(array * size)  # type: ignore[attr-defined]
+    for begin in range(0, size, BLOCK):
+        yield tuple(stream.random(min(BLOCK, size - begin)) for stream in streams)
+    generator.bit_generator.advance(3 * size)  # type: ignore[attr-defined]
 
 
 def _features(model: BlockModel, latent: np.ndarray) -> np.ndarray:
@@ -93,7 +154,10 @@ def _features(model: BlockModel, latent: np.ndarray) -> np.ndarray:
     pair = np.arange(model.classes) // 2
     means = model.signal * (np.sqrt(1 - model.overlap) * own + np.sqrt(model.overlap) * common[pair])
     noise = numpy_generator(model.name, "features").standard_normal((model.nodes, model.features), dtype=np.float32)
-    return means.astype(np.float32)[latent] + noise
+    means = means.astype(np.float32)
+    for rows in range(0, model.nodes, BLOCK):  # in place: the sum is the largest array of all
+        noise[rows : rows + BLOCK] += means[latent[rows : rows + BLOCK]]
+    return noise
 
 
 def _unit_rows(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:

@@ -3,6 +3,9 @@
 Two samplers bound how many lists a node occurs in by K. `sample_edge_lists` is Algorithm 1 of Daigavane et al. (2022)
 as published. It is not stable: one node's edges set the keep-probabilities in the lists of others, so the number of
 training subgraphs that change with one node has no bound (docs/privacy.md). `stable_edge_lists` proves one.
+
+Both are written with array operations; where the roots have at least `WORTH` entries, compiled loops (list_loops.py)
+choose the same ones.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpgraph.compiled import WORTH
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.privacy.procedure import Lists, NotAsAccounted
@@ -63,7 +67,7 @@ def empty_edge_lists(graph: Graph) -> EdgeLists:
 
 def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
     """Every root keeps its whole list: no bound of any kind, for training without privacy."""
-    owners, members = _entries(graph, roots)
+    owners, members = _entries(graph, _checked(graph, roots))
     return _pack(graph.num_nodes, owners, members)
 
 
@@ -76,6 +80,15 @@ def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generato
     lists one node's record changes.
     """
     _check_at_least_one("max_degree", max_degree)
+    roots = _checked(graph, roots)
+    if _entry_count(graph, roots) >= WORTH:
+        lists = _sampled_by_loops(graph, roots, max_degree, generator)
+    else:
+        lists = _sampled(graph, roots, max_degree, generator)
+    return replace(lists, kind=Lists.ALGORITHM_1, max_degree=max_degree)
+
+
+def _sampled(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
     owners, members = _entries(graph, roots)
     occurrences = np.bincount(members, minlength=graph.num_nodes)
     rate = np.minimum(1.0, max_degree / (2.0 * np.maximum(occurrences, 1)))
@@ -83,8 +96,20 @@ def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generato
     owners, members = owners[kept], members[kept]
     over = np.bincount(members, minlength=graph.num_nodes) > max_degree
     kept = ~over[members]
-    lists = _pack(graph.num_nodes, owners[kept], members[kept])
-    return replace(lists, kind=Lists.ALGORITHM_1, max_degree=max_degree)
+    return _pack(graph.num_nodes, owners[kept], members[kept])
+
+
+def _sampled_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
+    from dpgraph.sampling.list_loops import count, keep_by_rate
+
+    lists = contiguous(graph.out_ptr, graph.out_idx)
+    occurrences = np.zeros(graph.num_nodes, dtype=np.int32)
+    count(*lists, roots, occurrences)
+    rate = np.minimum(1.0, max_degree / (2.0 * np.maximum(occurrences, 1)))
+    draws = generator.random(_entry_count(graph, roots))
+    occurrences[:] = 0
+    ptr, idx = np.zeros(graph.num_nodes + 1, dtype=np.int64), np.empty(len(draws), dtype=np.int32)
+    return _filled(ptr, idx, keep_by_rate(*lists, roots, rate, draws, max_degree, occurrences, ptr, idx))
 
 
 def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
@@ -100,12 +125,55 @@ def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap
     """
     _check_at_least_one("max_degree", max_degree)
     _check_at_least_one("list_cap", list_cap)
+    roots = _checked(graph, roots)
+    stable = _stable_by_loops if _entry_count(graph, roots) >= WORTH else _stable
+    lists = stable(graph, roots, max_degree, list_cap, key)
+    return replace(lists, kind=Lists.STABLE, max_degree=max_degree, list_cap=list_cap)
+
+
+def _stable(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
     owners, members = _entries(graph, roots)
     proposed = _smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
     owners, members = owners[proposed], members[proposed]
     accepted = _smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
-    lists = _pack(graph.num_nodes, owners[accepted], members[accepted])
-    return replace(lists, kind=Lists.STABLE, max_degree=max_degree, list_cap=list_cap)
+    return _pack(graph.num_nodes, owners[accepted], members[accepted])
+
+
+def _stable_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
+    from dpgraph.sampling.list_loops import accept, propose
+
+    ptr, idx = contiguous(graph.out_ptr, graph.out_idx)
+    lengths = ptr[roots + 1] - ptr[roots]
+    ends = np.zeros(len(roots) + 1, dtype=np.int64)
+    np.cumsum(np.minimum(lengths, list_cap), out=ends[1:])
+    members, priorities = np.empty(ends[-1] + 1, dtype=np.int32), np.empty(ends[-1], dtype=np.uint32)
+    longest = int(lengths.max(initial=0))
+    listed, heap = (np.empty(size, dtype=np.uint32) for size in (longest, min(list_cap, longest)))
+    propose(ptr, idx, roots, list_cap, np.uint64(_seed(key, PROPOSE)), listed, heap, members)
+    members = members[:-1]
+
+    proposals = np.bincount(members, minlength=graph.num_nodes)
+    crowded = proposals > max_degree
+    sizes = np.where(crowded, proposals, 0)
+    place = np.where(crowded, np.cumsum(sizes) - sizes, -1)
+    grouped, last, heap = (np.empty(size, dtype=np.uint32) for size in (sizes.sum(), graph.num_nodes, max_degree))
+    seed = np.uint64(_seed(key, ACCEPT))
+    out_ptr, out_idx = np.zeros(graph.num_nodes + 1, dtype=np.int64), np.empty(len(members), dtype=np.int32)
+    accepted = accept(ends, roots, members, max_degree, seed, place, priorities, grouped, last, heap, out_ptr, out_idx)
+    return _filled(out_ptr, out_idx, accepted)
+
+
+def contiguous(ptr: np.ndarray, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """CSR lists as compiled loops read them; raises ValueError for ids that would be read outside of an array."""
+    ptr, idx = np.ascontiguousarray(ptr, dtype=np.int64), np.ascontiguousarray(idx, dtype=np.int32)
+    if len(idx) and not 0 <= idx.min() <= idx.max() < len(ptr) - 1:
+        raise ValueError(f"ids {idx.min()}..{idx.max()} in lists of {len(ptr) - 1} nodes")
+    return ptr, idx
+
+
+def _filled(ptr: np.ndarray, idx: np.ndarray, entries: int) -> EdgeLists:
+    """Lists of the first `entries` of `idx`, in memory of that size."""
+    return EdgeLists(ptr, idx[:entries].copy())
 
 
 def _check_at_least_one(name: str, value: int) -> None:
@@ -113,13 +181,23 @@ def _check_at_least_one(name: str, value: int) -> None:
         raise invalid(name, value, "an integer >= 1")
 
 
-def _entries(graph: Graph, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(owners, members) of the roots' lists, owners ascending."""
-    roots = np.asarray(roots, dtype=np.int64)
+def _checked(graph: Graph, roots: np.ndarray) -> np.ndarray:
+    """(R,) int64, ascending ids of nodes of the graph without repeats; raises UserError for others."""
+    roots = np.ascontiguousarray(roots, dtype=np.int64)
     if len(roots) > 1 and np.any(np.diff(roots) <= 0):
         raise invalid("roots", f"{roots[:3].tolist()}...", "ascending ids without repeats")
     if len(roots) and (roots[0] < 0 or roots[-1] >= graph.num_nodes):
         raise invalid("roots", f"{roots[0]}..{roots[-1]}", f"ids in 0..{graph.num_nodes - 1}")
+    return roots
+
+
+def _entry_count(graph: Graph, roots: np.ndarray) -> int:
+    """Entries of the roots' lists."""
+    return int((graph.out_ptr[roots + 1] - graph.out_ptr[roots]).sum())
+
+
+def _entries(graph: Graph, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(owners, members) of the roots' lists, owners ascending."""
     lengths = graph.out_ptr[roots + 1] - graph.out_ptr[roots]
     first = np.cumsum(lengths) - lengths
     position = np.arange(int(lengths.sum())) + np.repeat(graph.out_ptr[roots] - first, lengths)
@@ -155,11 +233,16 @@ def _smallest_in_group(
 
 def _priorities(groups: np.ndarray, elements: np.ndarray, key: int, purpose: int) -> np.ndarray:
     """(n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, so there are no ties."""
-    seed = (key ^ (purpose * 0x9E3779B97F4A7C15)) & (2**64 - 1)
+    seed = _seed(key, purpose)
     pad = _mix64(_mix64(groups.astype(np.uint64) + np.uint64(seed)) ^ np.uint64(seed >> 1))
     value = elements.astype(np.uint32) ^ (pad >> np.uint64(32)).astype(np.uint32)
     value = _mix32(_mix32(value) ^ pad.astype(np.uint32))
     return value.astype(np.uint64)
+
+
+def _seed(key: int, purpose: int) -> int:
+    """64 bits, others for each purpose."""
+    return (key ^ (purpose * 0x9E3779B97F4A7C15)) & (2**64 - 1)
 
 
 def _mix64(x: np.ndarray) -> np.ndarray:

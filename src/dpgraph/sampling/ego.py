@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.compiled import WORTH
 from dpgraph.errors import UserError, invalid
-from dpgraph.sampling.edge_lists import EdgeLists
+from dpgraph.sampling.edge_lists import EdgeLists, contiguous
 
 MAX_HOPS = 2
 MAX_ROWS = 2**29  # 4 GiB of node ids
@@ -112,6 +113,32 @@ class EgoTrees:
                 yield self._slice(part, place)
 
     def _slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
+        return self._host_slice(ranks, places) if self.device.type == "cpu" else self._device_slice(ranks, places)
+
+    def _host_slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
+        """On the host, where calls of numpy cost half of PyTorch's."""
+        begin = [ptr[ranks] for ptr in self.row_ptr]
+        sizes = tuple(ptr[ranks + 1] - first for ptr, first in zip(self.row_ptr, begin, strict=True))
+        offsets = [_offsets(lengths) for lengths in sizes]
+        hops = []
+        for level, columns in enumerate(self.columns):
+            if columns is None:
+                hops.append(Hop(torch.from_numpy(offsets[level + 1]), None))
+                continue
+            above, segments = _ranges(begin[level], sizes[level]), self.segment_ptr[level].numpy()
+            ptr = _offsets(segments[above + 1] - segments[above])
+            first = self.entry_ptr[level][ranks]
+            entries = self.entry_ptr[level][ranks + 1] - first
+            moved = columns.numpy()[_ranges(first, entries)]
+            moved += np.repeat(offsets[level + 1][:-1], entries)
+            hops.append(Hop(torch.from_numpy(ptr), torch.from_numpy(moved)))
+        nodes = self.nodes.numpy()[_ranges(begin[-1], sizes[-1])]
+        own = offsets[-1][:-1] + self.own[ranks]
+        roots, rows, alone = (torch.from_numpy(array) for array in (self.roots.numpy()[ranks], nodes, own))
+        return EgoBatch(roots, rows, alone, sizes, tuple(hops), places)
+
+    def _device_slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
+        """On the trees' device: what is uploaded grows with the roots, not with their rows."""
         sizes = tuple(ptr[ranks + 1] - ptr[ranks] for ptr in self.row_ptr)
         hops = []
         for level in range(self.hops):
@@ -159,39 +186,22 @@ def pack_ego_trees(
         raise invalid("hops", hops, f"an integer in 0..{MAX_HOPS}")
     device = torch.device(device)
     roots = np.asarray(roots, dtype=np.int64)
-    levels = _levels(lists, roots, hops)
-    order = np.lexsort([np.diff(ptr) for ptr, _ in levels[1:]] or [np.zeros(len(roots))])
-    roots = roots[order]
-    levels = [_reordered(level, order) for level in levels]
+    pack = _packed_by_loops if hops and len(roots) + _entries(lists, roots) >= WORTH else _packed
+    packed = pack(lists, roots, hops)
     rank = np.empty(len(roots), dtype=np.int64)
-    rank[order] = np.arange(len(roots))
-    row_ptr = tuple(ptr for ptr, _ in levels)
-    segment_ptr: list[np.ndarray] = []
-    columns: list[np.ndarray | None] = []
-    if hops >= 1:
-        segment_ptr.append(row_ptr[1])
-        columns.append(None)
-    own = np.zeros(len(roots), dtype=np.int64)
-    if hops == MAX_HOPS:
-        entries_ptr, nodes = _closed_lists(lists, levels[1][1])
-        owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[row_ptr[1]]))
-        places = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + nodes)
-        segment_ptr.append(entries_ptr)
-        within = places - row_ptr[2][owner]
-        columns.append(within)
-        own = within[entries_ptr[row_ptr[1][:-1]]]  # a closed list starts with its owner, and level 1 with the root
+    rank[packed.order] = np.arange(len(roots))
     if chunk_rows is None:
         chunk_rows = CHUNK_ROWS_CUDA if device.type == "cuda" else CHUNK_ROWS_CPU
     return EgoTrees(
         hops=hops,
         rank=rank,
-        roots=torch.from_numpy(roots).to(device),
-        row_ptr=row_ptr,
-        entry_ptr=tuple(ptr[row_ptr[level]] for level, ptr in enumerate(segment_ptr)),
-        nodes=torch.from_numpy(levels[-1][1]).to(device),
-        own=own,
-        segment_ptr=tuple(torch.from_numpy(ptr).to(device) for ptr in segment_ptr),
-        columns=tuple(None if c is None else torch.from_numpy(c).to(device) for c in columns),
+        roots=torch.from_numpy(roots[packed.order]).to(device),
+        row_ptr=packed.row_ptr,
+        entry_ptr=tuple(ptr[packed.row_ptr[level]] for level, ptr in enumerate(packed.segment_ptr)),
+        nodes=torch.from_numpy(packed.nodes).to(device),
+        own=packed.own,
+        segment_ptr=tuple(torch.from_numpy(ptr).to(device) for ptr in packed.segment_ptr),
+        columns=tuple(None if c is None else torch.from_numpy(c).to(device) for c in packed.columns),
         chunk_rows=chunk_rows,
         lists=lists.checked(),
     )
@@ -211,6 +221,80 @@ def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
     within -= within[starts][group]
     piece = within * np.ceil(total / limit).astype(np.int64)[group] // total[group]
     return np.flatnonzero((np.diff(group) > 0) | (np.diff(piece) > 0)) + 1
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Arrays of `EgoTrees` of the same names, all on the host, and the order in which roots are stored."""
+
+    order: np.ndarray  # (R,) positions in the given order
+    row_ptr: tuple[np.ndarray, ...]
+    nodes: np.ndarray
+    own: np.ndarray
+    segment_ptr: tuple[np.ndarray, ...] = ()
+    columns: tuple[np.ndarray | None, ...] = ()
+
+
+def _packed(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
+    levels = _levels(lists, roots, hops)
+    order = np.lexsort([np.diff(ptr) for ptr, _ in levels[1:]] or [np.zeros(len(roots))])
+    levels = [_reordered(level, order) for level in levels]
+    row_ptr, nodes = tuple(ptr for ptr, _ in levels), levels[-1][1]
+    own = np.zeros(len(roots), dtype=np.int64)
+    if hops == 0:
+        return _Packed(order, row_ptr, nodes, own)
+    if hops == 1:
+        return _Packed(order, row_ptr, nodes, own, (row_ptr[1],), (None,))
+    entries_ptr, entries = _closed_lists(lists, levels[1][1])
+    owner = np.repeat(np.arange(len(roots)), np.diff(entries_ptr[row_ptr[1]]))
+    places = np.searchsorted(_keys(lists, levels[2]), owner * np.int64(lists.num_nodes) + entries)
+    within = places - row_ptr[2][owner]
+    own = within[entries_ptr[row_ptr[1][:-1]]]  # a closed list starts with its owner, and level 1 with the root
+    return _Packed(order, row_ptr, nodes, own, (row_ptr[1], entries_ptr), (None, within))
+
+
+def _packed_by_loops(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
+    """The same of depth 1 or 2 by compiled loops, for many rows."""
+    from dpgraph.sampling.tree_loops import arrange, collect, count_entries, fill_lists
+
+    csr = contiguous(lists.ptr, lists.idx)
+    rows = csr[0][roots + 1] - csr[0][roots] + 1
+    _check_rows(int(rows.sum()))
+    own = np.zeros(len(roots), dtype=np.int64)
+    if hops == 1:
+        order = _ascending(rows)
+        ptr = _offsets(rows[order])
+        nodes = np.empty(ptr[-1], dtype=np.int64)
+        fill_lists(*csr, roots[order], nodes)
+        return _Packed(order, (np.arange(len(roots) + 1), ptr), nodes, own, (ptr,), (None,))
+    counts, sizes = np.empty(len(roots), dtype=np.int64), np.empty(len(roots), dtype=np.int64)
+    count_entries(*csr, roots, counts)
+    total = int(counts.sum())
+    _check_rows(total)
+    place, lengths = np.zeros(lists.num_nodes, dtype=np.int32), np.empty(rows.sum(), dtype=np.int32)
+    entries, distinct = np.empty(total, dtype=np.int32), np.empty(total + 1, dtype=np.int32)
+    collect(*csr, roots, place, lengths, entries, distinct, sizes)
+    order = _ascending(rows, sizes)
+    rank = np.empty(len(roots), dtype=np.int64)
+    rank[order] = np.arange(len(roots))
+    row_ptr, deep_ptr, entry_ptr = (_offsets(lengths[order]) for lengths in (rows, sizes, counts))
+    nodes, within = np.empty(deep_ptr[-1], dtype=np.int64), np.empty(total, dtype=np.int64)
+    entries_ptr, ranks = np.zeros(len(lengths) + 1, dtype=np.int64), np.empty(sizes.max(initial=0), dtype=np.int32)
+    arrange(
+        rank, row_ptr, deep_ptr, entry_ptr, lengths, entries, distinct, place, ranks, nodes, entries_ptr, within, own
+    )
+    all_ptr = (np.arange(len(roots) + 1), row_ptr, deep_ptr)
+    return _Packed(order, all_ptr, nodes, own, (row_ptr, entries_ptr), (None, within))
+
+
+def _ascending(*keys: np.ndarray) -> np.ndarray:
+    """np.lexsort of natural numbers, of which the largest is about as large as there are numbers, by compiled loops."""
+    from dpgraph.sampling.tree_loops import order_by
+
+    order = np.arange(len(keys[0]))
+    for key in keys:
+        order_by(key, np.zeros(int(key.max(initial=0)) + 1, dtype=np.int64), order)
+    return order
 
 
 Level = tuple[np.ndarray, np.ndarray]  # (R + 1,) row pointers of the roots, (n,) node ids
@@ -235,8 +319,7 @@ def _reordered(level: Level, order: np.ndarray) -> Level:
     """The same rows, roots in another order."""
     ptr, rows = level
     lengths = np.diff(ptr)[order]
-    moved = _offsets(lengths)
-    return moved, rows[np.arange(moved[-1]) + np.repeat(ptr[order] - moved[:-1], lengths)]
+    return _offsets(lengths), rows[_ranges(ptr[order], lengths)]
 
 
 def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
@@ -255,8 +338,7 @@ def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
     start = lists.ptr[nodes]
     lengths = lists.ptr[nodes + 1] - start + 1
     ptr = _offsets(lengths)
-    if ptr[-1] > MAX_ROWS:
-        raise UserError(f"ego trees have {ptr[-1]} rows: expected at most {MAX_ROWS} (choose a smaller max_degree)")
+    _check_rows(int(ptr[-1]))
     position = np.arange(ptr[-1]) + np.repeat(start - 1 - ptr[:-1], lengths)
     rows = np.empty(int(ptr[-1]), dtype=np.int64)
     own = ptr[:-1]
@@ -265,6 +347,21 @@ def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
     rows[own] = nodes
     rows[listed] = lists.idx[position[listed]]
     return ptr, rows
+
+
+def _check_rows(rows: int) -> None:
+    if rows > MAX_ROWS:
+        raise UserError(f"ego trees have {rows} rows: expected at most {MAX_ROWS} (choose a smaller max_degree)")
+
+
+def _entries(lists: EdgeLists, nodes: np.ndarray) -> int:
+    return int((lists.ptr[nodes + 1] - lists.ptr[nodes]).sum())
+
+
+def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Positions of the ranges [start, start + length), one after the other."""
+    ends = _offsets(lengths)
+    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
