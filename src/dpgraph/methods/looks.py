@@ -49,7 +49,8 @@ def by_architecture(looks: Mapping[tuple[str, int], Look]) -> Callable[[Any], Lo
     its own marker, too."""
 
     def look(cell: Any) -> Look:
-        return adapted(looks.get((cell.model.architecture, cell.model.hops), ANY), cell)
+        own = adapted(looks.get((cell.model.architecture, cell.model.hops), ANY), cell)
+        return own if cell.model.encoder_layers else replace(own, marker="D")  # softmax regression
 
     return look
 
