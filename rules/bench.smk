@@ -20,8 +20,8 @@ rule bench:
 
 rule bench_growth:
     output:
-        SUITE / "bench/growth.csv",
-        SUITE / "bench/growth.png",
+        table=SUITE / "bench/growth.csv",
+        figure=SUITE / "bench/growth.png",
     log:
         f"logs/{CONFIG.suite}/bench_growth.log",
     conda:
@@ -32,4 +32,4 @@ rule bench_growth:
     message:
         "Growth of the cost of a private step"
     shell:
-        "python -m dpgraph bench-growth --out {output[0]} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph bench-growth --out {output.table} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
