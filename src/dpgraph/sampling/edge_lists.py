@@ -108,8 +108,9 @@ def _sampled_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, generato
     rate = np.minimum(1.0, max_degree / (2.0 * np.maximum(occurrences, 1)))
     draws = generator.random(_entry_count(graph, roots))
     occurrences[:] = 0
+    stays = np.empty(int(np.diff(lists[0]).max(initial=0)), dtype=np.int32)
     ptr, idx = np.zeros(graph.num_nodes + 1, dtype=np.int64), np.empty(len(draws), dtype=np.int32)
-    return _filled(ptr, idx, keep_by_rate(*lists, roots, rate, draws, max_degree, occurrences, ptr, idx))
+    return _filled(ptr, idx, keep_by_rate(*lists, roots, rate, draws, max_degree, stays, occurrences, ptr, idx))
 
 
 def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:

@@ -1,6 +1,8 @@
 """The samplers of edge_lists.py as compiled loops: the same lists, entry by entry, for large graphs.
 
-Every loop reads the graph's CSR lists (`ptr` (N + 1,), `idx` (E,)) of the `roots` (R,), ascending.
+Loops that read places far apart write to one place only: a core then waits for many of them at once, which it does not
+where a number that is written might be the next that is read. Every function reads the graph's CSR lists (`ptr`
+(N + 1,), `idx` (E,)) of the `roots` (R,), ascending.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import numpy as np
 from dpgraph.compiled import compiled
 
 FEW = 96  # of the processors tried
+AHEAD = 64  # roots
 LARGEST = np.uint32(0xFFFFFFFF)
 _njit = numba.njit
 
@@ -119,26 +122,32 @@ def accept(  # type: ignore[no-untyped-def]
     entries, for one of each node (`last`) and for `most` of them (`heap`) need not be set. Writes the lists to
     `out_idx` and `out_ptr` (N + 1,), all 0 before.
     """
-    for i in range(len(roots)):
-        for entry in range(ends[i], ends[i + 1]):
-            member = members[entry]
-            position = place[member]
-            priorities[entry] = 0
-            if position >= 0:
-                priorities[entry] = grouped[position] = _priority(_pad(member, seed), roots[i])
-                place[member] = position + 1
+    for first in range(0, len(roots), AHEAD):
+        end = min(first + AHEAD, len(roots))
+        for entry in range(ends[first], ends[end]):
+            priorities[entry] = place[members[entry]] >= 0
+        for i in range(first, end):
+            for entry in range(ends[i], ends[i + 1]):
+                if priorities[entry]:
+                    member = members[entry]
+                    value = _priority(_pad(member, seed), roots[i])
+                    priorities[entry] = value
+                    grouped[place[member]] = value
+                    place[member] += 1
     begin = 0
     for node in range(len(place)):
         last[node] = LARGEST
         if place[node] >= 0:
             last[node] = _smallest(grouped[begin : place[node]], most, heap)
             begin = place[node]
+    for entry in range(len(members)):
+        priorities[entry] = priorities[entry] <= last[members[entry]]
     written = 0
     for i in range(len(roots)):
         before = written
         for entry in range(ends[i], ends[i + 1]):
             out_idx[written] = members[entry]
-            written += priorities[entry] <= last[members[entry]]
+            written += priorities[entry]
         out_ptr[roots[i] + 1] = written - before
     _add_up(out_ptr)
     return written
@@ -152,31 +161,39 @@ def count(ptr, idx, roots, occurrences):  # type: ignore[no-untyped-def]
             occurrences[idx[entry]] += 1
 
 
-@compiled("i8[!] i4[!] i8[!] f8[!] f8[!] i8 i4[] i8[] i4[]")
-def keep_by_rate(ptr, idx, roots, rate, draws, most, occurrences, out_ptr, out_idx):  # type: ignore[no-untyped-def]
+@compiled("i8[!] i4[!] i8[!] f8[!] f8[!] i8 i4[] i4[] i8[] i4[]")
+def keep_by_rate(  # type: ignore[no-untyped-def]
+    ptr, idx, roots, rate, draws, most, stays, occurrences, out_ptr, out_idx
+):
     """Algorithm 1: keeps each entry with the probability `rate` (N,) of its member, then drops crowded members.
 
-    `draws` has a uniform number for each entry. `occurrences` (N,) starts at 0, `out_ptr` (N + 1,) too. Returns how
-    many entries were written to `out_idx`, which holds all of them.
+    `draws` has a uniform number for each entry. `occurrences` (N,) starts at 0, `out_ptr` (N + 1,) too. `stays`
+    is as long as the longest list. Returns how many entries were written to `out_idx`, which is as long as all.
     """
     drawn = 0
     kept = 0
     for root in roots:
         before = kept
-        for entry in range(ptr[root], ptr[root + 1]):
-            stays = draws[drawn] < rate[idx[entry]]
-            out_idx[kept] = idx[entry]
-            occurrences[idx[entry]] += stays
-            kept += stays
-            drawn += 1
+        listed = idx[ptr[root] : ptr[root + 1]]
+        for i in range(len(listed)):
+            stays[i] = draws[drawn + i] < rate[listed[i]]
+        for i in range(len(listed)):
+            out_idx[kept] = listed[i]
+            kept += stays[i]
+        drawn += len(listed)
         out_ptr[root + 1] = kept - before
+    for entry in range(kept):
+        occurrences[out_idx[entry]] += 1
     written = 0
     kept = 0
     for root in roots:
         before = written
-        for entry in range(kept, kept + out_ptr[root + 1]):
-            out_idx[written] = out_idx[entry]
-            written += occurrences[out_idx[entry]] <= most
+        listed = out_idx[kept : kept + out_ptr[root + 1]]
+        for i in range(len(listed)):
+            stays[i] = occurrences[listed[i]] <= most
+        for i in range(len(listed)):
+            out_idx[written] = listed[i]
+            written += stays[i]
         kept += out_ptr[root + 1]
         out_ptr[root + 1] = written - before
     _add_up(out_ptr)
