@@ -7,8 +7,8 @@ CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
 # looks again for every job it has finished: at its default of a second that took a quarter of a core. The logger is ours:
-# one live line.
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/10s --rerun-incomplete \
+# one live line, and no waiting for that timespan at the end.
+SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/1m --rerun-incomplete \
   --logger dpgraph
 
 .PHONY: demo cpu paper test test-slow test-mutants test-record test-all test-slurm lint clean setup

@@ -102,6 +102,7 @@ class LogHandler(LogHandlerBase):
             self.working = False
             with suppress(OSError):
                 self._say_the_end()
+            _stop_timers()
         super().close()
 
     # ---- events ------------------------------------------------------------------------------------------------------
@@ -212,6 +213,13 @@ class LogHandler(LogHandlerBase):
         if failed:
             lines.append("`python -m dpgraph status` shows the last lines of their logs")
         self._say(*lines)
+
+
+def _stop_timers() -> None:
+    """Those of Snakemake's limit of jobs per timespan: for each job there is one, which the exit would wait for."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer) and thread.function.__module__.startswith("snakemake.scheduling"):
+            thread.cancel()
 
 
 def _repeats_job_error(told: dict[str, Any]) -> bool:

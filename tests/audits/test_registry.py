@@ -90,6 +90,9 @@ def test_all_with_all_bugs_runs_each_audit_as_it_is_and_with_each_bug(monkeypatc
     assert main(["audit", "all", "--planted", "all"]) == 0
     assert asked == [(name, None, bug) for name in names_of("all") for bug in (None, *AUDITS[name].bugs)]
     asked.clear()
+    assert main(["audit", "all", "--planted", "one"]) == 0
+    assert asked == [(name, None, bug) for name in names_of("all") for bug in (None, *list(AUDITS[name].bugs)[:1])]
+    asked.clear()
     assert main(["audit", "all", "--nightly", "--planted", "all"]) == 0
     assert {(name, bug) for name, _, bug in asked if bug is not None} == set(PLANTED)
     assert {name for name, _, bug in asked if bug is None} == set(AUDITS)

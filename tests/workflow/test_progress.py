@@ -8,10 +8,12 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from logging import ERROR, INFO, Formatter, LogRecord
 from types import SimpleNamespace
 
 import pytest
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from dpgraph.progress import last_lines
@@ -157,6 +159,20 @@ def test_what_the_cluster_says_is_told_even_with_an_empty_log(handler, tmp_path)
     said = stream.getvalue()
     assert "  cause: SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'.\n" in said
     assert "  the log is empty\n" in said
+
+
+def test_the_end_does_not_wait_for_snakemakes_timers(handler):
+    made, _ = handler()
+    begin(made)
+    other = threading.Timer(3600, print)
+    other.start()
+    JobScheduler._schedule_reevalutation(SimpleNamespace(_open_jobs=threading.Semaphore(0)), 3600)
+    (timer,) = [one for one in threading.enumerate() if isinstance(one, threading.Timer) and one is not other]
+    made.close()
+    timer.join(60)
+    assert not timer.is_alive()
+    assert other.is_alive()
+    other.cancel()
 
 
 def test_noise_is_left_out_and_errors_are_not(handler):

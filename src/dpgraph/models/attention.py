@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dpgraph.models.padded import PaddedSegments
-from dpgraph.models.segments import Segments, blocks, reduce
+from dpgraph.models.segments import PaddedRuns, Segments, blocks, reduce
 
 CHUNK_ENTRIES_CPU = 2048  # entries whose gathered keys stay in a core's cache
 CHUNK_ENTRIES_CUDA = 1 << 18
@@ -36,6 +36,21 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments | P
 def attend_states(queries: Tensor, states: Tensor, segments: Segments, head_width: int) -> Tensor:
     """(n, H, D) queries K^T q, (num_rows, D) states that are read once each -> (n, H, D) means of states."""
     return _AttendStates.apply(queries, states, segments, head_width**-0.5)  # type: ignore[no-any-return]
+
+
+def block_weights(block: PaddedRuns, queries: Tensor, rows: Tensor, scale: float) -> Tensor:
+    """(b, H, D) queries K^T q and the (b, w, D) states that they read -> (b, H, w) softmax; 0 for padding."""
+    scores = torch.bmm(queries, rows.mT).mul_(scale)
+    if block.missing is not None:
+        scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
+    return torch.softmax(scores, 2)
+
+
+def block_gradients(weights: Tensor, rows: Tensor, out: Tensor, queries: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Gradients `out` (b, H, D) of means of states -> of the products (b, H, w) before `scale`, of rows (b, w, D)."""
+    scores = torch.bmm(out, rows.mT)
+    scores.sub_((weights * scores).sum(2, keepdim=True)).mul_(weights).mul_(scale)
+    return scores, torch.bmm(weights.mT, out).baddbmm_(scores.mT, queries)
 
 
 @dataclass(frozen=True)
@@ -133,10 +148,7 @@ class _AttendStates(torch.autograd.Function):
         result, weights = torch.empty_like(queries, memory_format=torch.contiguous_format), []
         for block in blocks(lengths, states.device):
             rows = block.take(states)
-            scores = torch.bmm(queries[block.runs], rows.transpose(1, 2)).mul_(scale)
-            if block.missing is not None:
-                scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
-            weights.append(torch.softmax(scores, 2))
+            weights.append(block_weights(block, queries[block.runs], rows, scale))
             block.put(result, weights[-1], rows)
         ctx.save_for_backward(queries, states, *weights)
         ctx.segments, ctx.scale = segments, scale  # type: ignore[attr-defined]
@@ -148,18 +160,10 @@ class _AttendStates(torch.autograd.Function):
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
         out, lengths = gradients[0], segments.lengths
         query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
-        spare = len(states)  # padding is written to a row of its own
-        state_gradient = states.new_empty(spare + 1, states.shape[1])
+        state_gradient = states.new_empty(len(states) + 1, states.shape[1])
         for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
             rows, drawn_from, asked = block.take(states), out[block.runs], queries[block.runs]
-            drawn = torch.bmm(drawn_from, rows.transpose(1, 2))
-            scores = (weights * ctx.scale).mul_(drawn - (weights * drawn).sum(2, keepdim=True))  # type: ignore[attr-defined]
+            scores, both = block_gradients(weights, rows, drawn_from, asked, ctx.scale)  # type: ignore[attr-defined]
             block.put(query_gradient, scores, rows)
-            both = torch.bmm(weights.transpose(1, 2), drawn_from).baddbmm_(scores.transpose(1, 2), asked)
-            if block.missing is not None:
-                state_gradient[block.rows.masked_fill(block.missing, spare)] = both  # type: ignore[union-attr]
-            elif isinstance(block.rows, slice):
-                state_gradient[block.rows] = both.flatten(0, 1)
-            else:
-                state_gradient[block.rows] = both
-        return query_gradient, state_gradient[:spare], None, None
+            block.write(state_gradient, both)
+        return query_gradient, state_gradient[:-1], None, None

@@ -192,6 +192,15 @@ class PaddedRuns:
         else:
             result[self.runs] = torch.bmm(left, right)
 
+    def write(self, rows: Tensor, values: Tensor) -> None:
+        """Writes (b, w, d) to `rows` (n + 1, d) of all runs, whose last one takes the padding."""
+        if self.missing is not None:
+            rows[self.rows.masked_fill(self.missing, len(rows) - 1)] = values  # type: ignore[union-attr]
+        elif isinstance(self.rows, slice):
+            rows[self.rows] = values.flatten(0, 1)
+        else:
+            rows[self.rows] = values
+
 
 def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""

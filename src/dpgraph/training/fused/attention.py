@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.models.attention import block_gradients, block_weights
 from dpgraph.models.dense import HeadLinear
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.segments import PaddedRuns, Segments, blocks
@@ -45,10 +46,7 @@ class StateAttention:
         for whole in blocks(segments.lengths, states.device):
             for block in whole.split(most):
                 rows = block.take(states)
-                scores = torch.bmm(self._asked(block), rows.mT).mul_(self.scale)
-                if block.missing is not None:
-                    scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
-                self.read.append(one := RootReads(block, torch.softmax(scores, 2)))
+                self.read.append(one := RootReads(block, block_weights(block, self._asked(block), rows, self.scale)))
                 received = torch.bmm(one.weights, rows)
                 self.heads[block.runs] = _each_head(received, layer.value.by_head.mT)
         self.heads += layer.value.bias.view(layer.value.heads, -1)
@@ -61,23 +59,14 @@ class StateAttention:
         """Gradients of the heads -> those of queries and states."""
         self.above = above
         of_queries = torch.empty_like(self.queries)
-        spare = len(self.states)  # padding is written to a row of its own
-        of_states = self.states.new_empty(spare + 1, self.states.shape[1])
+        of_states = self.states.new_empty(len(self.states) + 1, self.states.shape[1])
         for one in self.read:
             block, rows = one.block, one.block.take(self.states)
             of_received = _each_head(above[block.runs], self.layer.value.by_head)
-            drawn = torch.bmm(of_received, rows.mT)
-            drawn.sub_((one.weights * drawn).sum(2, keepdim=True))
-            one.scores = drawn.mul_(one.weights).mul_(self.scale)
+            one.scores, both = block_gradients(one.weights, rows, of_received, self._asked(block), self.scale)
             of_queries[block.runs] = _each_head(torch.bmm(one.scores, rows), self.layer.key.by_head.mT)
-            both = torch.bmm(one.weights.mT, of_received).baddbmm_(one.scores.mT, self._asked(block))
-            if block.missing is not None:
-                of_states[block.rows.masked_fill(block.missing, spare)] = both  # type: ignore[union-attr]
-            elif isinstance(block.rows, slice):
-                of_states[block.rows] = both.flatten(0, 1)
-            else:
-                of_states[block.rows] = both
-        return of_queries, of_states[:spare]
+            block.write(of_states, both)
+        return of_queries, of_states[:-1]
 
     def value_rows(self, one: RootReads) -> CallRows:
         """What the values' layer acted on."""

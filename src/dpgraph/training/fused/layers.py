@@ -49,7 +49,7 @@ class Calls:
 
 
 def per_row(gradient: Tensor) -> Tensor:
-    """(n, d), or (n, w, d) for rows of segments -> (rows, d) with memory of its own."""
+    """(n, d), or (n, w, d) for rows of segments -> (rows, d): the former as it is, of the latter a copy."""
     return gradient if gradient.dim() == 2 else gradient.reshape(-1, gradient.shape[2])
 
 
