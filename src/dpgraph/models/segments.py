@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from dpgraph.sampling.ego import EgoBatch, Hop
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
 FEW_BLOCKS = 16  # so many cost less than gathering rows
+PADDED_ROWS = 512  # of a block
 FEW_ROWS = 4096  # as many as padding makes them: one padded block costs less than several
 
 
@@ -168,8 +170,8 @@ class PaddedRuns:
 
     def take(self, rows: Tensor) -> Tensor:
         """(n, ...) -> (b, w, ...); a view where the runs are neighbours of equal length."""
-        picked = rows[self.rows]
-        return picked.view(*self.shape, *rows.shape[1:]) if isinstance(self.rows, slice) else picked
+        picked = rows[self.rows] if isinstance(self.rows, slice) else rows.index_select(0, self.rows.flatten())
+        return picked.view(*self.shape, *rows.shape[1:])
 
     def split(self, most: int) -> Iterator[PaddedRuns]:
         """The same runs, at most so many at a time."""
@@ -194,12 +196,11 @@ class PaddedRuns:
 
     def write(self, rows: Tensor, values: Tensor) -> None:
         """Writes (b, w, d) to `rows` (n + 1, d) of all runs, whose last one takes the padding."""
-        if self.missing is not None:
-            rows[self.rows.masked_fill(self.missing, len(rows) - 1)] = values  # type: ignore[union-attr]
-        elif isinstance(self.rows, slice):
+        if isinstance(self.rows, slice):
             rows[self.rows] = values.flatten(0, 1)
-        else:
-            rows[self.rows] = values
+            return
+        places = self.rows if self.missing is None else self.rows.masked_fill(self.missing, len(rows) - 1)
+        rows.index_copy_(0, places.flatten(), values.flatten(0, 1))
 
 
 def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
@@ -216,12 +217,24 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     order = np.argsort(lengths, kind="stable")
     ascending = bool(np.all(np.diff(lengths) >= 0))
     ordered = lengths[order]
-    cuts = np.flatnonzero(np.diff(_width_class(ordered))) + 1
-    for first, last in zip([0, *cuts], [*cuts, len(order)], strict=True):
+    for first, last in pairwise(_cuts(ordered)):
         if ascending and ordered[first] == ordered[last - 1]:
             yield _equal_runs(int(first), int(last), int(starts[first]), int(ordered[first]))
         else:
             yield _padded_runs(order[first:last], starts, lengths, device)
+
+
+def _cuts(ordered: np.ndarray) -> list[int]:
+    """First places of blocks of ascending lengths, and their number.
+
+    Blocks hold one class of widths, or several that are padded by few rows: a block costs as much as some rows more.
+    """
+    before = np.append(0, np.cumsum(ordered)).tolist()
+    begin, result = 0, [0]
+    for middle, last in pairwise([0, *(np.flatnonzero(np.diff(_width_class(ordered))) + 1).tolist(), len(ordered)]):
+        if (last - begin) * int(ordered[last - 1]) - (before[last] - before[begin]) > PADDED_ROWS and middle > begin:
+            result.append(begin := middle)
+    return [*result, len(ordered)]
 
 
 def _equal_runs(first: int, last: int, begin: int, width: int) -> PaddedRuns:

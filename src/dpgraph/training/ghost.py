@@ -238,7 +238,7 @@ def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
     """A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
     inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
     if block.missing is not None:
-        gradients = gradients.masked_fill(block.missing[:, :, None, None], 0)
+        gradients.masked_fill_(block.missing[:, :, None, None], 0)  # of what `take` copied
     return inputs.transpose(1, 2), gradients.transpose(1, 2)
 
 
