@@ -101,14 +101,20 @@ def dense_update(layer: torch.nn.Module, closed: torch.Tensor, h: torch.Tensor) 
     ("kind", "hops"), [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
 )
 @pytest.mark.parametrize(("n_enc", "n_dec"), [(1, 1), (2, 2)])
-def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec):
+@pytest.mark.parametrize("below", [0, 2], ids=["dense", "sparse"])
+def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec, below, monkeypatch):
     """With whole lists a tree of depth r holds everything that an r-layer network reads."""
+    monkeypatch.setattr("dpgraph.models.sparse.SPARSE_BELOW", below)
     network = network_of(hops, n_enc, n_dec, kind=kind)
     features = torch.from_numpy(graph.features).double()
     expected = dense_logits(network, graph, features)
     for chunk_rows in (7, 30, 1000):
-        actual = FullGraph(graph, chunk_rows=chunk_rows).logits(network, features)
-        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+        predictor = FullGraph(graph, chunk_rows=chunk_rows)
+        torch.testing.assert_close(predictor.logits(network, features), expected, rtol=1e-12, atol=1e-12)
+        other = -features  # no longer the features of the call before
+        torch.testing.assert_close(
+            predictor.logits(network, other), dense_logits(network, graph, other), rtol=1e-12, atol=1e-12
+        )
     nodes = np.arange(graph.num_nodes)
     trees = pack_ego_trees(full_edge_lists(graph, nodes), nodes, hops)
     actual = network(trees.batch(nodes[::-1]), features)

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Training
+from dpgraph.models import sparse
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
@@ -192,8 +193,10 @@ def test_plain_step_descends_the_mean_loss(graph, make_network):
 
 @pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 @pytest.mark.parametrize("hops", [1, 2])
-def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, kind, hops):
+@pytest.mark.parametrize("below", [0, 2], ids=["dense", "sparse"])
+def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, kind, hops, below, monkeypatch):
     """Message passing over all nodes at once against one tree per root, in float64."""
+    monkeypatch.setattr(sparse, "SPARSE_BELOW", below)
     whole = EdgeLists(graph.out_ptr, graph.out_idx)
     roots = graph.train_nodes
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
@@ -263,8 +266,8 @@ def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monke
         hop = closed_hop(EdgeLists(graph.out_ptr, graph.out_idx))
         roots = torch.from_numpy(graph.train_nodes)
         steps.append(WholeGraphStep(network, optimizer, hop, roots, features, labels, sampler, streams[0]))
-    for step in steps[:2]:
-        step._inputs  # noqa: B018 - what is computed once, before the first step, may ask
+    for step in steps:  # what is computed once, before the first step, may ask
+        step._dense if isinstance(step, WholeGraphStep) else step._inputs
     with CalledOperators() as called:
         assert [step() for step in steps] == [30] * len(steps)
     assert {"addmm", "normal_"} <= called.names

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.data.graph import Graph
+from dpgraph.models.dense import Dense, apply_layer
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.network import Network
 from dpgraph.models.segments import Segments
+from dpgraph.models.sparse import reading
 
 CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
 
@@ -47,6 +49,7 @@ class FullGraph:
         bounds = [*range(0, self.num_nodes, chunk_rows), self.num_nodes]
         self.chunks = [slice(a, b) for a, b in pairwise(bounds)]
         self.segments = [_closed_segments(graph, chunk, device) for chunk in self.chunks]
+        self._reading: tuple[Tensor, Dense] | None = None  # of these features
         self.alone: FullGraph | None = None
         if own_weight:
             nothing = np.zeros_like(np.asarray(graph.out_ptr)), np.zeros(0, dtype=np.int32)
@@ -54,21 +57,29 @@ class FullGraph:
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
-        """(N, F) features -> (N, classes) logits; holds at most two (N, width) arrays, with attention four."""
+        """(N, F) features -> (N, classes) logits; holds at most three (N, width) arrays, with attention five."""
         mode = network.training
         network.eval()
         try:
-            logits = self._logits(network, features)
+            states = self._encoded(network, features)
+            logits = self._logits(network, states)
             if self.alone is not None:
-                logits = logits.mul_(1 - self.own_weight).add_(
-                    self.alone._logits(network, features), alpha=self.own_weight
-                )
+                alone = self.alone._logits(network, states)
+                logits = logits.mul_(1 - self.own_weight).add_(alone, alpha=self.own_weight)
             return logits
         finally:
             network.train(mode)
 
-    def _logits(self, network: Network, features: Tensor) -> Tensor:
-        states = self._by_chunk(lambda i: network.encoder(features[self.chunks[i]]))
+    def _encoded(self, network: Network, features: Tensor) -> Tensor:
+        """(N, width)"""
+        if self._reading is None or self._reading[0] is not features:
+            self._reading = features, reading(features)
+        dense = self._reading[1]
+        if dense is apply_layer:
+            return self._by_chunk(lambda i: network.encoder(features[self.chunks[i]]))
+        return network.encoder(features, dense=dense)  # type: ignore[no-any-return]
+
+    def _logits(self, network: Network, states: Tensor) -> Tensor:
         for layer in network.aggregation:
             if isinstance(layer, GatLayer):
                 states = self._by_chunk(self._attention(layer, states))

@@ -16,8 +16,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from dpgraph.models.dense import Dense, apply_layer
+
 COLUMN_BLOCK = 16
 DENSE_FROM = 0.3  # share of entries that are not zero, from which dense products are faster
+SPARSE_BELOW = 0.08  # the same for layers of 32 to 256 units, whose dense product with a bias is one call
 
 
 @dataclass(frozen=True)
@@ -189,3 +192,42 @@ class Features:
         if self._dense is not None:
             return DenseMatrix(self._dense, torch.from_numpy(nodes).to(self.device, non_blocking=True))
         return SparseMatrix.of(self._csr.take(nodes), self.device)  # type: ignore[union-attr]
+
+
+def sparse_rows(features: Tensor) -> Csr | None:
+    """The rows of `features` (N, F), of its type; None on a GPU and where layers are faster on the dense ones."""
+    if features.is_cuda or int(torch.count_nonzero(features)) >= SPARSE_BELOW * features.numel():
+        return None
+    matrix = sp.csr_matrix(features.numpy())
+    ptr, columns = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    return Csr(ptr, columns, matrix.data, features.shape[1])
+
+
+def reading(features: Tensor) -> Dense:
+    """Applies layers; a linear one on `features` itself by a sparse product where that is faster.
+
+    The gradient does not reach the features, which must not change.
+    """
+    rows = sparse_rows(features)
+    if rows is None:
+        return apply_layer
+    matrix = SparseMatrix.of(rows, features.device)
+
+    def apply(layer: nn.Module, inputs: Tensor, level: int) -> Tensor:
+        if inputs is features and type(layer) is nn.Linear:
+            return _Affine.apply(matrix, layer.weight, layer.bias)  # type: ignore[no-any-return]
+        return apply_layer(layer, inputs, level)
+
+    return apply
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, matrix: SparseMatrix, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.matrix = matrix  # type: ignore[attr-defined]
+        return matrix.times(weight.T.contiguous()).add_(bias)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
+        gradient = gradients[0].contiguous()
+        return None, ctx.matrix.transposed_times(gradient).T, gradient.sum(0)  # type: ignore[attr-defined]

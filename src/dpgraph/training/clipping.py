@@ -144,7 +144,8 @@ def gradient_norms(
     """
     column = _columns_of_groups(network)
     norms = next(network.parameters()).new_empty(len(positions), len(network.groups))
-    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses):
+    inputs = TreeInputs(trees, features)
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
         squared, _ = _squared_norms(by_layer, values, column, norms.shape[1])
         norms[_index(places, norms)] = squared.sqrt()
         del by_layer

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.models.dense import Dense
 from dpgraph.models.network import Network
 from dpgraph.models.segments import Segments
+from dpgraph.models.sparse import reading
 from dpgraph.sampling.batches import Draws, Sampler
 from dpgraph.sampling.ego import EgoBatch, EgoTrees, Hop
 from dpgraph.training.clipping import (
@@ -25,6 +27,7 @@ from dpgraph.training.clipping import (
 )
 from dpgraph.training.fused.inputs import TreeInputs
 from dpgraph.training.fused.network import has_closed_form
+from dpgraph.training.fused.records import records_of
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
 
@@ -102,11 +105,15 @@ class WholeGraphStep:
 
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         chosen = self.roots[torch.from_numpy(positions).to(self.roots.device, non_blocking=True)]
-        states = self.network.encoder(self.features)
+        states = self.network.encoder(self.features, dense=self._dense)
         for layer in self.network.aggregation:
             states = layer(states, self._segments)
         logits = self.network.decoder(states[chosen])
         yield root_cross_entropy(logits, self.labels[chosen]).sum()
+
+    @cached_property
+    def _dense(self) -> Dense:
+        return reading(self.features)
 
     @cached_property
     def _segments(self) -> Segments:
@@ -187,4 +194,5 @@ class PrivateStep:
 
     @cached_property
     def _inputs(self) -> list[TreeInputs]:
-        return [TreeInputs(term.trees, self.features) for term in self.terms]
+        records = records_of(self.features)
+        return [TreeInputs(term.trees, self.features, records) for term in self.terms]

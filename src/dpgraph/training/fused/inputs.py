@@ -30,9 +30,9 @@ CACHED_CUDA = 1 << 28
 class TreeInputs:
     """The records that trees read, and inner products, plus 1 for a bias, of those of each tree of few rows."""
 
-    def __init__(self, trees: EgoTrees, features: Tensor) -> None:
-        """`features` (N, F) must not change."""
-        self.trees, self.features, self.records = trees, features, records_of(features)
+    def __init__(self, trees: EgoTrees, features: Tensor, records: NodeRecords | None = None) -> None:
+        """`features` (N, F) must not change; `records` are `records_of` them."""
+        self.trees, self.features, self.records = trees, features, records or records_of(features)
         sizes = np.diff(trees.row_ptr[-1])  # ascending
         self._bounds = np.searchsorted(sizes, np.arange(LARGEST + 2)).tolist()
         memory = np.cumsum(np.diff(self._bounds) * np.arange(LARGEST + 1) ** 2) * features.element_size()

@@ -11,10 +11,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.sparse import Bags, Csr
+from dpgraph.models.sparse import Bags, Csr, sparse_rows
 from dpgraph.training.ghost import CallRows, LinearGradients
-
-SPARSE_BELOW = 0.08  # share of entries that are not zero; measured for layers of 32 to 256 units
 
 
 class RecordRows(Protocol):
@@ -132,9 +130,6 @@ class SparseRecords:
 
 
 def records_of(features: Tensor) -> NodeRecords:
-    """Dense, or on a CPU sparse where few entries are not zero: the same numbers either way, up to rounding."""
-    if features.is_cuda or int(torch.count_nonzero(features)) >= SPARSE_BELOW * features.numel():
-        return DenseRecords(features)
-    matrix = sp.csr_matrix(features.numpy())
-    ptr, columns = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    return SparseRecords(Csr(ptr, columns, matrix.data, features.shape[1]), features)
+    """Dense, or sparse where that is faster: the same numbers either way, up to rounding."""
+    rows = sparse_rows(features)
+    return DenseRecords(features) if rows is None else SparseRecords(rows, features)
