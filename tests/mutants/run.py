@@ -7,6 +7,7 @@ Processes are forked from one that has imported the libraries, so that a bug cos
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import io
@@ -175,4 +176,8 @@ def _send(sender: Connection, function: Callable[..., Any], arguments: tuple[Any
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants.run", description="Plant bugs that a test must notice"
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="a bug of tests/mutants/catalogue.py (default: all)")
+    sys.exit(main(parser.parse_args().names))
