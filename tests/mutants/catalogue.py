@@ -434,7 +434,14 @@ CLIPPED = (
         "training/clipping.py",
         'reduction="none", ignore_index=NO_LABEL)',
         'reduction="none", ignore_index=-7)',
-        "tests/contract/test_methods.py::test_a_null_record_can_be_fed[dp-mlp-0-rigorous]",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "a null record has a gradient in closed forms",
+        "training/fused/network.py",
+        "return losses, gradient.masked_fill_(none.unsqueeze(1), 0)",
+        "return losses, gradient",
+        "tests/contract/test_methods.py::test_a_null_record_has_no_gradient",
     ),
     _one(
         "a null record has a loss on subgraphs",
@@ -572,6 +579,13 @@ BOUNDS = (
         "training/clipping.py",
         "    alone = batch.without_messages()\n",
         "    alone = batch\n",
+        FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "messages in closed forms when there should be none",
+        "training/fused/network.py",
+        "states.index_select(0, batch.own), batch.without_messages(), calls)",
+        "states, batch, calls)",
         CLIPPING + "test_self_and_neighbour_gradients",
     ),
 )
