@@ -270,7 +270,7 @@ def points_of(entries, means, spread):
     values = {
         f"v{index}": (
             entries[index],
-            EntryResult("ok", "", pd.Series(mean + spread * np.array([-1.0, 0.0, 1.0]))),
+            EntryResult("ok", "", pd.Series(mean + (1 + index) * spread * np.array([-1.0, 0.0, 1.0]))),
         )
         for index, mean in enumerate(means)
     }

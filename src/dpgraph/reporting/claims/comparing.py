@@ -41,5 +41,7 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
     terms = list(terms)
-    value = contrast((weight, entry.cell.slug, outcome.shown) for weight, (entry, outcome) in terms)
+    value = contrast(
+        (weight, entry.cell.slug, outcome.quantity.scale * outcome.values) for weight, (entry, outcome) in terms
+    )
     return replace(value, unit=terms[0][1][1].quantity.difference)

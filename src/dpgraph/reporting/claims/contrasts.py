@@ -1,4 +1,4 @@
-"""Weighted sums of means and their one-sided tests, by Welch's t with unequal variances."""
+"""Weighted sums of means and their one-sided t tests, of each seed's own sum where all cells ran the same seeds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtr
 
 LEVEL = 0.05
@@ -13,7 +14,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Contrast:
-    """sum_i w_i mean_i with its standard error and Satterthwaite's degrees of freedom."""
+    """sum_i w_i mean_i with its standard error and degrees of freedom."""
 
     estimate: float
     error: float
@@ -32,30 +33,38 @@ class Contrast:
     def _p(self, excess: float) -> float:
         if self.n < 2:
             return np.nan
-        if self.error == 0:  # every seed gave the same value
-            return 0.0 if excess > 0 else 1.0
+        if self.error == 0:  # every seed gave the same value: n equal signs, as in a sign test
+            return 0.5**self.n if excess > 0 else 1.0
         return float(stdtr(self.degrees, -excess / self.error))
 
 
-def contrast(terms: Iterable[tuple[float, str, np.ndarray]]) -> Contrast:
-    """Of (weight, name, values) terms. Terms of one name are one sample: their weights add up, and cancel.
+def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
+    """Of (weight, name, values by seed) terms. Terms of one name are one sample: their weights add up, and cancel.
 
-    Seeds draw independent noise and batches in every cell, so samples are taken as independent.
+    A seed stands for a split and an initialisation that all cells have in common, so its values are correlated: the
+    test is Student's on the n sums of one seed each, with n - 1 degrees of freedom. Where the cells' seeds are not the
+    same (one failed), samples are taken as independent: Welch's test, with Satterthwaite's degrees of freedom.
     """
     weights: dict[str, float] = {}
-    samples: dict[str, np.ndarray] = {}
+    samples: dict[str, pd.Series] = {}
     for weight, name, values in terms:
         weights[name] = weights.get(name, 0.0) + weight
-        samples[name] = np.asarray(values, dtype=float)
+        samples[name] = values.astype(float)
     kept = [name for name, weight in weights.items() if weight]
-    estimate = sum(weights[name] * samples[name].mean() for name in kept)
+    estimate = float(sum(weights[name] * samples[name].mean() for name in kept))
     n = min((len(samples[name]) for name in kept), default=0)
     if n < 2:
-        return Contrast(float(estimate), np.nan, np.nan, n)
-    parts = np.array([weights[name] ** 2 * samples[name].var(ddof=1) / len(samples[name]) for name in kept])
-    freedom = np.array([len(samples[name]) - 1 for name in kept])
-    total = parts.sum()
+        return Contrast(estimate, np.nan, np.nan, n)
+    if all(samples[name].index.equals(samples[kept[0]].index) for name in kept):
+        each = np.array(sum(weights[name] * samples[name].to_numpy() for name in kept))
+        square, degrees = each.var(ddof=1) / n, n - 1.0
+    else:
+        parts = np.array([weights[name] ** 2 * samples[name].var(ddof=1) / len(samples[name]) for name in kept])
+        square = parts.sum()
+        freedom = np.array([len(samples[name]) - 1 for name in kept])
+        degrees = float(square**2 / (parts**2 / freedom).sum()) if square else np.inf
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
-    if total <= (1e-12 * max(1.0, abs(float(estimate)))) ** 2:
-        return Contrast(float(estimate), 0.0, np.inf, n)
-    return Contrast(float(estimate), float(np.sqrt(total)), float(total**2 / (parts**2 / freedom).sum()), n)
+    largest = max(abs(weights[name]) * float(samples[name].abs().max()) for name in kept)
+    if square <= (1e-12 * max(1.0, largest)) ** 2:
+        return Contrast(estimate, 0.0, np.inf, n)
+    return Contrast(estimate, float(np.sqrt(square)), degrees, n)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, WeightedMean, WeightedSum
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
@@ -147,4 +148,6 @@ def _one_method(
     name = f"{where}, {order}rank correlation of frequency with {what}, {private.accuracy.shape[1]} classes"
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    comparisons.made.append(compared(name, replace(contrast([(sign, entry.cell.slug, correlations)]), unit=""), 0.0))
+    comparisons.made.append(
+        compared(name, replace(contrast([(sign, entry.cell.slug, pd.Series(correlations))]), unit=""), 0.0)
+    )
