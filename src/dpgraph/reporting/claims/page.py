@@ -27,10 +27,11 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         body.append(f'<tr class="block"><th scope="rowgroup" colspan="{len(HEAD)}">{title}</th></tr>')
         body += [_html_row(row) for row in rows.to_dict("records")]
     note = (
-        "One-sided t tests at 5 % of differences of the same seed. Reproduced: every comparison holds. Contradicted: one "
-        "is refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from both "
-        "sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is corrected "
-        "for it. A control learns nothing (pure noise): if a private method is not better, the verdict lists it."
+        "One-sided t tests at 5 % of differences of the same seed. Reproduced: every comparison holds. Contradicted: "
+        "one is refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from "
+        "both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
+        "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
+        "lists it."
     )
     return page(
         plan.suite,
