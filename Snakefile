@@ -34,13 +34,16 @@ from dpgraph.pipeline.fingerprints import (
     preprocess_digest,
 )
 from dpgraph.planning.cost import memory_mb
+from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.baselines.compared import seeds_by_task
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,
     artefact_files,
     artefact_inputs,
     claims_inputs,
+    wide_files,
 )
 
 
@@ -52,6 +55,10 @@ report: "workflow/report/workflow.rst"
 
 try:
     CONFIG = parse_config(Config, config, "config")
+    # which jobs there are depends on what can be had, so it is fetched before they are planned, and once only
+    if workflow.is_main_process and CONFIG.when_data_is_missing == "record":
+        if said := provide(CONFIG, HERE / "workflow", os.environ):
+            print(said, file=sys.stderr, flush=True)
     PLAN = load_plan(CONFIG, HERE / "workflow")
     for task in PLAN.suite.tasks:
         entry(PLAN.task(task).dataset)  # refuses unknown data sets
@@ -87,6 +94,7 @@ CONDA = "../envs/cpu.yaml" if CONFIG.device == "cpu" else "../envs/cuda.yaml"
 SUITE_FILES = [
     f"workflow/suites/{CONFIG.suite}.yaml",
     *(f"workflow/experiments/{paper}.yaml" for paper in PLAN.experiments),
+    *(f"workflow/settings/{name}.yaml" for name in PLAN.settings),
 ]
 
 
@@ -110,7 +118,9 @@ localrules:
     audits,
 
 
-TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html")
+# seeds by folder of the graph, of results that are compared with computed references
+REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
+TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
 FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
 
 
@@ -120,6 +130,8 @@ rule all:
     input:
         PATHS.report,
         PATHS.claims,
+        # a demonstration is compared with nothing but itself
+        [] if PLAN.suite.demonstration or not REFERENCES else PATHS.baselines,
         TABLES,
         FIGURES,
 
@@ -161,6 +173,7 @@ include: "rules/audit.smk"
 include: "rules/aggregate.smk"
 include: "rules/report.smk"
 include: "rules/search.smk"
+include: "rules/baselines.smk"
 include: "rules/bench.smk"
 include: "rules/bench_sampling.smk"
 include: "rules/bench_workflow.smk"

@@ -6,7 +6,8 @@ rule aggregate:
         SUITE_FILES,
         results=aggregate_inputs(PLAN, TRAINED),
     output:
-        PATHS.results,
+        results=PATHS.results,
+        columns=PATHS.results.with_suffix(".columns.csv"),
     log:
         f"logs/{CONFIG.suite}/aggregate.log",
     benchmark:
@@ -19,4 +20,4 @@ rule aggregate:
     message:
         "Aggregate {CONFIG.suite}"
     shell:
-        "python -m dpgraph aggregate {params.plan} --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph aggregate {params.plan} --out {output.results} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

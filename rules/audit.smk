@@ -34,13 +34,13 @@ rule audit_report:
         report(
             SUITE / "figures/audits.png",
             category="audits",
-            labels={"artefact": "audits", "kind": "figure"},
+            labels={"result": "audits, figure"},
             caption="../workflow/report/audits.rst",
         ),
         report(
             SUITE / "audits.html",
             category="audits",
-            labels={"artefact": "audits", "kind": "table"},
+            labels={"result": "audits, table"},
             caption="../workflow/report/audits.rst",
         ),
     log:

@@ -31,7 +31,7 @@ if SEARCHES:
             report(
                 SUITE / "tables/{paper}/{artefact}.html",
                 category="{paper}",
-                labels={"artefact": "{artefact}", "kind": "table"},
+                labels={"result": "{artefact}, table"},
                 caption=f"{CAPTIONS}/table.rst",
             ),
         log:

@@ -68,7 +68,7 @@ def test_a_cell_alone(tmp_path, capsys):
         (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],
-            "suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper",
+            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, variance",
         ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),

@@ -139,6 +139,11 @@ def _artefact(added: Parser) -> None:
     added.add_argument("artefact", help="e.g. daigavane/table1")
 
 
+def _table(added: Parser) -> None:
+    _artefact(added)
+    added.add_argument("--wide", action="store_true", help="in the paper's own layout, for tables of accuracies")
+
+
 def _bench(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
     _device(added)
@@ -172,9 +177,29 @@ def _list(added: Parser) -> None:
     added.add_argument("--json", action="store_true")
 
 
+def _inventory(added: Parser) -> None:
+    added.add_argument("--paper", help="only this one, as the file names it")
+    added.add_argument("--workflow", default="workflow", help="folder of inventory.yaml")
+    added.add_argument("--json", action="store_true")
+
+
 def _explain(added: Parser) -> None:
     added.add_argument("name", help="an artefact (daigavane/table1), or a cell's name or its beginning")
     added.add_argument("--json", action="store_true")
+
+
+def _references(added: Parser) -> None:
+    added.add_argument("task", help="DATASET/SETTING.SPLIT[.FEATURES] of the suite")
+
+
+def _baselines(added: Parser) -> None:
+    text = "status 1, with a line for each, if a result is more than 1.5 points lower than a reference without a reason"
+    added.add_argument("--check", action="store_true", help=text)
+
+
+def _settings(added: Parser) -> None:
+    text = "YAML file (default: workflow/settings/SUITE.yaml)"
+    added.add_argument("--out", type=Path, help=text)
 
 
 def _status(added: Parser) -> None:
@@ -250,10 +275,17 @@ STAGES: dict[str, Subcommand] = {
     ),
     "train": _of("train", "Train a cell, or a bundle of cells, all seeds", _train, plan=True),
     "aggregate": _of("aggregate", "Collect all records of a suite in one Parquet table", _out, plan=True),
-    "table": _of("table", "Make one table", _artefact, plan=True),
+    "table": _of("table", "Make one table", _table, plan=True),
     "figure": _of("figure", "Make one figure", _artefact, plan=True),
     "claims": _of("claims", "Give a verdict on every claim", plan=True),
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
+    "references": _of("references", "Logistic regressions on a task's splits, by scikit-learn", _references, plan=True),
+    "baselines": _of(
+        "baselines", "Compare results without privacy with the literature and with references", _baselines, plan=True
+    ),
+    "settings": _of(
+        "settings", "Write the settings that a suite's searches chose, for other suites to read", _settings, plan=True
+    ),
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
     "bench": _of("bench", "Private step against the non-private step on the same batches", _bench),
     "bench-growth": _of("bench_growth", "How a private step's cost grows with each quantity, with a figure", _out),
@@ -263,6 +295,9 @@ STAGES: dict[str, Subcommand] = {
     "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
     "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),
+    "inventory": _of(
+        "inventory", "List the papers' tables, figures and claims, and what shows each or why nothing does", _inventory
+    ),
     "explain": _of("explain", "Show every setting of a cell, and the file and rule it comes from", _explain, plan=True),
     "status": _of("status", "What has run, what failed and why, what remains; reads files only", _status, plan=True),
     "schemas": _of("schemas", "Write the JSON schemas of config, suites, experiments and cells", _schemas),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +136,12 @@ def aggregate(options: argparse.Namespace) -> None:
 
 
 def table(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.tables import write_table
+    from dpgraph.reporting.tables import write_table, write_wide
 
     plan = _plan_with(options, "table")
     stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
-    write_table(plan, options.artefact, _given(plan, options.artefact), stem)
+    write = write_wide if options.wide else write_table
+    write(plan, options.artefact, _given(plan, options.artefact), stem)
 
 
 def figure(options: argparse.Namespace) -> None:
@@ -181,6 +183,43 @@ def runtimes(options: argparse.Namespace) -> None:
     plan = read_plan(options)
     paths = Paths(plan.config)
     write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+
+
+def references(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.baselines.compared import seeds_by_task
+    from dpgraph.reporting.baselines.references import write_references
+
+    plan, task = read_plan(options), Task.from_folder(options.task)
+    seeds, paths = seeds_by_task(plan), Paths(plan.config)
+    if task not in seeds:
+        raise invalid("task", options.task, f"one of {', '.join(one.folder for one in seeds)}")
+    write_references(task, paths.graph(task), seeds[task], paths.reference(task))
+
+
+def baselines(options: argparse.Namespace) -> None:
+    from dpgraph.experiments.literature import read_baselines
+    from dpgraph.reporting.baselines.table import complaints, write_baselines
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    known = read_baselines(Path(options.workflow))
+    table = write_baselines(plan, known, read_results(paths.results), paths.baselines)
+    log.info("%s: %d comparisons", paths.baselines, len(table))
+    if options.check and (lines := complaints(table)):
+        print("\n".join(lines))
+        sys.exit(1)
+
+
+def settings(options: argparse.Namespace) -> None:
+    from dpgraph.experiments.settings import FOLDER
+    from dpgraph.reporting.views.search.chosen import write_settings
+
+    plan = read_plan(options)
+    out = options.out or Path(options.workflow) / FOLDER / f"{plan.suite.name}.yaml"
+    chosen = write_settings(plan, out)
+    methods = sum(map(len, chosen.papers.values()))
+    log.info("%s: settings of %d methods, commit %s", out, methods, chosen.commit)
 
 
 def audit_report(options: argparse.Namespace) -> None:
@@ -235,6 +274,17 @@ def list_(options: argparse.Namespace) -> None:
 
     plan = read_plan(options)
     print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
+
+
+def inventory(options: argparse.Namespace) -> None:
+    from dpgraph.catalogue import print_rows
+    from dpgraph.experiments.inventory import Inventory
+
+    path = Path(options.workflow) / "inventory.yaml"
+    known = parse(Inventory, read_yaml(path), str(path))
+    if options.paper is not None and options.paper not in known.papers:
+        raise invalid("--paper", options.paper, f"one of {', '.join(known.papers)}")
+    print_rows([row._asdict() for row in known.rows(options.paper)], as_json=options.json)
 
 
 def explain(options: argparse.Namespace) -> None:

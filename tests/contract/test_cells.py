@@ -53,7 +53,10 @@ def test_every_kind_of_setting_is_tried():
         ("dp-gnn", "privacy", "neighbour_clip_ratio"),
         ("dp-lots", "privacy", "max_degree"),
         ("dp-subgraph", "training", "batch_size"),
-        ("gnn", "training", "weight_decay"),
+        ("dp-gnn", "training", "weight_decay"),
+        ("dp-gnn", "training", "patience"),  # reads validation labels, which nothing would account for
+        ("dp-mlp", "training", "patience"),
+        ("dp-residual", "training", "stop_on"),
         ("dp-gnn", "training", "max_degree"),
         ("random", "training", "train_share"),
     ):

@@ -56,6 +56,8 @@ def raw_dir(mirrors, tmp_path_factory):
         (Task(dataset="pubmed", split="train-rest"), 19717, 44324, 500, 3, (18217, 500, 1000)),
         (Task(dataset="cora-ml", split="random-80-0-20"), 2995, 8158, 2879, 7, (2396, 0, 599)),
         (Task(dataset="coauthor-cs", split="random-80-0-20"), 18333, 81894, 6805, 15, (14666, 0, 3667)),
+        (Task(dataset="amazon-photo", split="random-80-0-20"), 7650, 119081, 745, 8, (6120, 0, 1530)),
+        (Task(dataset="amazon-computers", split="random-80-0-20"), 13752, 245861, 767, 10, None),
         (Task(dataset="coauthor-cs", split="random-80-0-20", features="project-100"), 18333, 81894, 100, 15, None),
         (Task(dataset="ogbn-arxiv-text"), 169343, 1157799, 40, 40, (90941, 29799, 48603)),
         (Task(dataset="pokec-20k"), 20000, 201960, 419, 5, (11497, 1437, 1437)),

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from dpgraph.data import clusters as clusters_module
 from dpgraph.data.clusters import cluster_split, contract, cut, merge_to_ratio, ward_distance, ward_merges
 from dpgraph.data.raw_graph import RawGraph, split_array
-from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.data.splits import bounds, make_split, random_split, stratified_split
+from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
+from dpgraph.data.splits import bounds, make_split, per_class_split, random_split, stratified_split
 from dpgraph.errors import UserError
 
 
@@ -73,9 +73,35 @@ def test_random_split_by_name_matches_its_percentages():
     assert np.bincount(split, minlength=3).tolist() == [160, 0, 40]
 
 
+def test_per_class_split_takes_as_many_nodes_of_each_class():
+    labels = np.repeat([0, 1, 2, -1], [9, 12, 30, 4])
+    split, declared = make_split(raw_graph(labels), "toy", "per-class-3-4")
+    for label, count in enumerate((9, 12, 30)):
+        assert np.bincount(split[labels == label]).tolist() == [3, 4, count - 7]
+    assert (split[labels < 0] == NO_SPLIT).all()
+    # it reads labels, so no epsilon of a private method covers it: the record says so
+    assert declared == {DATA_DEPENDENT: ["the split: 3 training nodes of each class, by the labels of all nodes"]}
+    assert np.array_equal(split, per_class_split(labels, (3, 4), "toy", "per-class-3-4"))
+    other = per_class_split(labels, (3, 4), "toy", "per-class-3-4", number=1)
+    assert not np.array_equal(split, other)
+    assert np.array_equal(np.bincount(split), np.bincount(other))
+    moved = np.random.default_rng(0).permutation(len(labels))  # a node's class is all that counts
+    assert np.bincount(per_class_split(labels[moved], (3, 4), "toy")).tolist() == np.bincount(split).tolist()
+
+
+def test_per_class_split_needs_a_node_of_each_class_to_test():
+    labels = np.repeat([0, 1], [7, 12])
+    with pytest.raises(UserError, match=r"^split=per-class-3-4: a class has 7 nodes: expected more than 7$"):
+        make_split(raw_graph(labels), "toy", "per-class-3-4")
+    with pytest.raises(UserError, match=r"^split=per-class-3-4: a class has 0 nodes"):
+        make_split(raw_graph([-1, -1]), "toy", "per-class-3-4")
+
+
 @pytest.mark.parametrize("split", ["public", "train-rest"])
 def test_missing_official_split(split):
-    with pytest.raises(UserError, match=f"^split={split}: expected random-A-B-C or ratio-A-B-C; toy has no official"):
+    with pytest.raises(
+        UserError, match=f"^split={split}: expected random-A-B-C, per-class-A-B .*; toy has no official"
+    ):
         make_split(raw_graph([0]), "toy", split)
 
 

@@ -317,6 +317,17 @@ def test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired():
     assert drawn[0] != drawn[1]
 
 
+def test_runs_of_one_initialisation_have_noise_and_batches_of_their_own():
+    """Of a crossed design: on two splits, seeds 0 and 2 share initial parameters and nothing private."""
+    plain = cell_of()
+    task = plain.task.model_copy(update={"split": "random-60-20-20"})
+    cell = plain.model_copy(update={"task": task, "seeds_per_split": 2})
+    for role in ("noise", "batches", "lots", "release", "choice of inference", "anything new"):
+        assert len({stream(cell, role, seed) for seed in range(4)}) == 4
+    for role in PAIRED:
+        assert stream(cell, role, 0) == stream(cell, role, 2) != stream(cell, role, 1)
+
+
 # 7. a calibration file is only believed if it states what solving it again gives
 
 

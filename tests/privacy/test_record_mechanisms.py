@@ -14,7 +14,7 @@ from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import epsilon_of, solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.lots import PoissonLots, ShuffledLots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots
 
 RECORDS, DELTA = 60_000, 1e-5
 
@@ -27,6 +27,11 @@ def poisson(rate=0.01, noise=4.0, steps=10_000, **changes):
 def shuffled(lot=600, noise=4.0, steps=10_000, **changes):
     settings = {"num_roots": RECORDS, "delta": DELTA, "batch_size": lot, "noise_multiplier": noise, "steps": steps}
     return ShuffledLots(**{**settings, **changes})
+
+
+def on_components(noise=4.0, components_noise=7.0, **changes):
+    fields = {name: value for name, value in dict(poisson(noise=noise, **changes)).items() if name != "kind"}
+    return ComponentLots(**fields, components=60, components_noise=components_noise)
 
 
 # Igamberdiev & Habernal, Table 5, before rounding; its last row prints 0.50
@@ -50,6 +55,30 @@ def test_poisson_lots_agree_with_the_library(rate, noise, steps):
         event = dp_accounting.PoissonSampledDpEvent(rate, event)
     accountant.compose(event, steps)
     assert poisson(rate, noise, steps).rigorous().epsilon == pytest.approx(accountant.get_epsilon(DELTA), rel=5e-3)
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_the_release_of_components_is_charged(rate):
+    """The library's composition of one Gaussian mechanism with the steps."""
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp_accounting.GaussianDpEvent(7.0))
+    event = dp_accounting.GaussianDpEvent(4.0)
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, event) if rate < 1 else event, 3_000)
+    mechanism = on_components(rate=rate, steps=3_000)
+    assert mechanism.rigorous().epsilon == pytest.approx(accountant.get_epsilon(DELTA), rel=5e-3)
+    assert mechanism.rigorous().epsilon > poisson(rate=rate, steps=3_000).rigorous().epsilon
+    assert mechanism.rigorous().relation == "record-remove"
+    assert mechanism.published().epsilon is None
+    orders = WIDE_ORDERS
+    assert epsilon_from_rdp(orders, mechanism.rdp(orders), DELTA) >= mechanism.rigorous().epsilon
+
+
+def test_components_alone_bound_epsilon_from_below():
+    alone = on_components(components_noise=2.0).fixed_epsilon("rigorous")
+    assert gaussian_delta(mu=0.5, epsilon=alone) == pytest.approx(DELTA, rel=1e-3)
+    assert on_components(components_noise=2.0, noise=1e4).rigorous().epsilon == pytest.approx(alone, rel=1e-2)
+    with pytest.raises(UserError, match="epsilon"):
+        solve(on_components(components_noise=2.0, noise=None), "rigorous", epsilon=0.9 * alone)
 
 
 @pytest.mark.parametrize(("lot", "noise", "steps"), [(lot, noise, 100 * RECORDS // lot) for lot, noise, _ in TABLE5])
@@ -105,6 +134,7 @@ def test_monotone_and_read_back(make):
 def test_impossible_settings_are_one_line():
     for build, message in [
         (lambda: poisson(rate=0.0), r"sampling_rate=0.0: expected a number in \(0, 1\]"),
+        (lambda: on_components(components_noise=0.0), "components_noise=0.0: expected a number from"),
         (lambda: shuffled(lot=60_001), "batch_size=60001: expected an integer from 1 to num_roots = 60000"),
         (lambda: poisson(delta=1e-4), r"delta=0.0001: expected a number < 1 / num_roots = 1.67e-05"),
         (lambda: shuffled().with_rate(0.1), "sampling_rate=0.1: expected None for batches of fixed size"),
@@ -140,7 +170,9 @@ def test_mechanism_of_a_cell():
     assert released.rigorous().epsilon is None
     assert "nothing is clipped" in released.rigorous().reason
     assert math.isinf(paid_epsilon(released, "geometric", mean_runs=2, delta=DELTA))
-    with pytest.raises(UserError, match="variant=rigorous-fixed-size: expected 'rigorous', 'published' or 'released'"):
+    with pytest.raises(
+        UserError, match="variant=rigorous-fixed-size: expected 'rigorous', 'components', 'published' or"
+    ):
         cell("rigorous-fixed-size")
     with pytest.raises(UserError, match="architecture=gcn: expected 'mlp'"):
         cell("rigorous", hops=1)

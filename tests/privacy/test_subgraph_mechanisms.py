@@ -17,12 +17,14 @@ from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
     MaskedSubgraphs,
+    NodeClippedSubgraphs,
+    NodeNoise,
     PoissonSubgraphs,
     PureNoise,
     UnclippedSubgraphs,
 )
 
-KINDS = (MaskedSubgraphs, CutSubgraphs, PoissonSubgraphs, PureNoise)
+KINDS = (MaskedSubgraphs, CutSubgraphs, PoissonSubgraphs, PureNoise, NodeClippedSubgraphs, NodeNoise)
 
 
 def splits(kind, noise, steps, num_splits=10, delta=1e-5, num_roots=1208):
@@ -98,6 +100,35 @@ def test_pure_noise_reads_nothing():
     assert NoRecord(steps=3).with_steps(4) == NoRecord(steps=4)
 
 
+@pytest.mark.parametrize(("num_splits", "most"), [(1, 1208), (10, 121), (1208, 1)])
+def test_one_node_may_turn_the_gradient_of_every_node_of_a_part_around(num_splits, most):
+    """Eq. 5 with a node for x_i: its formula is the same, what holds is 2 C for each node of the largest part."""
+    by_node = splits(NodeClippedSubgraphs, 112, 2000, num_splits)
+    by_graph = splits(MaskedSubgraphs, 112, 2000, num_splits)
+    published, rigorous = by_node.published(), by_node.rigorous()
+    assert published.epsilon == by_graph.published().epsilon
+    assert published.relation == "node-remove"
+    assert any("lists: ran whole graph, presumed own record" in text for text in published.unmet)
+    assert rigorous.epsilon == gaussian_epsilon(mu=2 * most * math.sqrt(2000) / 112, delta=1e-5)
+    assert (rigorous.relation, rigorous.scope) == ("graph", "parameters")
+    assert math.isfinite(rigorous.epsilon)
+    assert (rigorous.epsilon == by_graph.rigorous().epsilon) == (most == 1)
+    of_labels = gaussian_epsilon(mu=2 * math.sqrt(math.ceil(2000 / num_splits)) / 112, delta=1e-5)
+    assert any(text.endswith(f"epsilon is {of_labels:.4g}") for text in rigorous.assumptions)
+    (term,) = by_node.procedure((0.5,)).terms
+    assert (term.batch_size, term.clipped) == (most, "each root's gradient")
+
+
+def test_sums_of_nodes_are_divided_by_the_mean_size_of_parts():
+    for kind in (NodeClippedSubgraphs, NodeNoise):
+        assert splits(kind, 30.0, 500).divisor == 120.8
+    assert splits(MaskedSubgraphs, 30.0, 500).divisor == splits(PureNoise, 30.0, 500).divisor == 1.0
+
+
+def test_a_delta_beyond_one_in_everybody_gives_no_epsilon_of_nodes():
+    assert splits(NodeClippedSubgraphs, 30.0, 500, delta=1e-3).rigorous().epsilon is None
+
+
 def test_a_search_can_be_paid_for():
     """Renyi divergences of a run bound its epsilon, and a search of many runs costs more than one run."""
     orders = tuple(float(order) for order in range(2, 200))
@@ -161,13 +192,15 @@ def cell(method="dp-subgraph", variant="rigorous", training=(), model=(), **priv
 
 def test_the_cells_mechanism():
     kinds = {"rigorous": PoissonSubgraphs, "cut": CutSubgraphs, "published": MaskedSubgraphs}
+    kinds["per-node"] = NodeClippedSubgraphs
     for variant, kind in kinds.items():
         mechanism = mechanism_for(cell(variant=variant, training={"train_share": 0.25}), 1208)
         assert mechanism == splits(kind, None, 500, num_roots=302)
         solved = calibrate(cell(variant=variant), 1208)
-        epsilon = (solved.statement.published if variant == "published" else solved.statement.rigorous).epsilon
-        assert 1.99 < epsilon <= 2.0
-    assert isinstance(mechanism_for(cell("dp-pure-noise", "published"), 1208), PureNoise)
+        of_paper = variant in ("published", "per-node")
+        assert 1.99 < (solved.statement.published if of_paper else solved.statement.rigorous).epsilon <= 2.0
+    for variant, kind in (("published", PureNoise), ("per-node", NodeNoise)):
+        assert mechanism_for(cell("dp-pure-noise", variant), 1208) == splits(kind, None, 500)
     assert mechanism_for(cell("random", model=MLP), 10) == NoRecord(steps=500)
     default = mechanism_for(cell(delta=None, training={"train_share": 0.5}), 1000)
     assert default.delta == 1 / 5000
@@ -178,8 +211,8 @@ def test_the_cells_mechanism():
     [
         ({"method": "gnn", "training": {"num_splits": 2}}, "training.num_splits=2: unknown key"),
         ({"method": "gnn", "training": {"train_share": 0.5}}, "training.train_share=0.5: unknown key"),
-        ({"method": "gnn", "training": {"patience": 5}}, "training.patience=5: unknown key"),
-        ({"method": "gnn", "training": {"weight_decay": 0.1}}, "training.weight_decay=0.1: unknown key"),
+        ({"method": "dp-gnn", "training": {"patience": 5}}, "training.patience=5: unknown key"),
+        ({"method": "dp-gnn", "training": {"weight_decay": 0.1}}, "training.weight_decay=0.1: unknown key"),
         ({"method": "majority", "model": {**MLP, "dropout": 0.5}}, "model.dropout=0.5: expected less than or equal"),
         ({"method": "dp-gnn", "training": {"num_splits": 2}}, "training.num_splits=2: unknown key"),
         ({"method": "dp-gnn", "training": {"max_degree": 2}}, "training.max_degree=2: unknown key"),
@@ -196,8 +229,8 @@ def test_the_cells_mechanism():
         ({"model": {"architecture": "gcn"}}, "model.architecture=gcn: expected 'kipf'"),
         ({"method": "gnn", "model": {"architecture": "kipf", "hops": 2}}, "architecture=kipf: expected 'mlp', 'gcn'"),
         ({"method": "dp-gnn", "variant": "cut"}, "variant=cut: expected 'rigorous', 'rigorous-fixed-size' or 'pub"),
-        ({"variant": "rigorous-fixed-size"}, "variant=rigorous-fixed-size: expected 'rigorous', 'cut', 'published' or"),
-        ({"method": "dp-pure-noise"}, "variant=rigorous: expected 'published'"),
+        ({"variant": "rigorous-fixed-size"}, "expected 'rigorous', 'cut', 'published', 'per-node' or"),
+        ({"method": "dp-pure-noise"}, "variant=rigorous: expected 'published' or 'per-node'"),
     ],
 )
 def test_what_a_method_would_ignore_is_refused(asked, line):

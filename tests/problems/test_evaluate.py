@@ -96,6 +96,7 @@ def test_agrees_with_counting_by_hand_and_with_scikit_learn(case):
             recalls = recall_score(true, guess, labels=present, average=None, zero_division=0)
             assert list(by_class.values()) == pytest.approx(recalls.tolist(), abs=1e-12)
             expected |= {("class_accuracy/test", one): value for one, value in by_class.items()}
+            expected |= {("majority/test", -1): max(true.tolist().count(one) for one in true) / len(true)}
     assert found == pytest.approx(expected, abs=1e-12)
 
 

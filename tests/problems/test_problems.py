@@ -5,15 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import MOST_SEEDS
-from dpgraph.experiments.streams import SEEDS_OF_A_TRIAL, split_number, trial_seeds
+from dpgraph.experiments.streams import SEEDS_OF_A_TRIAL, initialisation_number, split_number, trial_seeds
+from dpgraph.methods.assembly import set_up
+from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.cost import size_of
-from dpgraph.planning.resolve import resolve
+from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.problems.registry import problem, problem_of, problems
 from dpgraph.problems.relations.evaluate import evaluate, ranks
 from tests.contract.values import prepared
@@ -63,12 +66,55 @@ def test_a_disjoint_split_has_the_edges_of_its_own_parts():
 def test_official_splits_are_the_same_for_all_seeds():
     task = Task(dataset="demo-digits")
     assert np.array_equal(prepared(task, 0).split, prepared(task, 4).split)
-    assert [split_number(task, seed) for seed in (0, 1, 7)] == [0, 0, 0]
-    assert [split_number(TASKS[0], seed) for seed in (0, 1, 7)] == [0, 1, 7]
+    fixed, drawn = cell_on(task), cell_on(TASKS[0])
+    assert [split_number(fixed, seed) for seed in (0, 1, 7)] == [0, 0, 0]
+    assert [split_number(drawn, seed) for seed in (0, 1, 7)] == [0, 1, 7]
     # trials of a selection with a theorem are independent runs on the same data
-    assert [split_number(TASKS[0], seed) for seed in trial_seeds(3, 2)] == [0, 1]
+    assert [split_number(drawn, seed) for seed in trial_seeds(3, 2)] == [0, 1]
     assert SEEDS_OF_A_TRIAL == MOST_SEEDS
     assert not set(trial_seeds(3, 5)) & set(trial_seeds(4, 5))
+
+
+def cell_on(task, **others):
+    training = {"learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0}
+    base = {"method": "mlp", "task": task.model_dump(), "training": training, "seeds": [0]}
+    return resolve({**base, "model": {"architecture": "mlp", "hops": 0}, **others})
+
+
+def test_seeds_of_a_crossed_design():
+    """Seed s has split s // n and initialisation s % n, in a trial of its own, too; a fixed split cannot be crossed."""
+    cell = cell_on(TASKS[0], seeds_per_split=3)
+    assert [split_number(cell, seed) for seed in range(6)] == [0, 0, 0, 1, 1, 1]
+    assert [initialisation_number(cell, seed) for seed in range(6)] == [0, 1, 2, 0, 1, 2]
+    later = trial_seeds(2, 6)
+    assert [split_number(cell, seed) for seed in later] == [0, 0, 0, 1, 1, 1]
+    assert [initialisation_number(cell, seed) - 20_000 for seed in later] == [0, 1, 2, 0, 1, 2]
+    plain = cell_on(TASKS[0])
+    assert [initialisation_number(plain, seed) for seed in (0, 5, 20_003)] == [0, 5, 20_003]
+    assert plain.identity != cell.identity
+    assert plain.for_calibration == cell.for_calibration
+    with pytest.raises(UserError, match="seeds_per_split=3, split=public: expected random-A-B-C"):
+        cell_on(Task(dataset="demo-digits"), seeds_per_split=3)
+
+
+def test_crossed_seeds_share_the_nodes_of_their_split_and_the_parameters_of_their_initialisation():
+    cell = cell_on(TASKS[0], seeds_per_split=2, seeds=[0, 1, 2, 3])
+    nodes = [prepared(cell.task, split_number(cell, seed)).train_nodes.tolist() for seed in cell.seeds]
+    assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
+    first = [initial(cell, seed) for seed in cell.seeds]
+    assert torch.equal(first[0], first[2])
+    assert torch.equal(first[1], first[3])
+    assert not torch.equal(first[0], first[1])
+    # pairs of the usual kind start where the first split does
+    assert torch.equal(initial(cell_on(TASKS[0]), 1), first[1])
+
+
+def initial(cell, seed):
+    """All parameters of a seed before its first step, in one row."""
+    value = prepared(cell.task, split_number(cell, seed))
+    calibration = calibrate(cell, len(value.train_nodes))
+    (job,) = make_jobs(value, cell, [seed], calibration, torch.device("cpu"))
+    return torch.cat([one.detach().flatten() for one in set_up(job).network.parameters()])
 
 
 @every_task

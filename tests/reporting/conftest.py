@@ -112,7 +112,7 @@ def first_entries(plan: Plan) -> list[Entry]:
 
 @pytest.fixture(scope="session")
 def plan() -> Plan:
-    return load_plan(Config(), WORKFLOW)
+    return load_plan(Config(seeds=3), WORKFLOW)
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +173,9 @@ papers:
       table7:
         - {tasks: [arxiv, reddit]}
       fig2:
-        - {methods: [gcn-1, mlp, dp-gcn-1, dp-gcn-1-published, dp-mlp], tasks: [arxiv, reddit], epsilons: [2, 6, 12]}
+        - methods: [gcn-1, mlp, dp-gcn-1, dp-gcn-1-published, dp-mlp, dp-mlp-published]
+          tasks: [arxiv, reddit]
+          epsilons: [2, 6, 12]
 """
 
 
@@ -298,19 +300,25 @@ artefacts:
     kind: table
     view: sweep
     title: By batch size
-    sweep: {label: Batch size m, published_key: batch_size}
+    sweep:
+      label: Batch size m
+      settings: [training.batch_size, training.sampling_rate, epochs]
+      published_key: batch_size
     methods: [gcn, dp-gcn-published, dp-gcn]
   table6:
     kind: table
     view: sweep
     title: By degree
-    sweep: {label: K, published_key: K}
+    sweep: {label: K, settings: [privacy.max_degree, privacy.list_cap, training.max_degree], published_key: K}
     methods: [gcn, dp-gcn]
   batches:
     kind: figure
     view: sweep
     title: By batch size
-    sweep: {label: Batch size m, published_key: batch_size}
+    sweep:
+      label: Batch size m
+      settings: [training.batch_size, training.sampling_rate, epochs]
+      published_key: batch_size
     published_table: table5
     methods: [gcn, dp-gcn-published, dp-gcn]
   fig2:
@@ -323,7 +331,7 @@ artefacts:
     kind: figure
     view: privacy-utility
     title: Along training
-    sweep: {label: K, published_key: K}
+    sweep: {label: K, settings: [privacy.max_degree, privacy.list_cap, training.max_degree], published_key: K}
     published_table: table6
     along_training: true
     methods: [dp-gcn-published, dp-gcn]

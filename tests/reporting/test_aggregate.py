@@ -13,8 +13,9 @@ from dpgraph.files import write_text
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, rows_of
+from dpgraph.reporting.dictionary import calibrated, settings
 from dpgraph.reporting.records import Metrics, ParsedRecord, read_record
-from dpgraph.reporting.results import Results
+from dpgraph.reporting.results import Results, read_results
 
 KINDS = {
     "published": {"relation": "node-remove", "scope": "parameters", "unmet": ("lists: ran stable", "a; b")},
@@ -163,7 +164,11 @@ def test_written_and_read_as_results(views_plan, tmp_path):
     path = tmp_path / "results.parquet"
     assert aggregate(plan, path) == 8 * len(plan.cells)
     rows = pd.read_parquet(path)
-    assert dict(rows.dtypes.astype(str)) == COLUMNS
+    kinds = dict(rows.dtypes.astype(str))
+    assert kinds == COLUMNS | {name: column.kind for name, column in (settings() | calibrated()).items()}
+    assert dict(read_results(path).dtypes.astype(str)) == COLUMNS  # what tables are made of
+    learnt = rows.groupby("cell")["training.learning_rate"].first()
+    assert learnt.to_dict() == {slug: cell.training.learning_rate for slug, cell in plan.cells.items()}
     assert rows.groupby("cell", sort=False).ngroups == len(plan.cells)
     results = Results(rows)
     entry = next(entry for entry in plan.entries_of("daigavane/fig3b") if entry.method_id == "dp-gcn")

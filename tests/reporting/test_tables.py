@@ -101,20 +101,20 @@ def test_failed_cells_are_shown_with_their_reason(plan, results, tmp_path):
 
 
 def test_seeds_that_are_missing_are_counted(plan, rows_of, as_frame, tmp_path):
-    rows = [row for row in rows_of(plan.entries[0]) if row["seed"] != 2]
+    rows = [row for row in rows_of(plan.entries[0]) if row["seed"] != 1]
     paths = write_table(plan, "daigavane/table1", as_frame(rows), tmp_path / "table1")
     assert "| 2 of 3 |" in paths[1].read_text()
 
 
 def test_latex_is_well_formed(plan, results, tmp_path):
     for artefact in ("table1", "table2", "table7"):
-        statistics = dict.fromkeys(("sbm", "digits"), STATISTICS)
+        statistics = dict.fromkeys(("sbm", "pubmed"), STATISTICS)
         text = write_table(
             plan, f"daigavane/{artefact}", statistics if artefact == "table7" else results, tmp_path / artefact
         )[2].read_text()
         assert text.isascii()
-        assert re.findall(r"\\begin\{(\w+\*?)\}", text) == ["table*", "tabular", "minipage"]
-        assert re.findall(r"\\end\{(\w+\*?)\}", text) == ["tabular", "minipage", "table*"]
+        assert re.findall(r"\\begin\{(\w+\*?)\}", text) == ["table*", "adjustbox", "tabular", "minipage"]
+        assert re.findall(r"\\end\{(\w+\*?)\}", text) == ["tabular", "adjustbox", "minipage", "table*"]
         without = re.sub(r"\\[%&#_{}$]", "", text)
         assert without.count("{") == without.count("}")
         assert without.count("$") % 2 == 0
@@ -152,6 +152,12 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
     assert "| ogbn-arxiv | ours | 3,000 | 12,000 | 8.0 | 64 | 8 | 0.50 / 0.20 / 0.30 |" in text
     assert "|  | paper | 169,343 | – | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
     assert "| reddit | ours | not run<sup>1</sup> |" in text
+    assert "cannot be had here: reddit." in text  # and how to run it
+
+
+def test_without_missing_data_there_is_no_command(paper_plan, paper_results, tmp_path):
+    text = write_table(paper_plan, "daigavane/table1", paper_results, tmp_path / "table1")[1].read_text()
+    assert "mirrors=" not in text
 
 
 def test_statistics_of_one_task_are_enough(paper_plan):

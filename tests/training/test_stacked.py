@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dpgraph.experiments.cell import Training
-from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.graph_splits import FixedParts
 from dpgraph.training.loop import Diverged
@@ -65,6 +65,36 @@ def test_all_parameters_are_clipped_as_one_vector():
     assert directions.tolist() == pytest.approx([1.0] * 3, abs=1e-5)
     for row in raw.gradients:
         assert all(part.any() for part in states.network.layers(row))
+
+
+def test_the_gradient_of_each_node_is_clipped():
+    """Their sum is divided by the public number; where nothing is cut, it is the gradient of the mean loss."""
+    noises = [GaussianNoise(0.0, torch_generator("noise", seed)) for seed in range(2)]
+    nodes, found = len(GRAPH.train_nodes), []
+    for clip_norm in (1e-3, 1e6):
+        states = states_of(range(2))
+        zeros = torch.zeros_like(states.network.theta.data)
+        privatizer = Privatizer(clip_norm, noises, states.network.size, zeros, each_node=True, divisor=float(nodes))
+        step = step_of(states, range(2), privatizer=privatizer, dropout=0.0)
+        step()
+        found.append(step.gradients.clone())
+    mean = step_of(states_of(range(2)), range(2), dropout=0.0)
+    mean()
+    assert torch.allclose(found[1], mean.gradients, atol=1e-6)
+    network, sums = states_of(range(2)).network, torch.zeros_like(found[0])
+    for node in GRAPH.train_nodes:
+        one = torch.zeros_like(sums)
+        block = BLOCKS.masked(np.array([node]))
+        network.gradients({0: Read(block), 1: Read(block)}, one)
+        sums += one / one.norm(dim=1, keepdim=True) * 1e-3 / nodes
+    assert torch.allclose(found[0], sums, rtol=1e-4, atol=1e-9)
+
+
+def test_noise_of_single_nodes_is_divided_too():
+    gradients = torch.zeros(1, 64)
+    noise = GaussianNoise(3.0, torch_generator("noise", 0))
+    Privatizer(0.5, [noise], 64, torch.zeros_like(gradients), each_node=True, divisor=10.0).apply(gradients)
+    assert gradients.std() == pytest.approx(0.3, rel=0.3)
 
 
 def test_noise_has_the_stated_std_and_seeds_their_own():

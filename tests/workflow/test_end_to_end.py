@@ -56,7 +56,8 @@ def test_a_second_run_does_nothing(finished):
 
 def test_forcing_a_stage_reruns_what_depends_on_it_and_nothing_else(finished):
     jobs = finished.jobs("--forcerun", "train")
-    assert set(jobs) == {"train", "aggregate", "table", "figure", "claims", "runtimes", "report", "all", "total"}
+    made = {"table", "wide_table", "figure", "claims", "runtimes", "report"}
+    assert set(jobs) == {"train", "aggregate", *made, "all", "total"}
     assert jobs["train"] == 2  # a job for the cells of each of the two graphs
     assert jobs["table"] == 1  # table 7 describes data sets and depends on no training
     assert set(finished.jobs("--forcerun", "figure")) == {"figure", "report", "all", "total"}
@@ -110,7 +111,10 @@ def test_bad_config_is_one_line_and_status_2(workflow, arguments, message):
 def test_bad_suites_are_one_line_and_status_2(workflow):
     run = workflow.snakemake(suite="nope")
     assert run.returncode == 2
-    assert "error: suite=nope: expected one of ablations, arxiv-text, cpu, demo, mnist, paper, tiny" in run.stderr
+    assert (
+        "error: suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, tiny, "
+        "variance" in run.stderr
+    )
     path = workflow.folder / "workflow/suites/tiny.yaml"
     text = path.read_text()
     for old, new, message in (

@@ -27,6 +27,9 @@ FLAGS = [
     "--window-size=1400,1000",
 ]
 
+# of a laptop, two screens and a phone
+SIZES = [[1366, 768], [1536, 864], [1920, 1080], [390, 844]]
+
 # Opens the report in a frame, shows every result and every view, and writes down what it met. The page's program may
 # come after the page: it is waited for by requests, during which the browser's virtual clock does not change.
 CRAWLER = """<!doctype html><title>crawler</title><iframe id=f width=1300 height=900 src="report.html"></iframe>
@@ -35,7 +38,7 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const images = (doc) => [...doc.querySelectorAll("img")].filter((i) => !(i.complete && i.naturalWidth > 0)).length;
 document.getElementById("f").addEventListener("load", async () => {
   const frame = document.getElementById("f").contentWindow;
-  const found = {errors: [], broken: 0, shown: [], links: [], text: ""};
+  const found = {errors: [], broken: 0, shown: [], links: [], text: "", categories: {}, labels: [], edges: []};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
   const program = "typeof app !== 'undefined' && Boolean(app && app.setView)";
@@ -47,7 +50,27 @@ document.getElementById("f").addEventListener("load", async () => {
     app.setView(view); await wait(500); found.broken += images(frame.document);
     found.links.push(...[...frame.document.querySelectorAll("a[href]")].map((a) => a.getAttribute("href")));
   }
+  for (const name of Object.keys(frame.eval("categories"))) {
+    app.showCategory(name); await wait(200);
+    found.categories[name] = frame.document.querySelectorAll("nav table tbody tr").length;
+  }
+  const box = document.getElementById("f");
+  const wide = Object.values(results).filter((entry) => entry.mime_type.startsWith("image/"))[0];
+  for (const [width, height] of wide ? SIZES : []) {
+    box.width = width; box.height = height;
+    app.setView({content: "img", contentPath: wide.data_uri}); await wait(300);
+    const image = [...frame.document.querySelectorAll("img")].filter((i) => i.src === wide.data_uri)[0];
+    let holder = image;
+    while (holder && !String(holder.className).includes("overflow-auto")) holder = holder.parentElement;
+    if (!holder) continue;
+    image.style.minWidth = "3000px"; image.style.minHeight = "3000px"; holder.scrollTo(0, 0); await wait(100);
+    const inner = image.getBoundingClientRect(), outer = holder.getBoundingClientRect();
+    found.edges.push([width, inner.top - outer.top, inner.left - outer.left, outer.width]);
+    image.style.minWidth = ""; image.style.minHeight = "";
+  }
+  box.width = 1300; box.height = 900;
   for (const [path, entry] of Object.entries(results)) {
+    found.labels.push(Object.keys(entry.labels || {}).length);
     app.setView({navbarMode: "resultinfo", resultPath: path}); await wait(200);
     const image = entry.mime_type.startsWith("image/");
     app.setView({content: image ? "img" : "html", contentPath: entry.data_uri}); await wait(500);
@@ -86,7 +109,7 @@ def crawl(folder, profile, attempts=3):
     The browser's virtual clock may run out before a loaded machine has read the page: then the crawl starts over with
     four times as much (milliseconds).
     """
-    (folder / "crawler.html").write_text(CRAWLER)
+    (folder / "crawler.html").write_text(CRAWLER.replace("SIZES", json.dumps(SIZES)))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -136,6 +159,7 @@ def test_report_opens_without_a_fault(finished, tmp_path):
     shown = dict(found["shown"])
     assert {path.rsplit("/", 1)[1] for path in shown} == {
         "table1.html",
+        "table1.wide.html",
         "table7.html",
         "fig2.png",
         "claims.html",
@@ -145,6 +169,16 @@ def test_report_opens_without_a_fault(finished, tmp_path):
     }
     assert all(size > 2 for size in shown.values()), shown
     assert "This is a demonstration" in found["text"]
+    assert len(found["categories"]) == 3
+    assert all(found["categories"].values()), found["categories"]  # every category lists something
+    # Snakemake makes a switch of a second label that has two values on half of the results each, and shows nothing
+    # where a result has one of them only
+    assert set(found["labels"]) == {1}
+    assert [edge[0] for edge in found["edges"]] == [size[0] for size in SIZES]
+    for width, top, left, across in found["edges"]:  # what is larger than the window begins at its edge
+        assert top >= -1, width
+        assert left >= -1, width
+        assert across > 200, width
     for link in found["links"]:
         assert link.startswith(("http://", "https://", "#", "data:", "javascript:")), link
 
@@ -156,6 +190,7 @@ def test_the_crawler_sees_faults(tmp_path):
     (tmp_path / "page").mkdir()
     (tmp_path / "page/report.html").write_text(
         """<body><a href="gone.html">x</a><script>
+        var categories = {};
         var results = {"a.png": {mime_type: "image/png", data_uri: "data:image/png;base64,AAAA"}};
         let app = {setView(view) { if (view.content === "img") {
           const image = document.createElement("img"); image.src = view.contentPath; document.body.append(image);

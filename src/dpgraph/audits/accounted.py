@@ -51,14 +51,16 @@ def own_epsilon(kind: Kind) -> float | None:
     if kind.partition:
         # every step, where messages cross parts; else an epoch's worth of them
         visits = s.steps if kind.batches is Batches.MASKED_PARTS else math.ceil(s.steps * s.rate)
-        return theory.gaussian(2 * math.sqrt(visits) / noise).epsilon(DELTA)
+        vectors = math.ceil(ROOTS * s.rate) if kind.each_node else 1
+        return theory.gaussian_epsilon(2 * vectors * math.sqrt(visits) / noise, DELTA)
     if kind.release is not None:
         return _rows_epsilon(kind, s, noise, size)
     if kind.fixed_size:
         moved = 2.0 if hops else 1.0
         step = theory.fixed_size_divergence(ROOTS, size, roots if hops else 1, noise, moved)
         return theory.epsilon_of_renyi(s.steps * step, theory.ORDERS, DELTA)
-    return theory.poisson(roots, s.rate, noise, s.steps).epsilon(DELTA)
+    mu = 1 / s.components_noise if kind.components else 0.0
+    return theory.poisson(roots, s.rate, noise, s.steps, mu).epsilon(DELTA)
 
 
 def _rows_epsilon(kind: Kind, s: Settings, noise: float, size: int) -> float:
@@ -119,6 +121,8 @@ ACCOUNTED_BUGS: dict[str, Bug] = {
         or (kind.release not in (None, "identity") and kind.variant == "rigorous"),
         patches=bugs.ONE_ROOT_FEWER,
     ),
+    "components without a charge": Bug(lambda kind: kind.components, patches=bugs.NO_CHARGE_FOR_COMPONENTS),
+    "one affected node for all of a part": Bug(lambda kind: kind.each_node, patches=bugs.ONE_NODE_OF_A_PART),
     "dominating pair at half the rate": Bug(_pairs, patches=bugs.HALF_THE_RATE),
     "epsilon of one step fewer": Bug(
         lambda kind: kind.clipped and not kind.partition, patches=bugs.ONE_STEP_FEWER

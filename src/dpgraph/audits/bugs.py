@@ -19,14 +19,15 @@ import torch
 from dpgraph.audits.cases import Kind
 from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import PreparedStep
+from dpgraph.preparation.components import noisy_moments
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.mechanisms.lots import Lots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, Lots
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, PoissonSubgraphs
+from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, NodeClippedSubgraphs, PoissonSubgraphs
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees, StableTrees
 from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator
@@ -298,6 +299,19 @@ RELEASE_OVER = {
     "dpgraph.methods.pagerank.prepared.gaussian_release": _release_gaussian,
     "dpgraph.methods.pagerank.prepared.exponential_release": _release_exponential,
 }
+
+
+def _less_noisy_moments(records: np.ndarray, std: float, generator: np.random.Generator) -> np.ndarray:
+    return noisy_moments(records, std / 1.3, generator)
+
+
+def _unscaled_moments(records: np.ndarray, std: float, generator: np.random.Generator) -> np.ndarray:
+    rows = records.astype(np.float64)
+    return noisy_moments(0 * rows, std, generator) + rows.T @ rows
+
+
+MOMENTS_OVER = {"dpgraph.preparation.components.noisy_moments": _less_noisy_moments}
+RECORDS_NOT_SCALED = {"dpgraph.preparation.components.noisy_moments": _unscaled_moments}
 CLASSES = (
     PoissonTrees, ResidualTrees, FixedSizeStableTrees,
     FixedBatchTrees, Lots, GraphSplits,
@@ -325,6 +339,8 @@ ONE_ROOT_FEWER: dict[str, Any] = {
     f"{_name(StableTrees)}.affected_roots": property(lambda self: max(1, _AFFECTED(self) - 1)),
     f"{_name(PoissonPagerank)}.affected_roots": property(lambda self: max(1, _ROWS_AFFECTED(self) - 1)),
 }
+ONE_NODE_OF_A_PART: dict[str, Any] = {f"{_name(NodeClippedSubgraphs)}.most_nodes": property(lambda self: 1)}
+NO_CHARGE_FOR_COMPONENTS: dict[str, Any] = {f"{_name(ComponentLots)}.release_mu": property(lambda self: 0.0)}
 WITH_PAIRS = (
     PoissonTrees, ResidualTrees, PoissonSubgraphs,
     PoissonPagerank,

@@ -8,9 +8,10 @@ require (methods/attacks.py), `theory` what has to be found there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from dpgraph.audits import theory
@@ -90,6 +91,11 @@ class Kind(AttackCase):
         return self.reads == "parts"
 
     @property
+    def each_node(self) -> bool:
+        """Whether the gradient of each node's loss is clipped, over whatever of the graph it reads."""
+        return self.parts and self.clipping is Clipped.ROOT
+
+    @property
     def silent(self) -> bool:
         """Whether nothing is read at all."""
         return self.batches is Batches.NONE
@@ -133,6 +139,7 @@ class Settings:
     release_noise: float = 1.0
     values_epsilon: float | None = None
     choice_epsilon: float | None = None
+    components_noise: float = 4.0
     model: dict[str, Any] = field(default_factory=dict)
 
 
@@ -154,6 +161,8 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
     if kind.residual:
         privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
         privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
+    if kind.components:
+        privacy |= {"components": 1, "components_noise": settings.components_noise}
     value: dict[str, Any] = {
         "task": {"dataset": "audit"},
         "method": kind.method,
@@ -218,7 +227,10 @@ Change = Callable[[PreparedStep], None]  # what a planted bug does to a prepared
 def prepared_steps(
     kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,), change: Change | None = None
 ) -> list[PreparedStep]:
-    """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each."""
+    """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each.
+
+    Steps on components read the records as they are, so that what they do can be seen: the projection is public.
+    """
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
     # the statement of this calibration is not used, and its epsilon takes time
@@ -229,5 +241,8 @@ def prepared_steps(
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if change is not None:
             change(job.prepared)
+        if kind.components:
+            records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
+            job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)
     return steps

@@ -34,6 +34,7 @@ from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.streams import PAIRED
 from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import expected
+from dpgraph.preparation.components import PreparedComponents
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.sampling.edge_lists import EdgeLists
 
@@ -68,6 +69,8 @@ def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
         facts = list(_facts(kind, size, first, others))
         if kind.release is not None and planted.wide:
             facts += release_facts(kind, bug)
+        if kind.components and planted.wide:
+            facts += component_facts(kind, bug)
         if bugs.two_terms(kind) and kind.hops == 1 and planted.wide:
             facts += choice_facts(kind, bug)
     return facts
@@ -109,7 +112,7 @@ def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Ite
         name, rate = f"term {term + 1}: " if len(seen.drawn) > 1 else "", rates[term]
         if kind.clipped:
             # on trees each root's length is measured, else that of one vector, or of all roots together
-            error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if bugs.trees(kind) else std
+            error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if bugs.trees(kind) or kind.each_node else std
             gap = heights - (CLIP_NORM, SETTINGS.ratio * CLIP_NORM)[term]
             yield Fact(f"{name}length of clipped vectors", float(np.abs(gap / (error + 1e-5)).max()))
         yield from (Fact(name + fact.name, fact.score) for fact in _batches(kind, mask, rate))
@@ -214,6 +217,23 @@ def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
         yield Fact("draws of columns", float((won - 0.5) * 2 * math.sqrt(size)))
 
 
+def component_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+    """The noisy matrix whose components are released: sigma on the diagonal, sigma / sqrt 2 beside it (symmetrised)."""
+    size, change = 300, bug.change if bug is not None else None
+    records = np.zeros((size, 100), dtype=np.float32)
+    records[np.arange(size), np.arange(size) % 100] = 7.0  # whose second moments are 3 on the diagonal
+    graph = directed_graph([], [], records, np.arange(size) % 2)
+    seen = []
+    for step in (SETTINGS, _slower(SETTINGS)):
+        (one,) = prepared_steps(kind, step, graph, change=change)
+        noise = (expected(one, PreparedComponents).matrix - 3 * np.eye(100)) / SETTINGS.components_noise
+        off = noise[np.triu_indices(100, 1)] * math.sqrt(2)
+        seen.append(np.concatenate([off, np.diag(noise)]).reshape(50, -1))
+        yield Fact("components: symmetric", 0.0 if (noise == noise.T).all() else np.inf)
+    yield from _noise(seen[0], "components")
+    yield Fact("components of two cells of two learning rates", _correlation(*seen))
+
+
 def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
     """The choice of inference: how often a count of S / 2 comes out positive, S = N(K, r) + D N(K, r - 1)."""
     epsilon, tries, size = 2.0, 300, 40
@@ -272,6 +292,7 @@ FACTS_BUGS: dict[str, Bug] = {
         wide=True,
     ),
     "release noise over 1.3": Bug(lambda kind: kind.release in RELEASED, patches=bugs.RELEASE_OVER, wide=True),
+    "components of too little noise": Bug(lambda kind: kind.components, patches=bugs.MOMENTS_OVER, wide=True),
     "choice at sensitivity 1": Bug(lambda kind: bugs.two_terms(kind) and kind.hops == 1, bugs.choice_of_one, wide=True),
 }
 

@@ -62,10 +62,15 @@ def probe_graph(kind: Kind, size: int) -> Graph:
 
 def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
     """By what the noisy sum is divided: q N, m, or nothing."""
-    if kind.parts or kind.lots:
+    if (kind.parts and not divided_parts(kind)) or kind.lots:
         return 1.0
     roots = roots_of(kind, settings, size)
     return float(settings.batch_size or round(settings.rate * roots)) if kind.fixed_size else settings.rate * roots
+
+
+def divided_parts(kind: Kind) -> bool:
+    """Whether the noisy vector of a part is divided by the mean size of parts, q N."""
+    return kind.parts and kind.variant == "per-node"
 
 
 def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) -> list[Seen]:
@@ -76,7 +81,7 @@ def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) ->
     if isinstance(first, PreparedLots):
         return [_lots(one, settings, undo) for one in prepared if isinstance(one, PreparedLots)]
     if isinstance(first, PreparedParts):
-        return _parts([one for one in prepared if isinstance(one, PreparedParts)], settings, undo)
+        return _parts([one for one in prepared if isinstance(one, PreparedParts)], kind, settings, undo)
     return _rows([one for one in prepared if isinstance(one, PreparedRows)], settings, undo)
 
 
@@ -149,16 +154,26 @@ def _lots(prepared: PreparedLots, settings: Settings, undo: float) -> Seen:
     return _of_directions(sums[:, 0] * _signs(graph), sums[:, 1:].reshape(len(sums), -1))
 
 
-def _of_directions(pushed: np.ndarray, free: np.ndarray) -> Seen:
-    """Steps whose one clipped vector has equal entries at all who were drawn."""
+def _of_directions(pushed: np.ndarray, free: np.ndarray, apart: bool = False) -> Seen:
+    """Steps whose one clipped vector has equal entries at all who were drawn; `apart`: each has a vector of its own."""
     drawn = pushed > 0.5 * np.maximum(pushed.max(axis=1, keepdims=True), 10 * free.std())
-    counts = np.maximum(1, drawn.sum(axis=1))
+    counts = np.ones(len(drawn)) if apart else np.maximum(1, drawn.sum(axis=1))
     heights = _means(pushed, drawn) * np.sqrt(counts)
     rest = pushed - np.where(drawn, (heights / np.sqrt(counts))[:, None], 0.0)
     return Seen([drawn], [heights], free, rest)
 
 
-def _parts(prepared: list[PreparedParts], settings: Settings, undo: float) -> list[Seen]:
+def open_first_unit(network: KipfStack) -> None:
+    """Of every seed: the first hidden unit is on whatever it reads, all others are off, two classes."""
+    network.theta.data.zero_()
+    for row in network.theta.data:
+        _, b1, w2, _ = network.layers(row)
+        b1.fill_(-1.0)
+        b1[0] = 1.0
+        w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
+
+
+def _parts(prepared: list[PreparedParts], kind: Kind, settings: Settings, undo: float) -> list[Seen]:
     graph = prepared[0].data.graph
     blocks = GraphBlocks(graph, CPU)
     network = KipfStack(graph.num_features, UNITS, 2, [torch_generator("audits", "probe")] * len(prepared), CPU)
@@ -168,18 +183,13 @@ def _parts(prepared: list[PreparedParts], settings: Settings, undo: float) -> li
     step = StackedStep(states, _sgd([network.theta], settings), source, 0.0, [], privatizer)
     moves = []
     for _ in range(settings.steps):
-        network.theta.data.zero_()
-        for row in network.theta.data:
-            _, b1, w2, _ = network.layers(row)
-            b1.fill_(-1.0)
-            b1[0] = 1.0  # all other units are off
-            w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
+        open_first_unit(network)
         step()
         moves.append([network.layers(row)[0].double().numpy().copy() * undo for row in network.theta.data])
     sums = np.array(moves)  # (T, S, F, H)
     signs = _signs(graph)
     return [
-        _of_directions(sums[:, seed, :, 0] * signs, sums[:, seed, :, 1:].reshape(len(sums), -1))
+        _of_directions(sums[:, seed, :, 0] * signs, sums[:, seed, :, 1:].reshape(len(sums), -1), kind.each_node)
         for seed in range(len(prepared))
     ]
 

@@ -17,9 +17,9 @@ from dpgraph.audits.bugs import Bug
 from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
-from dpgraph.audits.probes import HUGE, flat, public_divisor
+from dpgraph.audits.probes import HUGE, flat, open_first_unit, public_divisor
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.subgraphs import KEY, WIDTH, crowd
+from dpgraph.audits.subgraphs import KEY, OTHERS, WIDTH, crowd
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
@@ -27,6 +27,7 @@ from dpgraph.models.kipf import GraphBlocks, KipfStack
 from dpgraph.models.network import Network
 from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import expected
+from dpgraph.preparation.components import PreparedComponents
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
 from dpgraph.randomness import torch_generator
@@ -61,7 +62,7 @@ def reach_of(kind: Kind, bug: Bug | None = None) -> Reach:
             return _trees(kind, bug)
         if kind.release is not None:
             return _rows(kind, bug)
-        return _vector(kind, bug)
+        return _nodes(kind, bug) if kind.each_node else _vector(kind, bug)
 
 
 def _change(bug: Bug | None):  # type: ignore[no-untyped-def]
@@ -97,6 +98,23 @@ def _vector(kind: Kind, bug: Bug | None) -> Reach:
     return Reach(float((sides[0] - sides[1]).norm()) / CLIP_NORM, 2.0)
 
 
+def _nodes(kind: Kind, bug: Bug | None) -> Reach:
+    """Node 0 is a neighbour of all others, or absent: with it the gradient of each points the other way.
+
+    The bound is that for any other graph, 2 C for each of the n nodes; the node's own term only vanishes, which leaves
+    (2 n - 1) C.
+    """
+    settings, size = Settings(noise=NOISE, rate=1.0, learning_rate=1.0), 1 + OTHERS
+    features = np.full((size, 2), HUGE, dtype=np.float32)
+    features[0] *= -1e4
+    leaves = np.arange(1, size)
+    owners, members = np.concatenate([0 * leaves, leaves]), np.concatenate([leaves, 0 * leaves])
+    hub = directed_graph(owners, members, features, np.zeros(size))
+    sides = [_subgraph(kind, settings, one, bug) for one in (hub, without_node(hub, 0))]
+    undo = public_divisor(kind, settings, size) / settings.learning_rate
+    return Reach(float((sides[0] - sides[1]).norm()) * undo / CLIP_NORM, 2.0 * size)
+
+
 def _lot(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
     (prepared,) = prepared_steps(kind, settings, graph, change=_change(bug))
     network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
@@ -113,6 +131,8 @@ def _subgraph(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> 
     prepared = [expected(one, PreparedParts) for one in prepared_steps(kind, settings, graph, change=_change(bug))]
     network = KipfStack(2, WIDTH, 2, [torch_generator("audits", "kipf", KEY)], CPU)
     source = source_of(prepared, GraphBlocks(graph, CPU))
+    if kind.each_node:
+        open_first_unit(network)
     privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data))
     optimizer = torch.optim.SGD([network.theta], lr=settings.learning_rate)
     before = network.theta.data[0].clone()
@@ -173,6 +193,19 @@ def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
     return Reach(float(gap.max()), clip)
 
 
+def component_reach(kind: Kind, bug: Bug | None = None) -> Reach:
+    """The matrix of second moments almost without noise; one record, of any length, becomes null: it moves by 1."""
+    records = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    records[0] *= 1e6
+    graph = directed_graph([], [], records, np.zeros(40))
+    settings, sides = Settings(components_noise=1e-6), []
+    with (bug or Bug(bugs.every)).planted():
+        for one in (graph, null_records(graph, [0])):
+            (step,) = prepared_steps(kind, settings, one, change=_change(bug))
+            sides.append(expected(step, PreparedComponents).matrix)
+    return Reach(float(np.linalg.norm(sides[0] - sides[1])), 1.0)
+
+
 def _row_sum(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> np.ndarray:
     prepared = [expected(one, PreparedRows) for one in prepared_steps(kind, settings, graph, change=_change(bug))]
     model = Model(architecture="mlp", hops=0, width=1)
@@ -185,7 +218,7 @@ def _row_sum(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> n
     return (stack.theta.data[0] - before).double().numpy() * undo
 
 
-UNCLIPPED_ROWS = "rows not clipped"
+UNCLIPPED_ROWS, UNSCALED = "rows not clipped", "records not scaled to length 1"
 
 
 def _releases(kind: Kind) -> bool:
@@ -197,6 +230,7 @@ REACH_BUGS: dict[str, Bug] = {
     "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
     "whole lists": Bug(lambda kind: bugs.trees(kind) and kind.hops > 0 and kind.neighbours, bugs.uncapped_lists),
     UNCLIPPED_ROWS: Bug(_releases, patches=bugs.ROWS_NOT_CLIPPED),
+    UNSCALED: Bug(lambda kind: kind.components, patches=bugs.RECORDS_NOT_SCALED),
     "columns not capped": Bug(
         lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
         patches=bugs.UNCAPPED_COLUMNS,
@@ -208,9 +242,11 @@ def reach(trials: int, planted: str | None = None) -> AuditResult:
     """Steps with a proved sensitivity, and releases of rows; `trials` is not used: nothing is random."""
     bug = REACH_BUGS[planted] if planted else None
     kinds = {name: kind for name, kind in KINDS.items() if kind.clipped and (bug is None or bug.applies(kind))}
-    reaches = {} if planted == UNCLIPPED_ROWS else {name: reach_of(kind, bug) for name, kind in kinds.items()}
-    if bug is None or planted == UNCLIPPED_ROWS:
+    of_releases = planted in (UNCLIPPED_ROWS, UNSCALED)
+    reaches = {} if of_releases else {name: reach_of(kind, bug) for name, kind in kinds.items()}
+    if bug is None or of_releases:
         reaches |= {f"{name}: rows": release_reach(kind, bug) for name, kind in kinds.items() if _releases(kind)}
+        reaches |= {f"{name}: matrix": component_reach(kind, bug) for name, kind in kinds.items() if kind.components}
     broken = [name for name, one in reaches.items() if not one.holds]
     name, one = (min if planted else max)(reaches.items(), key=lambda item: item[1].share)
     seen = f"broken for {len(broken)} of {len(reaches)}; " if planted or broken else ""

@@ -98,6 +98,15 @@ def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
     return ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons + log_ndtr(-mu / 2 - epsilons / mu))
 
 
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Of a Gaussian mechanism, by bisection."""
+    low, high = 0.0, 1.0 + mu * (mu + 10)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, np.array([middle]))[0] > delta else (low, middle)
+    return high
+
+
 def epsilon_of_renyi(divergence: np.ndarray, orders: np.ndarray, delta: float) -> float:
     """Least epsilon over the orders (Canonne et al. 2020, Proposition 12)."""
     bounds = divergence + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)

@@ -30,3 +30,14 @@ def mirrors_parameter(raw_dir: Path, current: Sequence[str | Path]) -> str:
     except (UserError, OSError):
         pass
     return os.pathsep.join(map(str, current))
+
+
+def tried(raw_dir: Path, current: Sequence[str | Path]) -> bool:
+    """Whether a download has ended: with all files, or without them and with the mirrors of today."""
+    raw_dir = Path(raw_dir)
+    try:
+        if read_manifest(raw_dir).status == "ok":
+            return True
+        return (raw_dir / FILE).read_text(encoding="utf-8") == os.pathsep.join(map(str, current))
+    except (UserError, OSError):
+        return False

@@ -78,6 +78,7 @@ class Expected(Frozen):
     entries: int | None = Field(default=None, description="Directed: an undirected edge counts twice")
     mean_degree: float | None = Field(default=None, description="entries / nodes, compared at the first decimal")
     features: int | None = None
+    words: float | None = Field(default=None, description="Features that are not 0 in a mean record; None: most")
     classes: int | None = None
     split: tuple[int, int, int] | None = Field(default=None, description="Official train, validation and test nodes")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.raw_images import RawImages
-from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
+from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError, invalid
 from dpgraph.randomness import numpy_generator
 
@@ -22,21 +22,25 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
 
     public: the official one. train-rest: public validation and test nodes, every other labelled node trains
     (Igamberdiev & Habernal, Table 1). random-A-B-C: percent of the labelled nodes, keyed by the data set's name and the
-    split's; here that of seed 0, the others are drawn when a seed is loaded (store.py). ratio-A-B-C: clusters merged to
-    that ratio, see `clusters.cluster_split`.
+    split's; here that of seed 0, the others are drawn when a seed is loaded (store.py). per-class-A-B: A training and B
+    validation nodes of each class, all other labelled nodes are tested (Shchur et al., 2018, with 20 and 30); seeds as
+    before, but it depends on the labels. ratio-A-B-C: clusters merged to that ratio, see `clusters.cluster_split`.
     """
     if split in ("public", "train-rest"):
         if raw.split is None:
-            raise invalid("split", split, f"random-A-B-C or ratio-A-B-C; {name} has no official split")
+            raise invalid("split", split, f"random-A-B-C, per-class-A-B or ratio-A-B-C; {name} has no official split")
         if split == "public":
             return raw.split, {}
         rest = np.where((raw.split == VALIDATION) | (raw.split == TEST), raw.split, TRAIN)
         return np.where((rest == TRAIN) & (raw.labels < 0), NO_SPLIT, rest).astype(np.uint8), {}
+    if (counts := class_counts(split)) is not None:
+        phrase = f"the split: {counts[0]} training nodes of each class, by the labels of all nodes"
+        return drawn_split(raw.labels, split, name), {DATA_DEPENDENT: [phrase]}
     match = re.fullmatch(r"(random|ratio)-(\d+)-(\d+)-(\d+)", split)
     if not match or sum(percent := tuple(int(part) for part in match.groups()[1:])) != 100:
-        raise invalid("split", split, "public, train-rest, random-A-B-C or ratio-A-B-C with sum 100")
-    if random_percentages(split) is not None:
-        return random_split(raw.labels, percent, name, split), {}
+        raise invalid("split", split, "public, train-rest, per-class-A-B, random-A-B-C or ratio-A-B-C with sum 100")
+    if is_drawn(split):
+        return drawn_split(raw.labels, split, name), {}
     if not isinstance(raw, RawGraph):
         raise invalid("split", split, "public or random-A-B-C where there are no edges")
     from dpgraph.data.clusters import cluster_split
@@ -45,7 +49,7 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
 
 
 def random_percentages(split: str) -> tuple[int, ...] | None:
-    """Of random-A-B-C, whose seeds have splits of their own; None: all seeds have one split.
+    """Of random-A-B-C; None: another split.
 
     >>> random_percentages("random-60-15-25"), random_percentages("public")
     ((60, 15, 25), None)
@@ -54,14 +58,61 @@ def random_percentages(split: str) -> tuple[int, ...] | None:
     return tuple(int(part) for part in match.groups()) if match else None
 
 
+def class_counts(split: str) -> tuple[int, int] | None:
+    """Training and validation nodes of each class, of per-class-A-B; None: another split.
+
+    >>> class_counts("per-class-20-30"), class_counts("public")
+    ((20, 30), None)
+    """
+    match = re.fullmatch(r"per-class-(\d+)-(\d+)", split)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def is_drawn(split: str) -> bool:
+    """Whether seeds have splits of their own."""
+    return random_percentages(split) is not None or class_counts(split) is not None
+
+
+def drawn_split(labels: np.ndarray, split: str, name: str, number: int = 0) -> np.ndarray:
+    """The split of that number of the data set `name`, for `split` of which `is_drawn` holds."""
+    if (percent := random_percentages(split)) is not None:
+        return random_split(labels, percent, name, split, number=number)
+    if (counts := class_counts(split)) is None:
+        raise invalid("split", split, "random-A-B-C or per-class-A-B")
+    return per_class_split(labels, counts, name, split, number=number)
+
+
+def per_class_split(labels: np.ndarray, counts: tuple[int, int], *names: str, number: int = 0) -> np.ndarray:
+    """As `random_split`, with the same numbers of training and of validation nodes of each class; the rest is tested.
+
+    Raises UserError for a class that would leave no node to be tested.
+    """
+    labelled = np.flatnonzero(np.asarray(labels) >= 0)
+    order = numpy_generator(*_key(names, number)).permutation(labelled)
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.bincount(labels[labelled])
+    least = min(sizes[sizes > 0].tolist(), default=0)
+    if least <= sum(counts):
+        raise UserError(
+            f"split=per-class-{counts[0]}-{counts[1]}: a class has {least} nodes: expected more than {sum(counts)}"
+        )
+    rank = np.arange(len(by_class)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
+    split[by_class] = np.select([rank < counts[0], rank < sum(counts)], [TRAIN, VALIDATION], TEST)
+    return split
+
+
+def _key(names: Sequence[str], number: int) -> tuple[str | int, ...]:
+    return ("split", *names) if number == 0 else ("split", *names, number)
+
+
 def random_split(labels: np.ndarray, percent: Sequence[int], *names: str, number: int = 0) -> np.ndarray:
     """Uniform split of the labelled nodes; part sizes are the rounded cumulative percentages.
 
     `names` and, but for the first, the `number` of the split key the generator; sizes are the same for all numbers.
     """
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
-    key: tuple[str | int, ...] = ("split", *names) if number == 0 else ("split", *names, number)
-    order = numpy_generator(*key).permutation(labelled)
+    order = numpy_generator(*_key(names, number)).permutation(labelled)
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for value, part in zip(PARTS, np.split(order, bounds(len(order), percent))):
         split[part] = value

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from dpgraph.data.checks import problem, problem_of_values
 from dpgraph.data.graph import Graph
 from dpgraph.data.settings import apply_setting
-from dpgraph.data.splits import random_percentages, random_split
+from dpgraph.data.splits import drawn_split, is_drawn
 from dpgraph.data.statistics import statistics
 from dpgraph.data.stored import (
     REMEDY,
@@ -115,10 +115,9 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
 def _with_split(graph: Graph, whole: Lists | None, number: int) -> Graph:
     task = graph.meta.get("task")
     named = task if isinstance(task, dict) else {}
-    percent = random_percentages(str(named.get("split")))
-    if percent is None:
+    if not is_drawn(split := str(named.get("split"))):
         return graph
-    changed = replace(graph, split=random_split(graph.labels, percent, graph.name, str(named["split"]), number=number))
+    changed = replace(graph, split=drawn_split(graph.labels, split, graph.name, number))
     if named.get("setting") == "transductive":
         return changed
     if whole is None:

@@ -22,7 +22,8 @@ from dpgraph.experiments.frozen import Finite, chosen, digest
 
 SETTINGS = ("transductive", "disjoint", "clustered")
 PERCENTAGES = r"([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})"
-SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}")
+PER_CLASS = r"per-class-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}"
+SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}|{PER_CLASS}")
 FEATURES = re.compile(r"raw|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
@@ -40,7 +41,8 @@ class Task(Finite):
     split: str = Field(
         default="public",
         description="public (official), train-rest (public validation and test nodes, all others train: Igamberdiev), "
-        "random-A-B-C (percent, keyed by the data set's name), ratio-A-B-C (percent; only with setting clustered)",
+        "random-A-B-C (percent, keyed by the data set's name), per-class-A-B (training and validation nodes of each "
+        "class, drawn by the labels), ratio-A-B-C (percent; only with setting clustered)",
     )
     features: str = Field(
         default="raw",
@@ -53,7 +55,7 @@ class Task(Finite):
     def _split(cls, value: str) -> str:
         match = SPLIT.fullmatch(value)
         if not match:
-            raise ValueError("expected public, train-rest, random-A-B-C or ratio-A-B-C")
+            raise ValueError("expected public, train-rest, random-A-B-C, per-class-A-B or ratio-A-B-C")
         parts = [int(part) for part in match.groups() if part is not None]
         if parts and (sum(parts) != 100 or parts[0] == 0 or parts[2] == 0):
             raise ValueError("expected three percentages with sum 100, train and test above 0")
@@ -98,6 +100,8 @@ class Model(Finite):
     `kipf` is Kipf and Welling's GCN of two layers instead (Igamberdiev and Habernal, Eq. 4): no encoder or decoder.
     """
 
+    DROPPED: ClassVar[tuple[str, ...]] = ("kipf", "mlp")  # architectures with dropout
+
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
     hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
     encoder_layers: Annotated[
@@ -114,7 +118,7 @@ class Model(Finite):
     ] = 256
     activation: Literal["relu", "tanh"] = "tanh"
     heads: Annotated[int, Field(ge=1, le=1000, description="Attention heads (gat only)")] = 10
-    dropout: Annotated[float, Field(ge=0, lt=1, description="After the hidden layer, in training (kipf and mlp)")] = 0.0
+    dropout: Annotated[float, Field(ge=0, lt=1, description="After each hidden layer, in training")] = 0.0
 
     inference_own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,
@@ -135,10 +139,9 @@ class Model(Finite):
                 f"architecture={self.architecture}, inference_own_weight={self.inference_own_weight}: expected 0 for "
                 "kipf and mlp"
             )
-        if self.dropout and self.architecture not in ("kipf", "mlp"):
-            raise ValueError(
-                f"architecture={self.architecture}, dropout={self.dropout}: expected 0 but for kipf and mlp"
-            )
+        if self.dropout and self.architecture not in self.DROPPED:
+            dropped = " and ".join(self.DROPPED)
+            raise ValueError(f"architecture={self.architecture}, dropout={self.dropout}: expected 0 but for {dropped}")
         return self
 
 
@@ -240,6 +243,11 @@ class Cell(Finite):
     training: Training
     privacy: Privacy | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
+    seeds_per_split: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
+        default=None,
+        description="Crossed design of splits and initialisations (view variance): seed s has random split s // n and "
+        "initialisation s % n; null: split s and initialisation s",
+    )
 
     @field_validator("seeds")
     @classmethod
@@ -247,6 +255,15 @@ class Cell(Finite):
         if len(set(value)) < len(value):
             raise ValueError("expected each seed once")
         return value
+
+    @model_validator(mode="after")
+    def _crossed(self) -> Self:
+        if self.seeds_per_split is not None and not self.task.split.startswith("random-"):
+            raise ValueError(
+                f"seeds_per_split={self.seeds_per_split}, split={self.task.split}: expected random-A-B-C, whose seeds "
+                "have splits of their own"
+            )
+        return self
 
     @model_validator(mode="after")
     def _privacy(self) -> Self:
@@ -294,7 +311,7 @@ class Cell(Finite):
         """This cell with all that the noise does not depend on set to defaults. None: no privacy."""
         if self.privacy is None:
             return None
-        parts: dict[str, Any] = {"seeds": (0,)}
+        parts: dict[str, Any] = {"seeds": (0,), "seeds_per_split": None}
         for name, ignored in self.NOISE_IGNORES.items():
             part = getattr(self, name)
             if part is not None:

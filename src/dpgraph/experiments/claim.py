@@ -143,8 +143,8 @@ class SmallerRange(Finite):
 class RarerClasses(Finite):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
-    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), one per seed,
-    is below 0; with `of: accuracy`, that with the method's own accuracy is above 0.
+    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
+    seeds, is below 0; with `of: accuracy`, that with the method's own accuracy is above 0. Classes are the sample.
     """
 
     kind: Literal["rarer-classes"] = "rarer-classes"
@@ -198,7 +198,6 @@ class Computed(Finite):
         "noise-epsilon-table",
         "epsilon-one-without-splits",
         "privacy-bound-factor",
-        "relative-f1",
         "lot-size-accounting",
     ]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from dpgraph.experiments.axis import ReleaseAxis
 from dpgraph.experiments.claim import (
     Claim,
     Constant,
@@ -23,6 +24,8 @@ from dpgraph.experiments.claim import (
 )
 from dpgraph.experiments.config import MOST_SEEDS
 from dpgraph.experiments.frozen import Finite
+from dpgraph.experiments.layout import Layout
+from dpgraph.experiments.varies import VARIES, Setting, Varies
 from dpgraph.experiments.written import Written
 
 MOST_TRIALS = 10_000
@@ -49,6 +52,9 @@ class Sweep(Finite):
     """One hyper-parameter that an artefact varies; the suite's grids name its values."""
 
     label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
+    settings: tuple[Setting, ...] = Field(
+        default=(), description="Settings that vary with the value, by dotted path: training.batch_size"
+    )
     published_key: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = Field(
         default=None,
         description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
@@ -104,7 +110,10 @@ View = Literal[
     "confusion",
     "embedding",
     "membership",
+    "variance",
+    "hyperparameters",
 ]
+CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
 
 
@@ -120,12 +129,15 @@ class Artefact(Finite):
         "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
         "(heat maps of true and predicted classes, or a table of the largest confusions), embedding (t-SNE of the "
         "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
-        "epsilon allows)"
+        "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
+        "splits, between initialisations, and the rest), "
+        "hyperparameters (ours next to the paper's)"
     )
     title: str
     caption: str = ""
     metric: str = Field(default="accuracy/test", description="hard-cases: not given, it has its own")
     methods: tuple[Id, ...] = ()
+    layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
     sweep: Sweep | None = Field(
         default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
     )
@@ -138,10 +150,19 @@ class Artefact(Finite):
     reference_value: str | None = Field(
         default=None, description="hard-cases in a sweep: label of the value at which the reference is"
     )
+    varies: Varies = Field(default_factory=dict, description=VARIES)
     along_training: bool = Field(
         default=False,
         description="privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the "
         "steps so far, instead of one at its end",
+    )
+    release_axis: ReleaseAxis | None = Field(
+        default=None, description="privacy-utility: the x axis is epsilon_pr, in place of both epsilons"
+    )
+    chance: bool = Field(
+        default=False,
+        description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "
+        "whether each row is above it, by a test of the differences of each seed (5 %, Holm's correction)",
     )
     published_table: Id | tuple[Id, ...] | None = Field(
         default=None,
@@ -151,12 +172,21 @@ class Artefact(Finite):
 
     @model_validator(mode="after")
     def _view(self) -> Artefact:
+        if self.layout is not None:
+            self.layout.check(self.view, self.methods)
         if (self.view == "search") != (self.search is not None):
             raise ValueError(f"view={self.view}: expected search exactly with the view search")
         if (self.view == "sweep" and self.sweep is None) or (self.sweep is not None and self.view not in SWEEPS):
             raise ValueError(f"view={self.view}: expected sweep with the view sweep, or one of {', '.join(SWEEPS)}")
         if self.along_training and self.view != "privacy-utility":
             raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
+        if self.release_axis is not None and (self.view != "privacy-utility" or self.along_training):
+            raise ValueError(f"view={self.view}, release_axis: expected the view privacy-utility, not along training")
+        if self.chance and (self.view not in CHANCE_VIEWS or self.metric != "accuracy/test"):
+            raise ValueError(
+                f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "
+                f"{', '.join(CHANCE_VIEWS)}"
+            )
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
         if self.view == "embedding" and self.kind != "figure":
@@ -205,6 +235,7 @@ class Experiment(Written):
     citation: str
     published: Stem = Field(description="Stem of the paper's files in published/")
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
+    varies: Varies = Field(default_factory=dict, description=VARIES)
     methods: dict[Id, MethodRow]
     artefacts: dict[Id, Artefact]
     claims: dict[Id, Claim] = Field(default_factory=dict)
@@ -238,6 +269,11 @@ class Experiment(Written):
         """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
         for artefact, _ in uses(test):
             described = self.artefacts[artefact]
+            if described.view == "variance":
+                raise ValueError(
+                    f"claims.{claim}.test.artefact={artefact}: its seeds share splits, tests take them as "
+                    "independent; expected an artefact of another view"
+                )
             curve = isinstance(test, Monotone | Constant | PeakInside) and test.over == "values"
             if (curve or isinstance(test, NearBest | SmallerRange)) and described.sweep is None:
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
@@ -265,6 +301,16 @@ class SuiteTask(Finite):
         description="The paper's name of it, with parameters that distinguish it from others (pokec;features=BERT)"
         "; null: not in the paper",
     )
+    fallback: dict[str, Any] | None = Field(
+        default=None,
+        description="Another task, which stands in where the data set cannot be had: synthetic, never beside the "
+        "paper's numbers, and labelled as such; null: tables then say that the data are not available",
+    )
+    published_statistics: str | None = Field(
+        default=None,
+        description="The paper's name of the data set whose printed statistics stand beside this one's, where no "
+        "result can be compared; null: that of published",
+    )
 
     @property
     def dataset_in_paper(self) -> str | None:
@@ -287,6 +333,19 @@ class Rule(Finite):
         description="Take learning rate, batch size, activation, depths, noise multiplier and K from this table of "
         "published/hyperparameters.csv, for method and data set as the paper names them",
     )
+    settings: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
+        default=None,
+        description="Take what a search chose for method and data set from this file below workflow/settings/; a "
+        "private method takes only what was chosen on other data sets",
+    )
+    settings_of: Id | None = Field(default=None, description="With settings: the paper there; null: this one")
+    settings_method: Id | None = Field(default=None, description="With settings: the method there; null: the same")
+
+    @model_validator(mode="after")
+    def _of_settings(self) -> Rule:
+        if self.settings is None and (self.settings_of is not None or self.settings_method is not None):
+            raise ValueError("settings_of, settings_method: expected only with settings")
+        return self
 
 
 class Grid(Finite):
@@ -299,6 +358,9 @@ class Grid(Finite):
         default_factory=dict,
         description="Of a sweep: a part of a cell by its label, which wins over the rules, e.g. "
         "7: {privacy: {max_degree: 7}}",
+    )
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
+        default=None, description="null: as many as the paper's artefacts in this suite"
     )
 
     @model_validator(mode="after")
@@ -314,6 +376,7 @@ class SuitePaper(Finite):
         default=None, description="null: as many as the suite"
     )
     rules: tuple[Rule, ...] = ()
+    varies: Varies = Field(default_factory=dict, description=VARIES)
     artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
         description="An artefact is the union of its grids"
     )

@@ -74,6 +74,14 @@ class Paths:
         return self.suite / "claims.csv"
 
     @property
+    def baselines(self) -> Path:
+        return self.suite / "baselines.csv"
+
+    def reference(self, task: Task) -> Path:
+        """What scikit-learn's reference methods reach on the splits of the suite's seeds."""
+        return self.suite / "references" / f"{task.folder}.json"
+
+    @property
     def report(self) -> Path:
         return self.suite / "report.html"
 

@@ -47,6 +47,8 @@ STAGES: dict[str, Stage] = {
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "search": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),
+    "references": Stage(("reporting.baselines.references",), job=True),
+    "baselines": Stage(("reporting.baselines.*",)),
 }
 # modules that cannot change a result, and why; they and what only they import are left out
 NEUTRAL: dict[str, str] = {

@@ -1,6 +1,7 @@
 """Names of the random streams of a run, and the split that belongs to a seed.
 
-A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s.
+A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s and
+initialisation s. In a crossed design (`Cell.seeds_per_split` = n) it has split s // n and initialisation s % n.
 
 Cells that are compared share what is public or has nothing to do with privacy (data, split, initial parameters, keys of
 samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
@@ -106,18 +107,36 @@ def stream_name(cell: Cell) -> str:
 
 
 def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
-    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`."""
-    names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, seed)
+    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
+
+    What is paired is numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
+    share them, those of one initialisation on two splits neither.
+    """
+    number = initialisation_number(cell, seed) if role in PAIRED else seed
+    names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, number)
     return names if role in PAIRED else (*names, stream_name(cell))
 
 
-def split_number(task: Task, seed: int) -> int:
+def split_number(cell: Cell, seed: int) -> int:
     """Number of the seed's random split; 0 where all seeds share an official split, or one by clusters.
 
     Runs of a selection with a theorem of its own are independent, on the same data: trial t has the seeds t 10,000 + s,
     and all of them split s (`trial_seeds`).
     """
-    return seed % SEEDS_OF_A_TRIAL if task.split.startswith("random-") else 0
+    return split_of(cell.task, seed, cell.seeds_per_split or 1)
+
+
+def split_of(task: Task, seed: int, seeds_per_split: int = 1) -> int:
+    """The same of a task, where so many seeds in a row share a split."""
+    return seed % SEEDS_OF_A_TRIAL // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
+
+
+def initialisation_number(cell: Cell, seed: int) -> int:
+    """Number of the seed's initial parameters and other paired streams: the seed's own but in a crossed design."""
+    if cell.seeds_per_split is None:
+        return seed
+    number = seed % SEEDS_OF_A_TRIAL
+    return seed - number + number % cell.seeds_per_split
 
 
 def trial_seeds(trial: int, count: int) -> tuple[int, ...]:

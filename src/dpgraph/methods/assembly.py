@@ -17,6 +17,7 @@ from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.training.checkpoint import Checkpoint, Generator
+from dpgraph.training.early_stopping import Watched
 from dpgraph.training.loop import train
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import Step
@@ -40,23 +41,24 @@ class Bench:
 def set_up(job: Job) -> Bench:
     """Same initial parameters for every method that agrees in its model: seeds are paired."""
     masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
-    network = Network(
-        job.cell.model,
-        job.graph.num_features,
-        job.graph.num_classes,
-        torch_generator(*job.names("parameters")),
-        masks=masks,
-    ).to(job.device)
     if job.prepared is not None:
         features = job.prepared.data.features
     else:
         features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
+    network = initial_network(job, features.shape[1], masks)
     return Bench(
         network=network,
-        optimizer=make_optimizer(network.parameters(), job.cell.training),
+        optimizer=make_optimizer(
+            network.parameters(), job.cell.training, weight_decay=getattr(job.cell.training, "weight_decay", 0.0)
+        ),
         features=features,
         masks=masks,
     )
+
+
+def initial_network(job: Job, num_features: int, masks: torch.Generator | None = None) -> Network:
+    generator = torch_generator(*job.names("parameters"))
+    return Network(job.cell.model, num_features, job.graph.num_classes, generator, masks=masks).to(job.device)
 
 
 def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
@@ -78,6 +80,7 @@ class Run:
     last: Callable[[FullGraph], FullGraph] | None = None
     inference: Predictor | None = None
     late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
+    watched: Watched | None = None  # under early stopping, with a step that stops
 
     @property
     def steps(self) -> int:
@@ -90,6 +93,13 @@ class Run:
     def all_generators(self) -> dict[str, Generator]:
         return {**self.generators, **self.bench.generators}
 
+    def share_of_steps(self, resumed_at: int) -> float:
+        """Of the steps after `resumed_at`, those before an early stop: the others take no time."""
+        asked = self.steps - resumed_at
+        if self.watched is None or not asked:
+            return 1.0
+        return max(int(self.watched.done) - resumed_at, 0) / asked
+
     def whole(self) -> Predictor:
         """The usual inference; seeds of one cell may share it."""
         job = self.job
@@ -100,12 +110,14 @@ class Run:
         chosen = usual
         if self.last is not None and isinstance(usual, FullGraph) and done == self.steps:
             chosen = self.last(usual)
-        return chosen.logits(self.bench.network, self.bench.features).cpu().numpy()
+        network = self.bench.network if self.watched is None else self.watched.released
+        return chosen.logits(network, self.bench.features).cpu().numpy()
 
     def all_notes(self) -> dict[str, Any]:
         prepared = {} if self.job.prepared is None else self.job.prepared.notes()
         late = self.late_notes() if self.late_notes is not None else {}
-        return {**prepared, **self.notes, **late}
+        stopped = self.watched.notes() if self.watched is not None else {}
+        return {**prepared, **self.notes, **late, **stopped}
 
 
 def run_loop(run: Run, observe: Observe) -> Outcome:
@@ -114,14 +126,14 @@ def run_loop(run: Run, observe: Observe) -> Outcome:
     usual = run.whole()
     logits = np.zeros(0)
 
-    def seen(done: int, network: Network) -> Observation:
+    def seen(done: int, _: torch.nn.Module) -> Observation:
         nonlocal logits
         logits = run.logits(usual, done)
         return observe(done, logits)
 
     record = train(
         f"{job.cell.slug} seed {job.seed}",
-        bench.network,
+        bench.network if run.watched is None else run.watched,
         bench.optimizer,
         run.step,
         run.steps,
@@ -133,7 +145,7 @@ def run_loop(run: Run, observe: Observe) -> Outcome:
     return Outcome(
         logits=logits,
         observations=record.rows,
-        steps_per_second=record.steps_per_second,
+        steps_per_second=record.steps_per_second * run.share_of_steps(record.resumed_at),
         roots_per_second=record.roots_per_second,
         peak_memory_bytes=record.peak_memory_bytes,
         resumed_at=record.resumed_at,

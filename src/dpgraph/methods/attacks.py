@@ -34,6 +34,7 @@ class AttackCase:
     reads: Reads
     hops: int = 0
     release: str | None = None  # of rows
+    components: bool = False  # whether records are projected to noisy principal components first
     terms: Terms = "joint"
     batches: Batches
     clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles

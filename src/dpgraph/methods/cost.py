@@ -7,27 +7,39 @@ from typing import Any
 from dpgraph.problems.base import Size
 
 STEPS_IF_OPEN = 2000  # of a cell that trains as long as its budget lasts
-FLOPS_PER_SECOND = 20e9  # float32 on one CPU core
+FLOPS_PER_SECOND = 20e9  # float32 on one CPU core, products of middling size
+DENSE_FLOPS_PER_SECOND = 50e9  # where a step is a few large dense products
+ATTENTION = 2.5  # a step of GAT costs as many of GCN
 SECONDS_PER_STEP = 1.5e-3  # what a step costs whatever its size
 SECONDS_TO_START = 0.5
+GATHERED = 15  # a feature that is read by its place costs as much as so many in a dense product
 
 
-def loop_seconds(training: Any, flops_per_step: float, flops_per_look: float) -> float:
+def steps_of(training: Any) -> int:
+    return STEPS_IF_OPEN if training.steps == "max" else int(training.steps)
+
+
+def loop_seconds(
+    training: Any, flops_per_step: float, flops_per_look: float, per_second: float = FLOPS_PER_SECOND
+) -> float:
     """One seed on one CPU core: its steps, and its evaluations of everything."""
-    steps = STEPS_IF_OPEN if training.steps == "max" else training.steps
-    step = SECONDS_PER_STEP + flops_per_step / FLOPS_PER_SECOND
-    return float(SECONDS_TO_START + steps * step + training.evaluations * flops_per_look / FLOPS_PER_SECOND)
+    step = SECONDS_PER_STEP + flops_per_step / per_second
+    return float(SECONDS_TO_START + steps_of(training) * step + training.evaluations * flops_per_look / per_second)
 
 
-def network_seconds(cell: Any, size: Size) -> float:
+def network_seconds(cell: Any, size: Size, gathered: float = GATHERED) -> float:
     """Of a network of `models/`: the products with weight matrices that its steps need."""
     model, training = cell.model, cell.training
-    first = size.features * model.width
+    read = size.features if size.words is None else min(size.features, gathered * size.words)
+    first = read * model.width
     others = model.encoder_layers + model.decoder_layers + model.hops - 1
     rest = others * model.width**2 + model.width * size.classes
     roots = training.roots_per_step(size.train_nodes)
     nodes = roots if model.architecture == "kipf" else roots * _tree(cell, size)
-    return loop_seconds(training, nodes * (4 * first + 6 * rest), size.nodes * 2 * (first + rest))
+    if cell.privacy is None and getattr(training, "max_degree", None) is None:
+        nodes = min(nodes, size.nodes)  # whole lists are computed once for each node, not once for each tree
+    times = ATTENTION if model.architecture == "gat" else 1.0
+    return loop_seconds(training, times * nodes * (4 * first + 6 * rest), times * size.nodes * 2 * (first + rest))
 
 
 def _tree(cell: Any, size: Size) -> float:

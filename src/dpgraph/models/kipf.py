@@ -7,8 +7,9 @@ constant, so gradients are written down instead of recorded, and a step touches 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
+from dpgraph.models.kipf_pairs import Neighbourhoods, neighbourhoods
 from dpgraph.models.sparse import Csr, Features, Matrix, SparseMatrix
 
 PADDED_TO = 64
@@ -29,8 +31,8 @@ class KipfBlock:
     """What the loss on n nodes depends on: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
 
     features: Matrix
-    inner: Matrix
-    outer: Matrix
+    inner: SparseMatrix
+    outer: SparseMatrix
     labels: Tensor  # (n,) int64
     num_hidden: int  # k
     places: Tensor  # 0, 1, ..., n - 1
@@ -39,6 +41,25 @@ class KipfBlock:
     @property
     def num_nodes(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
+        """What norms of single nodes' gradients need; made when they are asked for."""
+        return neighbourhoods(self.features, self.inner, self.outer)
+
+
+@dataclass(frozen=True)
+class NodeErrors:
+    """What each of the n nodes of a block adds to the gradient of the sum of their losses: see `models.kipf_pairs`."""
+
+    block: KipfBlock
+    errors: Tensor  # (classes, n) e
+    mixed: Tensor  # (n, width) m
+    slopes: Tensor  # (k, width) s
+    w2: Tensor  # (width, classes)
+
+
+NodeFactors = Callable[[NodeErrors], Tensor]  # -> (n,) what each node's gradient is multiplied with; 0: it is left out
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,9 @@ class GraphBlocks:
         matrix = SparseMatrix.of(normalized(among), self.device, symmetric=True)
         return self._block(self.features.of(nodes), matrix, matrix, nodes, len(nodes))
 
-    def _block(self, features: Matrix, inner: Matrix, outer: Matrix, nodes: np.ndarray, hidden: int) -> KipfBlock:
+    def _block(
+        self, features: Matrix, inner: SparseMatrix, outer: SparseMatrix, nodes: np.ndarray, hidden: int
+    ) -> KipfBlock:
         labels = torch.from_numpy(self._labels[nodes]).to(self.device, non_blocking=True)
         places = torch.arange(len(nodes), device=self.device)
         own = 0 if features is self.features.all else features.nbytes
@@ -175,10 +198,11 @@ class KipfStack(nn.Module):
         return torch.stack([nn.functional.cross_entropy(one, block.labels, ignore_index=-1) for one in logits])
 
     @torch.no_grad()
-    def gradients(self, reads: Mapping[int, Read], into: Tensor) -> None:
+    def gradients(self, reads: Mapping[int, Read], into: Tensor, factors: NodeFactors | None = None) -> None:
         """Writes each seed's gradient of the mean cross-entropy over its block's n nodes into its row of `into`.
 
-        Seeds that read the same dense features share the products with them; else one seed is finished after the other.
+        With `factors`, the sum of the nodes' gradients, each multiplied with its factor, in place of the mean. Seeds
+        that read the same dense features share the products with them; else one seed is finished after the other.
         """
         shared: dict[int, list[int]] = {}
         for seed, read in reads.items():
@@ -188,13 +212,13 @@ class KipfStack(nn.Module):
             features = reads[seeds[0]].block.features
             products = features.times_each([self.layers(self.theta.data[seed])[0] for seed in seeds])
             back = [
-                self._backward(self.theta.data[seed], reads[seed], product, into[seed])
+                self._backward(self.theta.data[seed], reads[seed], product, into[seed], factors)
                 for seed, product in zip(seeds, products, strict=True)
             ]
             for seed, gradient in zip(seeds, features.transposed_times_each(back), strict=True):
                 self.layers(into[seed])[0].copy_(gradient)
 
-    def _backward(self, row: Tensor, read: Read, product: Tensor, into: Tensor) -> Tensor:
+    def _backward(self, row: Tensor, read: Read, product: Tensor, into: Tensor, factors: NodeFactors | None) -> Tensor:
         """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).
 
         Classes come first in what is computed for each of them: long rows are several times as fast as short ones.
@@ -209,7 +233,15 @@ class KipfStack(nn.Module):
         delta = torch.softmax(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T), dim=0)
         delta[block.labels, block.places] -= 1
         delta.masked_fill_(block.labels < 0, 0)  # null records, whose -1 named the last class: no loss
-        delta /= block.num_nodes
+        if factors is None:
+            delta /= block.num_nodes
+        else:
+            slopes = (hidden > 0).to(hidden.dtype)
+            slopes = slopes if kept is None else slopes.mul_(kept)
+            each = factors(NodeErrors(block, delta, mixed, slopes, w2))
+            left_out = each == 0  # 0 times infinity is not 0
+            delta = delta.mul_(each).masked_fill_(left_out, 0)
+            mixed = mixed.masked_fill(left_out.unsqueeze(1), 0)
         g_w2.copy_((delta @ mixed).T)
         torch.sum(delta, dim=1, out=g_b2)
         back = block.outer.transposed_times(delta.T @ w2.T)

@@ -39,7 +39,7 @@ class Network(nn.Module):
         """
         super().__init__()
         width, act = model.width, ACTIVATIONS[model.activation]
-        drop = Dropout(model.dropout, masks)
+        self.drop = drop = Dropout(model.dropout, masks)
         self.hops = model.hops
         self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype, drop)
         self.aggregation = nn.ModuleList(_message_passing(model, generator, dtype) for _ in range(model.hops))
@@ -65,8 +65,15 @@ class Network(nn.Module):
     def classify(self, states: Tensor, batch: EgoBatch, dense: Dense = apply_layer) -> Tensor:
         """(n_r, width) -> (B, classes)."""
         for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
-            states = layer(states, Segments.of_level(batch, level), level, dense)
+            states = self.drop(layer(states, Segments.of_level(batch, level), level, dense))
         return self.decoder(states, 0, dense)
+
+    def on_graph(self, features: Tensor, segments: Segments | None, dense: Dense = apply_layer) -> Tensor:
+        """(N, F) -> (N, width): states of all nodes after the last message; `segments`: closed lists of all nodes."""
+        states = self.encoder(features, self.hops, dense)
+        for layer in self.aggregation:
+            states = self.drop(layer(states, segments))
+        return states
 
 
 def _message_passing(model: Model, generator: torch.Generator, dtype: torch.dtype) -> nn.Module:

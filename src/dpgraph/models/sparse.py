@@ -72,6 +72,13 @@ class Matrix(Protocol):
 
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
+    def dense_columns(self, start: int, stop: int) -> Tensor:
+        """Columns `start` to `stop` of M, (n, stop - start)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)"""
+
     @property
     def nbytes(self) -> int: ...
 
@@ -129,6 +136,18 @@ class SparseMatrix:
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
         return [self.transposed_times(dense) for dense in denses]
 
+    def dense_columns(self, start: int, stop: int) -> Tensor:
+        ptr = self.columns.ptr[start : stop + 1].long()
+        entries = slice(int(ptr[0]), int(ptr[-1]))
+        places = torch.repeat_interleave(torch.arange(stop - start, device=ptr.device), ptr.diff())
+        dense = self.columns.values.new_zeros(self.shape[0], stop - start)
+        dense[self.columns.columns[entries].long(), places] = self.columns.values[entries]
+        return dense
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows.ptr) - 1, len(self.columns.ptr) - 1
+
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes + (0 if self.columns is self.rows else self.columns.nbytes)
@@ -153,6 +172,14 @@ class DenseMatrix:
 
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
         return _side_by_side(self.transposed_times, denses)
+
+    def dense_columns(self, start: int, stop: int) -> Tensor:
+        part = self.rows[:, start:stop]
+        return part if self.chosen is None else part.index_select(0, self.chosen)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows if self.chosen is None else self.chosen), self.rows.shape[1]
 
     @property
     def _gathered(self) -> Tensor:

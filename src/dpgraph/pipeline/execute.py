@@ -67,7 +67,7 @@ def train_seeds(
     Raises TypeError for a split whose public `counts` are not those that the calibration is for.
     """
     problem = problem_of(cell.task).working()
-    (split,) = {split_number(cell.task, seed) for seed in seeds}
+    (split,) = {split_number(cell, seed) for seed in seeds}
     value = problem.load(graph_folder, verify=False, split=split)
     if problem.counts(value) != counts:
         raise TypeError(f"split {split}: {problem.counts(value)}: expected {counts}, as the noise was calibrated for")

@@ -150,7 +150,7 @@ def by_split(cell: Cell, seeds: Sequence[int]) -> list[list[int]]:
     """Seeds that may be trained side by side: they share the data, and with it its split."""
     groups: dict[int, list[int]] = {}
     for seed in seeds:
-        groups.setdefault(split_number(cell.task, seed), []).append(seed)
+        groups.setdefault(split_number(cell, seed), []).append(seed)
     return list(groups.values())
 
 

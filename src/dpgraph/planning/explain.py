@@ -45,12 +45,21 @@ def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
         sources[f"task.{path}"] = f"{suite}: {plan.suite.place(f'tasks.{entry.task_id}')}"
     row = plan.experiments[entry.paper].place(f"methods.{entry.method_id}")
     sources["method"] = f"experiments/{entry.paper}.yaml: {row}"
-    sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: seeds"
     paper, name = entry.artefact.split("/")
+    sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: {_seeds_place(plan, entry)}"
     if entry.epsilon is not None and "privacy.epsilon" not in sources:
         sources["privacy.epsilon"] = f"{suite}: papers.{paper}.artefacts.{name}.epsilons"
     for path, value in _values(entry.cell):
         yield {"setting": path, "value": value, "from": sources.get(path, f"default of {entry.cell.method}")}
+
+
+def _seeds_place(plan: Plan, entry: Entry) -> str:
+    paper, name = entry.artefact.split("/")
+    part = plan.suite.papers[paper]
+    for index, grid in enumerate(part.artefacts[name]):
+        if grid.seeds is not None and grid.seeds == len(entry.cell.seeds) and entry.task_id in grid.tasks:
+            return f"{plan.suite.place(f'papers.{paper}.artefacts.{name}[{index}]')}.seeds"
+    return "seeds" if part.seeds is None else f"papers.{paper}.seeds"
 
 
 def _values(model: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dpgraph.data.families import same_records
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Rule, Search, Suite, SuiteTask
+from dpgraph.experiments.experiment import Artefact, Experiment, Grid, MethodRow, Rule, Search, Suite, SuiteTask
+from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
+from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
 
@@ -52,6 +55,7 @@ class Plan:
     suite: Suite
     experiments: dict[str, Experiment]
     entries: tuple[Entry, ...]
+    settings: Mapping[str, ChosenSettings] = field(default_factory=dict)  # by name, those that the suite's rules read
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -137,13 +141,15 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     if not suite_path.is_file():
         known = ", ".join(sorted(path.stem for path in (workflow / "suites").glob("*.yaml")))
         raise invalid("suite", config.suite, f"one of {known or 'the files in workflow/suites/'}")
-    suite = load(Suite, suite_path)
+    suite = with_fallbacks(load(Suite, suite_path), config)
     for paper in config.papers or ():
         if paper not in suite.papers:
             raise invalid("papers", paper, f"one of {', '.join(suite.papers)} (suite {suite.name})")
     chosen = [paper for paper in suite.papers if config.papers is None or paper in config.papers]
     experiments = {paper: load(Experiment, workflow / "experiments" / f"{paper}.yaml") for paper in chosen}
-    draft = Plan(config, suite, experiments, ())
+    named = {rule.settings for paper in chosen for rule in suite.papers[paper].rules if rule.settings is not None}
+    settings = {name: read_settings(workflow, name) for name in sorted(named)}
+    draft = Plan(config, suite, experiments, (), settings)
     for paper, experiment in experiments.items():
         for name in suite.papers[paper].artefacts:
             if name not in experiment.artefacts:
@@ -153,8 +159,9 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
             raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
     resolved: dict[str, Cell] = {}
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
-    plan = Plan(config, suite, experiments, tuple(entries))
+    plan = replace(draft, entries=tuple(entries))
     _check_references(plan)
+    _check_crossed(plan)
     return plan
 
 
@@ -166,6 +173,21 @@ def _check_references(plan: Plan) -> None:
             at = "" if described.reference_value is None else f" at {described.reference_value}"
             wanted = f"{described.reference_of(entry.method_id)}{at} on {entry.task_id}, without privacy, among them"
             raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
+
+
+def _check_crossed(plan: Plan) -> None:
+    """Seeds that share splits are for the view variance only: any other would take them as independent."""
+    for entry in plan.entries:
+        crossed = plan.artefacts[entry.artefact].view == "variance"
+        per_split, count = entry.cell.seeds_per_split, len(entry.cell.seeds)
+        paper, name = entry.artefact.split("/")
+        where = f"papers.{paper}.artefacts.{name}: seeds_per_split"
+        if crossed != (per_split is not None):
+            raise invalid(where, per_split, "a number with the view variance, and none with any other")
+        if per_split is not None and (count < 2 * per_split or count % per_split):
+            raise invalid(
+                f"papers.{paper}: seeds", count, f"a multiple of seeds_per_split={per_split}, at least twice as many"
+            )
 
 
 def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
@@ -196,7 +218,7 @@ def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
             for task in grid.tasks:
                 for position, (value, settings) in enumerate(values):
                     stream = position if independent else 0
-                    for entry in _crossed(plan, artefact, method, task, grid.epsilons, value, settings, stream, known):
+                    for entry in _crossed(plan, artefact, method, task, grid, value, settings, stream, known):
                         places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
     if described.sweep is not None:
         _check_sweep(artefact, places.values())
@@ -250,7 +272,7 @@ def _crossed(
     artefact: str,
     method_id: str,
     task_id: str,
-    epsilons: tuple[float, ...],
+    grid: Grid,
     value: str | None,
     settings: Mapping[str, Any],
     stream: int,
@@ -265,11 +287,11 @@ def _crossed(
     private = "privacy" in row.set
     if not private:
         base.pop("privacy", None)
-    count = plan.config.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
+    count = plan.config.seeds or grid.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
     seeds = trial_seeds(stream, count)
     base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
     entries = []
-    for epsilon in epsilons if private and epsilons else (None,):
+    for epsilon in grid.epsilons if private and grid.epsilons else (None,):
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
         written = json.dumps(complete, default=repr)
         cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
@@ -299,6 +321,10 @@ def layers(
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": hyperparameter_table {table}"), part))
+        if rule.settings is not None:
+            where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
+            chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id).dataset, where)
+            sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
         sources.append((place, rule.set))
     if value is not None:
 
@@ -325,6 +351,28 @@ def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]
             written = plan.suite.place(f"{place}[{index}].values.{value}")
             return f"{place}, {written.rpartition(', ')[2]}" if ", matrix of " in written else place
     return place
+
+
+def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, dataset: str, where: str) -> Mapping[str, Any]:
+    """What the rule's settings file has for the method and data set.
+
+    Raises UserError for a method that was not searched, and for a private one whose setting was chosen on data that may
+    share records with the data set: nothing would account for it.
+    """
+    searched_as = (rule.settings_of or paper, rule.settings_method or method_id)
+    try:
+        searched = plan.settings[str(rule.settings)].method(*searched_as)
+    except UserError as error:
+        raise UserError(f"{where}: settings={rule.settings}: {error}") from None
+    chosen = searched.of(dataset)
+    private = searched.private or "privacy" in plan.experiments[paper].methods[method_id].set
+    shared = [one for one in chosen.chosen_on if same_records(one, dataset)] if private else []
+    if shared:
+        raise UserError(
+            f"{where}: settings={rule.settings}: chosen on {', '.join(shared)}, whose records {dataset} may share: "
+            "expected other data sets for a private method"
+        )
+    return chosen.set
 
 
 def _published_part(

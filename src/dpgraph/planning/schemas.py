@@ -9,11 +9,21 @@ from typing import Any
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Experiment, Suite
 from dpgraph.experiments.frozen import Frozen
+from dpgraph.experiments.inventory import Inventory
+from dpgraph.experiments.literature import Baselines
+from dpgraph.experiments.settings import ChosenSettings
 from dpgraph.experiments.written import Written
 from dpgraph.files import write_text
 from dpgraph.methods.registry import specs
 
-MODELS: dict[str, type[Frozen]] = {"config": Config, "suite": Suite, "experiment": Experiment}
+MODELS: dict[str, type[Frozen]] = {
+    "config": Config,
+    "suite": Suite,
+    "experiment": Experiment,
+    "baselines": Baselines,
+    "setting": ChosenSettings,
+    "inventory": Inventory,
+}
 _NAMED = {"$ref": "#/$defs/Named"}
 _REPEATED = {"$ref": "#/$defs/Repeated"}
 _COUNTED = (

@@ -35,6 +35,7 @@ PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.NONE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.NONE, Batches.SHUFFLED, Clipped.STEP): frozenset({Relation.RECORD_REPLACE}),
     (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.STEP): frozenset({Relation.GRAPH}),
+    (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.ROOT): frozenset({Relation.GRAPH}),
     (Lists.CUT, Batches.PARTS_BY_ID, Clipped.STEP): frozenset({Relation.NODE_REMOVE}),
     (Lists.INDUCED, Batches.POISSON, Clipped.STEP): frozenset({Relation.NODE_REMOVE}),
     (Lists.CAPPED_ROWS, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),

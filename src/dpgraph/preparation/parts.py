@@ -1,4 +1,4 @@
-"""Steps on one clipped gradient of a subgraph: whose loss, over which edges, clipped and noised how."""
+"""Steps of Kipf's GCN on parts of the training nodes: whose loss, over which edges, clipped and noised how."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from dpgraph.models.kipf import GraphBlocks
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
+    GraphSplits,
     MaskedSubgraphs,
+    NodeClippedSubgraphs,
     PoissonSubgraphs,
-    PureNoise,
     UnclippedSubgraphs,
 )
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Procedure
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
 from dpgraph.training.checkpoint import Generator
 from dpgraph.training.stacked import BlockCache, GraphSource, NoSource, Privatizer, Source
+
+MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)
 
 
 class PreparedParts(PreparedStep):
@@ -31,9 +34,7 @@ class PreparedParts(PreparedStep):
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         mechanism = order.mechanism
-        if not isinstance(
-            mechanism, PoissonSubgraphs | CutSubgraphs | MaskedSubgraphs | UnclippedSubgraphs | PureNoise
-        ):
+        if not isinstance(mechanism, GraphSplits):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over subgraphs")
         graph = order.data.graph
         nodes = nodes_in_use(graph.train_nodes, graph.num_nodes, mechanism.num_roots, order.generator("training share"))
@@ -46,9 +47,10 @@ class PreparedParts(PreparedStep):
         elif isinstance(mechanism, CutSubgraphs):
             parts = parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator("partition"))
             self.schedule = FixedParts(parts, order.names("batches"), Batches.PARTS_BY_ID)
-        elif isinstance(mechanism, MaskedSubgraphs | UnclippedSubgraphs):
+        elif self.masks_the_loss:
             self.schedule = masked_schedule(nodes, mechanism.num_splits, order)
         self.clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm
+        self.each_node, self.divisor = isinstance(mechanism, NodeClippedSubgraphs), mechanism.divisor
         self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
@@ -57,14 +59,14 @@ class PreparedParts(PreparedStep):
     @property
     def masks_the_loss(self) -> bool:
         """Whether messages cross the whole graph."""
-        return isinstance(self.mechanism, MaskedSubgraphs | UnclippedSubgraphs)
+        return isinstance(self.mechanism, MASKING)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         source, privatizer = self._source, self._privatizer
         if source is None or privatizer is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
         finite = math.isfinite(privatizer.clip_norm)
-        clipped = Clipped.STEP if finite else Clipped.NOTHING
+        clipped = (Clipped.ROOT if privatizer.each_node else Clipped.STEP) if finite else Clipped.NOTHING
         noise = privatizer.noises[self._index]
         norms = (privatizer.clip_norm,)
         if isinstance(source, NoSource):
@@ -72,13 +74,15 @@ class PreparedParts(PreparedStep):
                 loss=Loss.NOTHING, lists=Lists.NONE, batches=Batches.NONE, num_roots=self.mechanism.num_roots,
                 clipped=clipped, clip_norms=norms, draws=0,
             )  # fmt: skip
-            return procedure(self.mechanism, (term,), noise, 1.0, resumed_at)
+            return procedure(self.mechanism, (term,), noise, privatizer.divisor, resumed_at)
         schedule = source.schedules[self._index]
         drawn: dict[str, Any] = (
             {"num_roots": len(schedule.candidates), "rate": schedule.rate}
             if isinstance(schedule, FreshNodes)
             else {"num_roots": sum(map(len, schedule.parts)), "num_parts": len(schedule.parts)}
         )
+        if privatizer.each_node and isinstance(schedule, FixedParts):
+            drawn["batch_size"] = max(map(len, schedule.parts))
         term = ClippedSum(
             lists=lists_of(source, schedule),
             batches=schedule.name,
@@ -87,7 +91,7 @@ class PreparedParts(PreparedStep):
             clip_norms=norms,
             draws=schedule.counts["draws"] + resumed_at,
         )
-        return procedure(self.mechanism, (term,), noise, 1.0, resumed_at)
+        return procedure(self.mechanism, (term,), noise, privatizer.divisor, resumed_at)
 
 
 def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedParts:
@@ -116,7 +120,9 @@ def source_of(prepared: Sequence[PreparedParts], blocks: GraphBlocks) -> Source:
 
 def privatizer_of(prepared: Sequence[PreparedParts], size: int, buffer: Tensor) -> Privatizer:
     """Clips and noises the steps of all seeds of one cell; `size` is P, `buffer` (S, row length) zeros."""
-    privatizer = Privatizer(prepared[0].clip_norm, [one.noise for one in prepared], size, buffer)
+    first = prepared[0]
+    noises = [one.noise for one in prepared]
+    privatizer = Privatizer(first.clip_norm, noises, size, buffer, first.each_node, first.divisor)
     for one in prepared:
         one._privatizer = privatizer
     return privatizer

@@ -35,6 +35,7 @@ class Size:
     features: int
     classes: int
     train_nodes: int
+    words: float | None = None  # features that are not 0 in a mean record; None: most
 
     @property
     def megabytes(self) -> float:
@@ -113,4 +114,7 @@ def size_by_registry(task: Task, known: DatasetEntry) -> Size:
         train = expected.split[0] if task.split == "public" else nodes - sum(expected.split[1:])
     if task.split.startswith(("random-", "ratio-")):
         train = nodes * int(task.split.split("-")[1]) // 100
-    return Size(nodes, entries, features, expected.classes or 10, max(train, 1))
+    if task.split.startswith("per-class-"):
+        train = (expected.classes or 10) * int(task.split.split("-")[2])
+    words = None if task.features.startswith("project-") else expected.words
+    return Size(nodes, entries, features, expected.classes or 10, max(train, 1), words)

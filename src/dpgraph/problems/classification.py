@@ -24,7 +24,9 @@ def hidden_labels(records: Records) -> np.ndarray:
 
 
 def evaluate(records: Records, logits: np.ndarray, step: int, final: bool) -> list[Metric]:
-    """Accuracy and macro-F1 on each split that has labelled nodes, and test accuracy by class.
+    """Accuracy and macro-F1 on each split that has labelled nodes; of the test nodes accuracy by class, and chance.
+
+    Chance level is the share of the largest class, which no constant prediction exceeds.
 
     Micro-F1 of a single-label task equals accuracy, so it has no row of its own. Macro-F1 averages over the classes
     that occur in the split's labels.
@@ -48,6 +50,7 @@ def evaluate(records: Records, logits: np.ndarray, step: int, final: bool) -> li
         # F1 = 2 TP / (actual + predicted); a prediction of no class counts as a miss only
         add(f"macro_f1/{split}", (2 * hits / np.maximum(support + counts[:, :-1].sum(0), 1))[present].mean())
         if split == "test" and final:
+            add("majority/test", support.max() / support.sum())
             for class_id in np.flatnonzero(present):
                 add("class_accuracy/test", hits[class_id] / support[class_id], int(class_id))
     return metrics

@@ -23,45 +23,11 @@ from dpgraph.experiments.record import SeedRecord
 from dpgraph.files import atomic_path
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting import protection
+from dpgraph.reporting import dictionary, protection
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.views.registry import derived_metrics
 
-COLUMNS: dict[str, str] = {
-    "paper": "string",
-    "cell": "string",
-    "dataset": "string",
-    "setting": "string",
-    "split": "string",
-    "features": "string",
-    "method": "string",
-    "variant": "string",
-    "architecture": "string",
-    "hops": "int64",
-    "optimizer": "string",
-    "epsilon_target": "float64",
-    "seed": "int64",
-    "status": "string",
-    "reason": "string",
-    "step": "int64",
-    "final": "bool",
-    "metric": "string",
-    "class_id": "int64",
-    "value": "float64",
-    "delta": "float64",
-    "eps_published": "float64",
-    "eps_published_reason": "string",
-    "eps_rigorous": "float64",
-    "eps_rigorous_reason": "string",
-    **dict.fromkeys(protection.COLUMNS, "string"),
-    "noise_std_over_clip": "float64",
-    "steps": "int64",
-    "seconds": "float64",
-    "steps_per_second": "float64",
-    "roots_per_second": "float64",
-    "peak_memory_bytes": "int64",
-    "device": "string",
-}
+COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLUMNS.items()}
 NAN = float("nan")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
@@ -93,6 +59,8 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         **protection.columns(published, rigorous, statement.uncovered),
         "noise_std_over_clip": _number(statement.noise_std_over_clip),
         "steps": statement.steps,
+        **dictionary.setting_values(cell),
+        **statement.calibrated,
     }
 
 
@@ -184,11 +152,13 @@ def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> dict[int, dict[str,
 
 
 def _schema() -> pa.Schema:
-    """Texts by number, which is how Parquet stores them; pandas reads the types of `COLUMNS` back."""
-    empty = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in COLUMNS.items()})
+    """Texts by number, which is how Parquet stores them; pandas reads the types back."""
+    more = dictionary.settings() | dictionary.calibrated()
+    every = COLUMNS | {name: column.kind for name, column in more.items()}
+    empty = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in every.items()})
     types = {"string": pa.dictionary(pa.int32(), pa.string()), "bool": pa.bool_()}
     types |= {"int64": pa.int64(), "float64": pa.float64()}
-    fields = [pa.field(name, types[dtype]) for name, dtype in COLUMNS.items()]
+    fields = [pa.field(name, types[dtype]) for name, dtype in every.items()]
     return pa.schema(fields, metadata=pa.Schema.from_pandas(empty, preserve_index=False).metadata)
 
 
@@ -227,9 +197,10 @@ def _numbered(texts: list[str]) -> pa.DictionaryArray:
 def aggregate(plan: Plan, path: Path) -> int:
     """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both.
 
-    Metrics that a view derives from predictions of several cells are added at the last step. Returns the number of
-    rows.
+    Metrics that a view derives from predictions of several cells are added at the last step. A file next to it says
+    what the columns are. Returns the number of rows.
     """
+    write_dictionary(path)
     count, waiting, parts = 0, 0, list[tuple[str, MetricRows]]()
     with (
         atomic_path(path) as temporary,
@@ -246,6 +217,13 @@ def aggregate(plan: Plan, path: Path) -> int:
             writer.write_table(rows_of(parts))
         writer.add_key_value_metadata(SCHEMA.metadata)
     return count + waiting
+
+
+def write_dictionary(path: Path) -> None:
+    """results.columns.csv next to results.parquet: every column with its type and what it is."""
+    rows = pd.DataFrame(dictionary.dictionary(), columns=["column", "type", "description"])
+    with atomic_path(path.with_suffix(".columns.csv")) as temporary:
+        rows.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:

@@ -53,6 +53,7 @@ class Table:
     footnotes: list[str]
     remarks: list[str]  # below the footnotes, without a number
     text_columns: int = 1  # the first ones are left-aligned, the others hold numbers
+    spans: tuple[str, ...] = ()  # a head above each column, equal neighbours share one; empty: none
 
 
 class MadeTable(NamedTuple):
@@ -78,7 +79,8 @@ def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
         return []
     levels = table.groupby("task_label", sort=False)["reference"].mean().dropna()
     by_task = "; ".join(f"{label} {level:.2f} {shown.unit}" for label, level in levels.items())
-    return [f"To be read against {shown.reference_label}: {by_task}. A lower value is a better attack."]
+    attack = "" if shown.more_is_better else " A lower value is a better attack."
+    return [f"To be read against {shown.reference_label}: {by_task}.{attack}"]
 
 
 def target_cell(row: dict) -> Text:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
+from dpgraph.reporting.views.registry import SuiteFiles, inputs_of, views_with
 
 Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
 
@@ -17,6 +17,13 @@ def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
     paths = Paths(plan.config)
     place = paths.table if kind == "table" else paths.figure
     return [place(name, suffix) for name, spec in plan.artefacts.items() if spec.kind == kind for suffix in suffixes]
+
+
+def wide_files(plan: Plan) -> list[Path]:
+    """Files of the plan's tables in their papers' own layout."""
+    able = views_with("wide")
+    named = [name for name, spec in plan.artefacts.items() if spec.kind == "table" and spec.view in able]
+    return [Paths(plan.config).table(name, f"wide.{suffix}") for name in named for suffix in ("csv", "md", "tex", "html")]
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:

@@ -16,10 +16,13 @@ p.lead { color: #555; margin: 0 0 1.2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; vertical-align: bottom; }
-thead th { border-bottom: 2px solid #333; }
+thead tr:last-child th { border-bottom: 2px solid #333; }
+thead th.over { border-bottom: 1px solid #999; text-align: center; }
 th, td { padding: .28rem .6rem; }
 td { vertical-align: top; border-bottom: 1px solid #e4e4e4; }
 td.number { white-space: nowrap; }
+.folded td.number { white-space: normal; }
+.folded td:first-child { min-width: 9rem; }
 tr.block th { padding-top: 1rem; border-bottom: 1px solid #999; }
 td.quiet { color: #6b6b6b; }
 sup { line-height: 0; }
@@ -32,13 +35,15 @@ summary { cursor: pointer; }
 .reproduced::before { content: "\\25CF\\00A0"; color: #009E73; }
 .contradicted::before { content: "\\25A0\\00A0"; color: #D55E00; }
 .inconclusive::before { content: "\\25CB\\00A0"; color: #56B4E9; }
+.underpowered::before { content: "\\25CC\\00A0"; color: #777; }
 .not-run { font-weight: 400; color: #555; white-space: normal; }
 .not-run::before { content: "\\2013\\00A0"; }
 .elsewhere, .elsewhere::before { font-weight: 400; color: #555; }
 td.evidence { min-width: 19rem; }
 .evidence div { margin-bottom: .2rem; }
 .control { display: block; color: #7a3b00; font-size: .85rem; }
-.scope { display: block; color: #555; font-size: .85rem; }
+.scope, .mechanism, .why { display: block; color: #555; font-size: .85rem; }
+.mechanism { font-style: italic; }
 """
 
 
@@ -56,10 +61,21 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
     )
 
 
-def html_table(columns: Iterable[str], body: Iterable[str]) -> str:
-    """`body` is HTML, a row each; the columns are plain."""
+def html_table(
+    columns: Iterable[str], body: Iterable[str], spans: Iterable[tuple[str, int]] = (), folded: bool = False
+) -> str:
+    """`body` is HTML, a row each; the columns are plain, and so are the heads above them with how many they span.
+
+    Folded: numbers may break where they have a plain space.
+    """
+    over = "".join(
+        f'<th scope="colgroup" colspan="{width}"{" class=over" if name else ""}>{html_text(name)}</th>'
+        for name, width in spans
+    )
     head = "".join(f'<th scope="col">{html_text(name)}</th>' for name in columns)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    heads = f"<tr>{over}</tr><tr>{head}</tr>" if over else f"<tr>{head}</tr>"
+    kind = "wide folded" if folded else "wide"
+    return f'<div class="{kind}"><table><thead>{heads}</thead><tbody>{"".join(body)}</tbody></table></div>'
 
 
 def _without_prefix(note: str) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from dpgraph.errors import UserError, shown
@@ -18,6 +18,7 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.record import CellRecord
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.dictionary import mechanism_values
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,14 @@ class RecordedStatement(Frozen):
     published: RecordedGuarantee = NO_GUARANTEE
     rigorous: RecordedGuarantee = NO_GUARANTEE
     uncovered: tuple[str, ...] = ()
+    mechanism: dict[str, Any] = Field(default_factory=dict)
     noise_std_over_clip: float | None = None
     steps: int = 0
+
+    @cached_property
+    def calibrated(self) -> dict[str, Any]:
+        """Columns of its mechanism; raises ValueError."""
+        return mechanism_values(self.mechanism)
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ def read_record(path: Path) -> ParsedRecord:
         record = CellRecord.model_validate(value)
         read = ParsedRecord(record, metrics, resolve(record.cell))
         _check_range("steps", read.statement.steps)
+        _ = read.statement.calibrated  # raises ValueError
         for seed in record.seeds:
             _check_range("seed, peak_memory_bytes", seed.seed, seed.peak_memory_bytes)
         return read

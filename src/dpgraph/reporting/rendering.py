@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from dpgraph.reporting import formats
 from dpgraph.reporting.display import NOT_IN_PAPER, Table, Text
@@ -39,18 +40,20 @@ def _marks(notes: Sequence[int], before: str, after: str) -> str:
 
 
 def as_latex(table: Table, label: str) -> str:
-    r"""A table float; needs \usepackage{booktabs}. ASCII only, so any engine takes it."""
+    r"""A table float, made smaller where the page is; needs \usepackage{booktabs,adjustbox}. ASCII: for any engine."""
     width = len(table.columns)
     lines = [
-        "% needs \\usepackage{booktabs}",
+        "% needs \\usepackage{booktabs,adjustbox}",
         "\\begin{table*}[htbp]",
         "\\centering",
         "\\footnotesize",
         "\\setlength{\\tabcolsep}{4pt}",
         f"\\caption{{{formats.latex(table.title)}}}",
         f"\\label{{tab:{label}}}",
+        "\\begin{adjustbox}{max width=\\textwidth, max totalheight=0.75\\textheight}",
         f"\\begin{{tabular}}{{@{{}}{'l' * table.text_columns}{'r' * (width - table.text_columns)}@{{}}}}",
         "\\toprule",
+        *_latex_spans(table),
         " & ".join(map(formats.latex, table.columns)) + " \\\\",
     ]
     for block in table.blocks:
@@ -58,7 +61,7 @@ def as_latex(table: Table, label: str) -> str:
         if block.title:
             lines.append(f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\itshape {formats.latex(block.title)}}} \\\\")
         lines += [" & ".join(_latex_cell(cell) for cell in row) + " \\\\" for row in block.rows]
-    lines += ["\\bottomrule", "\\end{tabular}"]
+    lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
     below = [
         f"\\textsuperscript{{{number}}}~{formats.latex(text)}" for number, text in enumerate(table.footnotes, 1)
     ] + [formats.latex(text) for text in table.remarks]
@@ -66,6 +69,26 @@ def as_latex(table: Table, label: str) -> str:
         lines += ["", "\\smallskip", "\\begin{minipage}{\\textwidth}", "\\scriptsize"]
         lines += [" \\par\n".join(below), "\\end{minipage}"]
     return "\n".join([*lines, "\\end{table*}"]) + "\n"
+
+
+def _spans(table: Table) -> list[tuple[str, int]]:
+    """Heads above the columns with how many they span; none of none. Columns without one are not joined."""
+    if not any(table.spans):
+        return []
+    parts = [(name, len(list(part))) for name, part in groupby(table.spans)]
+    return [one for name, width in parts for one in ([(name, width)] if name else [("", 1)] * width)]
+
+
+def _latex_spans(table: Table) -> list[str]:
+    heads, rules, first = [], [], 1
+    for name, width in _spans(table):
+        if name:
+            heads.append(f"\\multicolumn{{{width}}}{{c}}{{{formats.latex(name)}}}")
+            rules.append(f"\\cmidrule(lr){{{first}-{first + width - 1}}}")
+        else:
+            heads.append("")
+        first += width
+    return [" & ".join(heads) + " \\\\", "".join(rules)] if heads else []
 
 
 def _latex_cell(cell: Text) -> str:
@@ -85,7 +108,8 @@ def as_html(table: Table) -> str:
                  for row in block.rows]  # fmt: skip
     notes = "".join(f"<li>{formats.html_text(text)}</li>" for text in table.footnotes)
     remarks = "".join(f"<p>{formats.html_text(text)}</p>" for text in table.remarks)
-    return html_table(table.columns, body) + f'<div class="notes">{f"<ol>{notes}</ol>" if notes else ""}{remarks}</div>'
+    heads = html_table(table.columns, body, _spans(table), folded=bool(table.spans))
+    return heads + f'<div class="notes">{f"<ol>{notes}</ol>" if notes else ""}{remarks}</div>'
 
 
 def _html_cell(cell: Text, is_text: bool) -> str:

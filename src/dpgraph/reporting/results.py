@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from dpgraph.errors import UserError
@@ -86,6 +87,7 @@ class EntryResult:
     published_unmet: str = ""
     uncovered: str = ""
     metric: str = "accuracy/test"
+    printed: float | None = None  # the paper's own number in the unit that is shown, where who asks has looked it up
 
     @classmethod
     def not_run(cls, reason: str) -> EntryResult:
@@ -229,7 +231,9 @@ def read_results(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     try:
-        frame = pd.read_parquet(path, page_checksum_verification=True)
+        # settings of the cells are for readers: no table is made of them
+        kept = [name for name in pq.read_schema(path).names if name in COLUMNS]
+        frame = pd.read_parquet(path, columns=kept, page_checksum_verification=True)
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None

@@ -35,7 +35,7 @@ class Predictions:
 
     def tested(self, entry: Entry, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
         """(test nodes with a label, their labels) of the seed's split; None: the graph is not there."""
-        place = entry.task_id, split_number(entry.cell.task, seed)
+        place = entry.task_id, split_number(entry.cell, seed)
         if place not in self._tested:
             self._tested[place] = None
             if (graph := stored_graph(self.plan, *place)) is not None:

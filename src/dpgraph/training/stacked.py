@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpgraph.models.kipf import KipfBlock, KipfStack, Read, dropout_factors
 from dpgraph.sampling.graph_splits import Schedule
+from dpgraph.training.kipf_nodes import NodeClipping
 from dpgraph.training.loop import note_diverged
 from dpgraph.training.noise import GaussianNoise
 
@@ -118,23 +119,42 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class Privatizer:
-    """One clipped vector for each seed, all parameters together, plus noise of its own."""
+    """What is clipped, noise of each seed's own on all parameters together, and the public divisor of the noisy vector.
+
+    One clipped vector for each seed, the gradient of a mean; or, with `each_node`, the sum of gradients that the
+    network has clipped node by node with `node_factors`.
+    """
 
     clip_norm: float  # inf: nothing is clipped
     noises: Sequence[GaussianNoise]  # one for each seed
     size: int  # P, parameters of one seed; what follows in a row is padding
     buffer: Tensor  # (S, row length) zeros, where each step draws its noise: large new tensors cost page faults
+    each_node: bool = False
+    divisor: float = 1.0
+
+    @property
+    def node_factors(self) -> NodeClipping | None:
+        """For `KipfStack.gradients`; None: the gradient of the mean loss, clipped here."""
+        return NodeClipping(self.clip_norm) if self.each_node else None
 
     def apply(self, gradients: Tensor) -> None:
         """(S, row length), in place. A gradient that is not finite is zero: it must stay within the clip norm, too."""
-        norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])
-        gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
-        if math.isfinite(self.clip_norm):
-            gradients.nan_to_num_(nan=0.0)
+        if self.each_node:
+            gradients.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        else:
+            self._clip(gradients)
         stds = {noise.fill([row[: self.size]]) for row, noise in zip(self.buffer, self.noises, strict=True)}
         if len(stds) != 1:
             raise TypeError("seeds of one cell have one noise std")
         gradients.add_(self.buffer, alpha=stds.pop())
+        if self.divisor != 1:
+            gradients.div_(self.divisor)
+
+    def _clip(self, gradients: Tensor) -> None:
+        norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])
+        gradients.mul_((self.clip_norm / norms).clamp_(max=1.0).unsqueeze(1))
+        if math.isfinite(self.clip_norm):
+            gradients.nan_to_num_(nan=0.0)
 
 
 @dataclass
@@ -170,7 +190,7 @@ class StackedStep:
         for seed in self.running:
             if seed not in reads:
                 self.gradients[seed].zero_()
-        network.gradients(reads, self.gradients)
+        network.gradients(reads, self.gradients, None if self.privatizer is None else self.privatizer.node_factors)
         if self.privatizer is not None:
             self.privatizer.apply(self.gradients)
         network.theta.grad = self.gradients

@@ -88,12 +88,13 @@ class WholeGraphStep:
     """`PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
 
     States depend on the node alone, not on whose tree it is in, so the loss and its gradient are the same; the
-    cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list.
+    cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list; None without hops.
+    Dropout draws one mask for each node, not one for each tree that it is in.
     """
 
     network: Network
     optimizer: torch.optim.Optimizer
-    hop: Hop
+    hop: Hop | None
     roots: Tensor  # (R,) int64 node ids
     features: Tensor
     labels: Tensor
@@ -105,9 +106,7 @@ class WholeGraphStep:
 
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
         chosen = self.roots[torch.from_numpy(positions).to(self.roots.device, non_blocking=True)]
-        states = self.network.encoder(self.features, dense=self._dense)
-        for layer in self.network.aggregation:
-            states = layer(states, self._segments)
+        states = self.network.on_graph(self.features, self._segments, self._dense)
         logits = self.network.decoder(states[chosen])
         yield root_cross_entropy(logits, self.labels[chosen]).sum()
 
@@ -116,8 +115,8 @@ class WholeGraphStep:
         return reading(self.features)
 
     @cached_property
-    def _segments(self) -> Segments:
-        return Segments.of_graph(self.hop)
+    def _segments(self) -> Segments | None:
+        return None if self.hop is None else Segments.of_graph(self.hop)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from dpgraph.experiments.claim import Computed
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.page import _html_row
 from dpgraph.reporting.claims.table import claims_table, write_claims
+from dpgraph.reporting.claims.verdicts import VERDICTS
+from tests.reporting.verdicts import UNDECIDED, assert_not_run
 
 
 @pytest.fixture
@@ -45,115 +47,127 @@ def demo(plan, results, tmp_path_factory):
 def test_every_claim_has_a_row_and_a_verdict(plan, demo):
     table, _ = demo
     assert list(table["claim"]) == list(plan.claims())
-    assert table["verdict"].str.fullmatch(r"reproduced|contradicted|inconclusive|not run \(.+\)").all()
+    assert set(table["verdict"]) <= set(VERDICTS)
+    assert (table["verdict"].isin(["not run", "inconclusive", "underpowered"]) <= (table["reason"] != "")).all()
     assert set(table["suite"]) == {"demo"}
 
 
 def test_greater_reproduced(paper_plan, claim):
-    row = claim(paper_plan, "D1", {"dp-gcn-1": 0.70, "mlp": 0.60, "dp-mlp": 0.55})
+    row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["verdict"] == "reproduced"
     assert row["comparisons"] == 4  # two data sets, two baselines
     assert row["n"] == 4
     assert row["scope"] == "on the paper's data sets ogbn-arxiv, reddit; not tested on ogbn-products, ogbn-mag"
-    assert re.search(r"ogbn-arxiv, dp-gcn-1 − mlp at target ε = 12: \+(9|1\d)\.\d\d points", row["evidence"])
-    assert "published 37.2 (node-remove, parameters), rigorous 12.0 (node-null, parameters)" in row["evidence"]
+    assert re.search(r"ogbn-arxiv, dp-gcn-1-published − mlp at target ε = 12: \+(9|1\d)\.\d\d points", row["evidence"])
+    assert "published 12.0 (node-remove, parameters), rigorous none" in row["evidence"]
 
 
 def test_one_data_set_contradicts_a_claim_about_all(paper_plan, claim):
-    means = {"dp-gcn-1": {"arxiv": 0.70, "reddit": 0.58}, "mlp": 0.60, "dp-mlp": 0.55}
+    means = {"dp-gcn-1-published": {"arxiv": 0.70, "reddit": 0.58}, "mlp": 0.60, "dp-mlp-published": 0.55}
     row = claim(paper_plan, "D1", means)
     assert row["verdict"] == "contradicted"
     assert re.search(
-        r"reddit, dp-gcn-1 − mlp at .*? −\d\.\d\d points, standard error 0\.\d\d; below 0: p ", row["evidence"]
+        r"reddit, dp-gcn-1-published − mlp at .*? −\d\.\d\d points, standard error 0\.\d\d; below 0: p ",
+        row["evidence"],
     )
 
 
 def test_noise_is_inconclusive(paper_plan, claim):
-    means = {"dp-gcn-1": 0.601, "mlp": 0.60, "dp-mlp": 0.55}
-    assert claim(paper_plan, "D1", means, std=0.03)["verdict"] == "inconclusive"
+    means = {"dp-gcn-1-published": 0.601, "mlp": 0.60, "dp-mlp-published": 0.55}
+    assert claim(paper_plan, "D1", means, std=0.03)["verdict"] in UNDECIDED
 
 
 def test_margin_counts_in_points(paper_plan, claim):
-    above, below = {"dp-gcn-1": 0.80, "mlp": 0.60, "dp-mlp": 0.60}, {"dp-gcn-1": 0.70, "mlp": 0.60, "dp-mlp": 0.60}
+    above, below = (
+        {"dp-gcn-1-published": 0.80, "mlp": 0.60, "dp-mlp-published": 0.60},
+        {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.60},
+    )
     assert claim(paper_plan, "D3", above)["verdict"] == "reproduced"  # margin 15: 20 points
     assert claim(paper_plan, "D3", below)["verdict"] == "contradicted"  # 10 points
 
 
 def test_near_the_margin_is_inconclusive(paper_plan, claim):
     """Far above 0, but not surely above the margin of 15 points."""
-    row = claim(paper_plan, "D3", {"dp-gcn-1": 0.75, "mlp": 0.60, "dp-mlp": 0.60}, std=0.01)
-    assert row["verdict"] == "inconclusive"
+    row = claim(paper_plan, "D3", {"dp-gcn-1-published": 0.75, "mlp": 0.60, "dp-mlp-published": 0.60}, std=0.01)
+    assert row["verdict"] in UNDECIDED
     assert re.search("(above|below) 15: p = 0.", row["evidence"])
 
 
 def test_the_largest_budget_decides(paper_plan, claim):
-    means = {("dp-gcn-1", 6.0): 0.10, ("dp-gcn-1", 12.0): 0.70, "mlp": 0.60, "dp-mlp": 0.55}
+    means = {
+        ("dp-gcn-1-published", 6.0): 0.10,
+        ("dp-gcn-1-published", 12.0): 0.70,
+        "mlp": 0.60,
+        "dp-mlp-published": 0.55,
+    }
     assert claim(paper_plan, "D1", means)["verdict"] == "reproduced"
 
 
 def test_failed_cells_are_not_run_unless_another_refutes(paper_plan, claim):
     def fail(entry, rows):
-        if entry.method_id != "dp-mlp" or entry.task_id != "reddit":
+        if entry.method_id != "dp-mlp-published" or entry.task_id != "reddit":
             return rows
         return [
             row | {"seed": -1, "status": "failed", "reason": "diverged", "metric": "", "value": math.nan}
             for row in rows
         ]
 
-    good = {"dp-gcn-1": 0.70, "mlp": 0.60, "dp-mlp": 0.55}
+    good = {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55}
     row = claim(paper_plan, "D1", good, change=fail)
-    assert row["verdict"] == "not run (reddit, dp-gcn-1 − dp-mlp at target ε = 12: dp-mlp failed: diverged)"
-    assert claim(paper_plan, "D1", good | {"dp-gcn-1": 0.40}, change=fail)["verdict"] == "contradicted"
+    assert_not_run(
+        row, "reddit, dp-gcn-1-published − dp-mlp-published at target ε = 12: dp-mlp-published failed: diverged"
+    )
+    assert claim(paper_plan, "D1", good | {"dp-gcn-1-published": 0.40}, change=fail)["verdict"] == "contradicted"
 
 
 def test_one_seed_is_inconclusive(paper_plan, claim):
     def first(entry, rows):
         return [row for row in rows if row["seed"] == 0]
 
-    row = claim(paper_plan, "D1", {"dp-gcn-1": 0.9, "mlp": 0.1, "dp-mlp": 0.1}, change=first)
-    assert row["verdict"] == "inconclusive"
-    assert row["evidence"].startswith("one seed only: no test is possible")
+    row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.9, "mlp": 0.1, "dp-mlp-published": 0.1}, change=first)
+    assert row["verdict"] == "underpowered"
+    assert row["reason"] == "one seed only: no test is possible"
 
 
 def test_growing_gap(paper_plan, claim):
-    base = {"mlp": 0.60, ("dp-mlp", 2.0): 0.50, ("dp-mlp", 12.0): 0.55}
-    growing = base | {("dp-gcn-1", 2.0): 0.55, ("dp-gcn-1", 12.0): 0.75}
-    shrinking = base | {("dp-gcn-1", 2.0): 0.75, ("dp-gcn-1", 12.0): 0.70}
+    base = {"mlp": 0.60, ("dp-mlp-published", 2.0): 0.50, ("dp-mlp-published", 12.0): 0.55}
+    growing = base | {("dp-gcn-1-published", 2.0): 0.55, ("dp-gcn-1-published", 12.0): 0.75}
+    shrinking = base | {("dp-gcn-1-published", 2.0): 0.75, ("dp-gcn-1-published", 12.0): 0.70}
     row = claim(paper_plan, "D4", growing)
     assert row["verdict"] == "reproduced"
     # over MLP the gap grows by 20 points, over DP-MLP by 20 - 5; 6 is in between and plays no part
     assert re.search(
-        r"gap dp-gcn-1 − mlp at target ε = 12 minus the same at target ε = 2: \+(19|20)\.", row["evidence"]
+        r"gap dp-gcn-1-published − mlp at target ε = 12 minus the same at target ε = 2: \+(19|20)\.", row["evidence"]
     )
-    assert re.search(r"gap dp-gcn-1 − dp-mlp .*?: \+1[45]\.", row["evidence"])
+    assert re.search(r"gap dp-gcn-1-published − dp-mlp-published .*?: \+1[45]\.", row["evidence"])
     assert claim(paper_plan, "D4", shrinking)["verdict"] == "contradicted"
 
 
 def test_missing_artefact_and_missing_data_set(paper_plan, plan, claim):
-    assert claim(paper_plan, "D5", {})["verdict"] == "not run (table2 is not in this suite)"
-    assert claim(plan, "D3", {})["verdict"] == "not run (data set reddit is not in this suite)"
+    assert_not_run(claim(paper_plan, "D5", {}), "table2 is not in this suite")
+    assert_not_run(claim(plan, "D3", {}), "data set reddit is not in this suite")
 
 
 def test_a_part_of_the_named_data_sets_is_said(paper_plan, claim):
-    row = claim(paper_plan, "D2", {"dp-gcn-1-sgd": 0.70, "mlp": 0.60, "dp-mlp": 0.55})
+    row = claim(paper_plan, "D2", {"dp-gcn-1-sgd-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["verdict"] == "reproduced"
     assert row["scope"] == "on the paper's data sets ogbn-arxiv; not tested on ogbn-products"
 
 
-def test_demonstration_never_speaks_about_the_papers_data(demo):
+def test_a_demonstration_says_that_it_decides_nothing(demo):
     table, page = demo
     tested = table[(table["comparisons"] > 0) & (table["n"] > 0)]
     assert len(tested) >= 3
-    assert tested["scope"].str.startswith("on this suite's data sets, which are not the paper's: ").all()
-    assert 'class="verdict reproduced elsewhere"' in page
-    assert "whose data sets are not the papers’" in page
+    assert tested["scope"].str.startswith("in a demonstration, whose short trainings decide nothing; ").all()
+    assert re.search(r'class="verdict [a-z]+ elsewhere"', page)
+    assert "whose short trainings decide nothing" in page
 
 
 def test_without_results(plan):
     experiment = plan.experiments["daigavane"]
     only = experiment.model_copy(update={"claims": {"D1": experiment.claims["D1"]}})
     table = claims_table(dataclasses.replace(plan, experiments={"daigavane": only}), None).set_index("claim")
-    assert table.loc["D1", "verdict"] == "not run (no results yet)"
+    assert_not_run(table.loc["D1"], "no results yet")
 
 
 def test_computed_claims():
@@ -199,7 +213,8 @@ def test_group_privacy_by_hand():
 
 @pytest.mark.parametrize(("last", "folded"), [("c: p = 0.2", False), ("epsilon of " + "x" * 400, True)])
 def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
-    row = dict.fromkeys(("claim", "statement", "source", "own_numbers", "control", "scope"), "")
+    texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "control", "scope")
+    row = dict.fromkeys(texts, "") | {"size": 0.05, "power": math.nan}
     page = _html_row(row | {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3})
     assert last in page
     assert ("<details><summary>1 more</summary>" in page) is folded

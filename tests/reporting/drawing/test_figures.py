@@ -81,7 +81,9 @@ def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, sp
 
 
 OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
-CELLS_AND_MORE = {**CELLS, "dp-residual-1-rigorous-own": OWN_RECORDS}
+# how a baseline is trained is no other method: it looks the same
+DRAWN = {name: cell for name, cell in CELLS.items() if not name.endswith("-stopping")}
+CELLS_AND_MORE = {**DRAWN, "dp-residual-1-rigorous-own": OWN_RECORDS}
 TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that are in the same figures
 
 

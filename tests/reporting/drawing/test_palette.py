@@ -80,11 +80,13 @@ def test_methods_that_propose_nothing_differ_in_colour_and_marker(proposed, more
 
 @pytest.mark.parametrize("own", [ANY, Look("#0072B2", "o", DASHED)])
 def test_more_methods_than_markers_are_all_drawn(own):
-    """Where nothing free is left two look alike, as proposed, which is no error."""
+    """Where no marker is left for a line there are other lines; where nothing is left two look alike, as proposed."""
     looks = list(allocate(dict.fromkeys(range(len(MARKERS) + 3), own)).values())
-    assert {look.marker for look in looks} == set(MARKERS)
-    assert looks[len(MARKERS) :] == [own] * 3
-    assert {look.line for look in looks} == {own.line}
+    assert len({(look.marker, look.line) for look in looks}) == len(looks)
+    assert {look.line for look in looks[: len(MARKERS)]} == {own.line}
+    assert {look.line for look in looks[len(MARKERS) :]}.isdisjoint({own.line})
+    many = list(allocate(dict.fromkeys(range(500), own)).values())
+    assert many[-1] == own
 
 
 def test_a_colour_is_used_again_where_all_are_taken():

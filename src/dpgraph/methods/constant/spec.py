@@ -63,6 +63,7 @@ SPECS = (
         "dpgraph.methods.constant.train:Majority",
         MajorityCell,
         CONTRACT,
+        inference=reads_nothing,
         look=look.majority,
         problems=("node-classification", "images"),
     ),

@@ -2,45 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
-from dpgraph.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
+from dpgraph.data.records import VALIDATION
+from dpgraph.errors import invalid
+from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.randomness import numpy_generator
+from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
 from dpgraph.sampling.ego import closed_hop, pack_ego_trees
+from dpgraph.training.early_stopping import Scores, StoppingStep, Watched, validation_scores
 from dpgraph.training.steps import PlainStep, Step, WholeGraphStep
 
 
 class Gnn:
-    """GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."""
+    """GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size.
+
+    With weight decay, dropout and early stopping on validation nodes where the cell asks for them.
+    """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Whole lists of all nodes, or with `training.max_degree` those that Algorithm 1 samples, as in the paper."""
         bench = set_up(job)
-        roots = job.graph.train_nodes
-        sampler = fixed_size_sampler(job.cell, len(roots))
+        sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
         batches = numpy_generator(*job.names("batches"))
-        labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
-        hops, cap = job.cell.model.hops, job.cell.training.max_degree
-        step: Step
-        if hops and cap is None:
+        step = _step(job, bench, sampler, batches)
+        run = Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
+        patience = job.cell.training.patience
+        return run_loop(run if patience is None else _stopping(run, patience, sampler), observe)
+
+
+def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
+    roots = job.graph.train_nodes
+    labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
+    hops, cap = job.cell.model.hops, job.cell.training.max_degree
+    # an MLP's records are all read at every step: with dropout, which has no closed form, a sparse product reads them
+    all_records = not hops and job.cell.model.dropout > 0 and sampler.size == len(roots)
+    if (hops and cap is None) or all_records:
+        hop = None
+        if hops:
             whole = EdgeLists(np.asarray(job.graph.out_ptr), np.asarray(job.graph.out_idx))
-            step = WholeGraphStep(
-                bench.network,
-                bench.optimizer,
-                closed_hop(whole, job.device),
-                torch.from_numpy(roots).to(job.device),
-                bench.features,
-                labels,
-                sampler,
-                batches,
-            )
-        else:
-            lists = empty_edge_lists(job.graph)
-            if hops and cap is not None:
-                lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))
-            trees = pack_ego_trees(lists, roots, hops, job.device)
-            step = PlainStep(bench.network, bench.optimizer, trees, bench.features, labels, sampler, batches)
-        return run_loop(Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)}), observe)
+            hop = closed_hop(whole, job.device)
+        chosen = torch.from_numpy(roots).to(job.device)
+        return WholeGraphStep(
+            bench.network, bench.optimizer, hop, chosen, bench.features, labels, sampler, batches
+        )  # fmt: skip
+    lists = empty_edge_lists(job.graph)
+    if hops and cap is not None:
+        lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))
+    trees = pack_ego_trees(lists, roots, hops, job.device)
+    return PlainStep(bench.network, bench.optimizer, trees, bench.features, labels, sampler, batches)
+
+
+def _stopping(run: Run, patience: int, sampler: FixedSizeSampler) -> Run:
+    """The run under early stopping; an epoch has as many steps as batches that make up the training nodes."""
+    job, graph = run.job, run.job.graph
+    nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
+    if not len(nodes):
+        raise invalid("patience", patience, "null: the split has no validation nodes")
+    chosen = torch.from_numpy(nodes).to(job.device)
+    labels = torch.from_numpy(np.asarray(graph.labels, dtype=np.int64)[nodes]).to(job.device)
+    usual = run.whole()
+
+    def scores() -> Scores:
+        logits = usual.logits(run.bench.network, run.bench.features)
+        return validation_scores(logits[chosen], labels, job.cell.training.stop_on)
+
+    epoch = min(-(-sampler.num_roots // sampler.size), run.steps)
+    watched = Watched(run.bench.network, initial_network(job, run.bench.features.shape[1]))
+    return replace(
+        run, step=StoppingStep(run.step, watched, scores, patience, epoch), watched=watched, inference=usual
+    )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.attacks import AttackCase
@@ -22,14 +22,33 @@ class TreeModel(Model):
     architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
 
 
+class PlainTreeModel(TreeModel):
+    DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
+
+
 class PlainTreeTraining(RootBatches):
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of all parameters")] = 0.0
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None,
+        description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
+    )
+    stop_on: Literal["loss", "accuracy"] = Field(
+        default="loss", description="With patience, the score: less loss, or more accuracy and among equals less loss"
+    )
+
+    @model_validator(mode="after")
+    def _stops(self) -> Self:
+        if self.patience is None and self.stop_on != "loss":
+            raise ValueError(f"patience=null, stop_on={self.stop_on}: expected stop_on only with patience")
+        return self
+
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )
 
 
 class PlainGnn(NetworkCell):
-    model: TreeModel
+    model: PlainTreeModel
     training: PlainTreeTraining
     privacy: None = None
 
@@ -90,6 +109,14 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
                 }
                 if variant is not None:
                     cells[name]["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
+    if not private:  # as a baseline is trained; stops before the last step
+        for hop in hops:
+            plain: dict[str, Any] = cells[f"{hop}-none"]
+            stopping = {"weight_decay": 0.01, "patience": 1, "stop_on": "accuracy", "sampling_rate": 1.0}
+            cells[f"{hop}-stopping"] = {
+                "model": {**plain["model"], "dropout": 0.5},
+                "training": stopping,
+            }
     if private and 0 in hops:  # softmax regression: a parameter group less
         mlp: dict[str, Any] = cells["0-published"]
         cells["0-published-softmax"] = {**mlp, "model": {**mlp["model"], "encoder_layers": 0}}

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dpgraph.methods.asked import Asked
-from dpgraph.privacy.mechanisms.lots import PoissonLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots, UnclippedLots
 
 
 def poisson_lots(asked: Asked) -> PoissonLots:
     return PoissonLots(**asked.common(asked.num_train), sampling_rate=asked.rate)
+
+
+def component_lots(asked: Asked) -> ComponentLots:
+    privacy = asked.privacy
+    return ComponentLots(
+        **asked.common(asked.num_train),
+        sampling_rate=asked.rate,
+        components=privacy.components,
+        components_noise=privacy.components_noise,
+    )
 
 
 def shuffled_lots(asked: Asked) -> ShuffledLots:

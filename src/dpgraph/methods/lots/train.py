@@ -12,6 +12,7 @@ class DpLots:
     """DP-SGD of an MLP on records without neighbours, in lots; the cell's variant states what is clipped.
 
     `rigorous`: Poisson lots, the gradient of each record clipped to C, sums divided by q N (Abadi et al., Algorithm 1).
+    `components`: the same on noisy principal components of the records, released before (Abadi et al., section 5.2).
     `published`: what the paper's released code is meant to do: disjoint lots of a shuffle, the mean gradient of a lot
     clipped to C as one vector, noise of std C noise_multiplier on that mean, not divided by the lot size. `released`:
     the same without clipping, which is what that code does.

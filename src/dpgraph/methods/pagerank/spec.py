@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import network_seconds
 from dpgraph.methods.pagerank.look import look
 from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
 from dpgraph.methods.pagerank.settings import ApprCell, DpApprCell
@@ -12,8 +13,18 @@ from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.problems.base import Size
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
+
+
+SECONDS_PER_ROW = 7e-4  # of PageRank, on one CPU core: measured on PubMed
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Training and the rows that it reads."""
+    rows = cell.pagerank.num_rows or cell.pagerank.node_share * size.train_nodes
+    return network_seconds(cell, size) + SECONDS_PER_ROW * rows
 
 
 def inference(cell: Any) -> PredictionInput:
@@ -69,6 +80,7 @@ SPECS = (
         inference=inference,
         look=look,
         root_exchanges=root_exchanges,
+        seconds=seconds,
     ),
     MethodSpec(
         "dp-appr",
@@ -93,5 +105,6 @@ SPECS = (
         inference=inference,
         look=look,
         root_exchanges=root_exchanges,
+        seconds=seconds,
     ),
 )

@@ -7,12 +7,14 @@ from typing import Any
 
 from dpgraph.methods.looks import (
     ANY,
+    BLACK,
     BLUE,
     BROWN,
     GREEN,
     OLIVE,
     ORANGE,
     PURPLE,
+    SKY,
     SLATE,
     TEAL,
     VERMILION,
@@ -29,6 +31,8 @@ LOOKS = {
     ("published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
     ("released", "adam"): Look(BROWN, "X", (0, (7, 2, 1, 2))),
     ("released", "sgd"): Look(ORANGE, "P", (0, (2.5, 1.2, 1, 1.2))),
+    ("per-node", "adam"): Look(SKY, "<", (0, (5, 1, 1, 1, 1, 1))),
+    ("per-node", "sgd"): Look(BLACK, ">", (0, (5, 1, 1, 1, 1, 1))),
     ("cut", "adam"): Look(SLATE, "v", (0, (7, 1.5, 1, 1.5))),
     ("cut", "sgd"): Look(PURPLE, "^", (0, (3, 1, 1, 1, 1, 1))),
     ("rigorous", "adam"): Look(TEAL, "D", "-"),

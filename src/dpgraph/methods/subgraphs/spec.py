@@ -1,4 +1,4 @@
-"""DP-SGD and DP-Adam on one clipped gradient of a (sub)graph (Igamberdiev and Habernal, sections 4.2 to 4.4)."""
+"""DP-SGD and DP-Adam on clipped gradients of (sub)graphs (Igamberdiev and Habernal, sections 4.2 to 4.4)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from pydantic import Field
 
 from dpgraph.experiments.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.methods.subgraphs import look
 from dpgraph.methods.subgraphs.mechanism import parts
 from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
     MaskedSubgraphs,
+    NodeClippedSubgraphs,
+    NodeNoise,
     PoissonSubgraphs,
     PureNoise,
     UnclippedSubgraphs,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
 
 
 class KipfModel(Model):
@@ -45,11 +49,12 @@ class KipfGcnCell(NetworkCell):
 
 
 class SubgraphPrivacy(Privacy):
-    variant: Literal["rigorous", "cut", "published", "released"] = Field(
+    variant: Literal["rigorous", "cut", "published", "per-node", "released"] = Field(
         default="rigorous",
         description="rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
-        "between them), published (fixed parts of the loss over the whole graph, moments accountant), released (the "
-        "same without clipping, which is what the released code does)",
+        "between them), published (fixed parts of the loss over the whole graph, one clipped gradient a step, moments "
+        "accountant), per-node (the same parts, the gradient of each node's loss clipped, their noisy sum divided by "
+        "L: Eq. 5 with a node for x_i), released (no clipping, which is what the released code does)",
     )
 
 
@@ -60,7 +65,7 @@ class DpSubgraphCell(NetworkCell):
 
 
 class NoisePrivacy(Privacy):
-    variant: Literal["published"]
+    variant: Literal["published", "per-node"] = Field(description="Of dp-subgraph, whose noise and divisor it has")
 
 
 class DpPureNoiseCell(NetworkCell):
@@ -73,8 +78,37 @@ VARIANTS = {
     "rigorous": Variant(PoissonSubgraphs, parts(PoissonSubgraphs)),
     "cut": Variant(CutSubgraphs, parts(CutSubgraphs)),
     "published": Variant(MaskedSubgraphs, parts(MaskedSubgraphs), target="published"),
+    "per-node": Variant(NodeClippedSubgraphs, parts(NodeClippedSubgraphs), target="published"),
     "released": Variant(UnclippedSubgraphs, parts(UnclippedSubgraphs), target="published"),
 }
+
+NOISE_VARIANTS = {
+    "published": Variant(PureNoise, parts(PureNoise), target="published"),
+    "per-node": Variant(NodeNoise, parts(NodeNoise), target="published"),
+}
+
+
+GATHERED = 3  # first layers stay sparse whatever the share of zeros
+SECONDS_PER_PARAMETER = 2e-8  # and step: noise and update
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Products with sparse records, and updates of all parameters."""
+    return network_seconds(cell, size, GATHERED) + _updates(cell, size)
+
+
+def noise_seconds(cell: Any, size: Size) -> float:
+    """Of steps that read no record."""
+    looks = cell.training.evaluations * size.nodes * 2 * _parameters(cell, size) / FLOPS_PER_SECOND
+    return SECONDS_TO_START + looks + _updates(cell, size)
+
+
+def _updates(cell: Any, size: Size) -> float:
+    return float(steps_of(cell.training) * SECONDS_PER_PARAMETER * _parameters(cell, size))
+
+
+def _parameters(cell: Any, size: Size) -> int:
+    return int((size.features + size.classes) * cell.model.width)
 
 
 def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict[str, Any]]:
@@ -106,6 +140,7 @@ ATTACKS = (
     attack("rigorous", Batches.POISSON, Clipped.STEP, Relation.NODE_REMOVE),
     attack("cut", Batches.PARTS_BY_ID, Clipped.STEP, Relation.NODE_REMOVE),
     attack("published", Batches.MASKED_PARTS, Clipped.STEP, Relation.GRAPH),
+    attack("per-node", Batches.MASKED_PARTS, Clipped.ROOT, Relation.GRAPH),
     attack("released", Batches.MASKED_PARTS, Clipped.NOTHING, Relation.NONE),
 )
 
@@ -117,25 +152,28 @@ SPECS = (
         KipfGcnCell,
         contract((None,), 0.5),
         look=look.plain,
+        seconds=seconds,
     ),
     MethodSpec(
         "dp-subgraph",
-        "DP-SGD or DP-Adam on one clipped gradient of a subgraph a step; the variant states which subgraph.",
+        "DP-SGD or DP-Adam on subgraphs; the variant states which subgraph a step reads and what is clipped.",
         "dpgraph.methods.subgraphs.train:DpSubgraph",
         DpSubgraphCell,
         contract(tuple(VARIANTS), 0.5),
         VARIANTS,
         ATTACKS,
         look=look.private,
+        seconds=seconds,
     ),
     MethodSpec(
         "dp-pure-noise",
         "A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.",
         "dpgraph.methods.subgraphs.train:DpPureNoise",
         DpPureNoiseCell,
-        contract(("published",), 0.0),
-        {"published": Variant(PureNoise, parts(PureNoise), target="published")},
-        (attack("published", Batches.NONE, Clipped.NOTHING, Relation.GRAPH),),
+        contract(tuple(NOISE_VARIANTS), 0.0),
+        NOISE_VARIANTS,
+        tuple(attack(variant, Batches.NONE, Clipped.NOTHING, Relation.GRAPH) for variant in NOISE_VARIANTS),
         look=look.noise,
+        seconds=noise_seconds,
     ),
 )

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.mechanisms.base import NOISE_RANGE, RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, Statement
@@ -23,6 +23,7 @@ from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
+COMPONENTS = "principal components"
 MOMENTS_OF_LOTS = replace(
     MOMENTS,
     relation=Relation.RECORD_REMOVE,
@@ -76,31 +77,39 @@ class PoissonLots(Lots):
     def rate(self) -> float:
         return self.sampling_rate
 
-    def with_rate(self, sampling_rate: float) -> PoissonLots:
-        return PoissonLots(**{**dict(self), "sampling_rate": sampling_rate})
+    def with_rate(self, sampling_rate: float) -> Self:
+        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
+
+    @property
+    def release_mu(self) -> float:
+        """mu of a Gaussian release besides the steps."""
+        return 0.0
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         steps, noise = self.closed()
-        return steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise), orders)
+        one = pair_rdp(affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise), orders)
+        return steps * one + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
-        from dpgraph.privacy.accountants.composition import composed_epsilon
+        return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
+
+    def _epsilon(self) -> float:
+        from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         steps, noise = self.closed()
         if self.sampling_rate == 1:
-            epsilon = gaussian_epsilon(mu=math.sqrt(steps) / noise, delta=self.delta)
-        else:
-            epsilon = composed_epsilon(
-                affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise),
-                steps=steps,
-                delta=self.delta,
-            )
-        return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), epsilon)
+            return gaussian_epsilon(mu=math.hypot(math.sqrt(steps) / noise, self.release_mu), delta=self.delta)
+        return composed_epsilon(
+            affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise),
+            steps=steps,
+            delta=self.delta,
+            once=gaussian_pair(self.release_mu) if self.release_mu else None,
+        )
 
     @property
     def shape(self) -> Shape:
@@ -112,6 +121,55 @@ class PoissonLots(Lots):
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, rate=self.sampling_rate),)
+
+
+class ComponentLots(PoissonLots):
+    """`PoissonLots` on the principal components of a noisy matrix, which is released first (Abadi et al. 2016, 4.1).
+
+    The matrix is the sum of x x' over the training records x, each scaled to length 1, plus N(0, components_noise^2) on
+    every entry: a record that becomes null moves it by 1 (Frobenius norm), so that it is one Gaussian mechanism with
+    mu = 1 / components_noise. Symmetrising it, its eigenvectors and the projection of each record are post-processing
+    or functions of one record; steps are Theorem 2 given what was released.
+    """
+
+    prepared: ClassVar[str] = "dpgraph.preparation.components:PreparedComponents"
+    kind: Literal["component-lots"] = "component-lots"  # type: ignore[assignment]
+    components: int = Field(description="k, public: records are projected to as many numbers")
+    components_noise: float = Field(description="Noise std on the matrix of second moments of records of length 1")
+
+    @model_validator(mode="after")
+    def _release(self) -> ComponentLots:
+        if self.components < 1:
+            raise invalid("components", self.components, "an integer >= 1")
+        low, high = NOISE_RANGE
+        if not low <= self.components_noise <= high:
+            raise invalid("components_noise", self.components_noise, f"a number from {low:g} to {high:g}")
+        return self
+
+    @property
+    def release_mu(self) -> float:
+        return 1 / self.components_noise
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release(kind=COMPONENTS, noise=self.components_noise, sensitivity=1.0, count=self.components),)
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """Of the matrix alone, which no noise of the steps takes back."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
+
+    def rigorous(self) -> Guarantee:
+        stated = POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"})
+        stated = replace(stated, method=f"{stated.method}, composed with a Gaussian release")
+        released = f"components of a matrix that one record moves by 1, noise std {self.components_noise:g}"
+        given = "given the components, the gradient of a record depends on that record only"
+        return self._proved(replace(stated, assumptions=(released, given)), self._epsilon())
+
+    def published(self) -> Guarantee:
+        reason = "Abadi et al. do not state how the release of the components enters their epsilon"
+        return self._none("published", reason, "Poisson")
 
 
 class FixedLots(Lots):

@@ -1,7 +1,9 @@
-"""DP-SGD on one clipped gradient of a whole (sub)graph (Igamberdiev and Habernal): as published, and what is proved.
+"""DP-SGD of a GCN on (sub)graphs (Igamberdiev and Habernal): both readings of the text, and what is proved.
 
-Every step clips one vector, the gradient of the mean loss of a whole subgraph, to C and adds N(0, (noise_multiplier
-C)^2). One node may turn that vector around, so it moves by up to 2 C, not C. Proofs: docs/privacy.md, section 10.
+x_i of their Eq. 5 is a whole subgraph, or a node. In the first reading every step clips one vector, the gradient of the
+mean loss of a whole subgraph, to C and adds N(0, (noise_multiplier C)^2). One node may turn that vector around, so it
+moves by up to 2 C, not C. In the second (`NodeClippedSubgraphs`) it clips the gradient of each node's loss, and
+one node may turn all of them around. Proofs: docs/privacy.md, section 10.
 """
 
 from __future__ import annotations
@@ -54,22 +56,29 @@ class GraphSplits(NoisySteps):
 
     def published(self) -> Guarantee:
         """Moments accountant of the paper's App. A with q = 1 / s, integer lambda up to 32, sensitivity C."""
+        relation = Relation.GRAPH if self.num_splits == 1 else MOMENTS.relation
+        return self._moments(replace(MOMENTS, relation=relation), PRESUMED)
+
+    def _moments(self, statement: Statement, presumed: Shape) -> Guarantee:
         from dpgraph.privacy.accountants.renyi import moments_epsilon
 
         steps, noise = self.closed()
         epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
-        stated = MOMENTS.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
+        stated = statement.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
             "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit"
         )
-        relation = Relation.GRAPH if self.num_splits == 1 else stated.relation
-        return replace(stated, relation=relation).guarantee(
-            "published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(PRESUMED)
-        )
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(presumed))
 
-    def _rigorous(self, epsilon: float, method: str, sampling: str, *assumptions: str) -> Guarantee:
-        stated = Statement(
-            method=method, relation=self.relation, sampling=sampling, assumptions=(ONE_VECTOR, *assumptions)
-        )
+    @property
+    def epochs(self) -> int:
+        """E = ceil(T / s), a last one that has only begun included."""
+        steps, _ = self.closed()
+        return math.ceil(steps / self.num_splits)
+
+    def _rigorous(
+        self, epsilon: float, method: str, sampling: str, *assumptions: str, vector: str = ONE_VECTOR
+    ) -> Guarantee:
+        stated = Statement(method=method, relation=self.relation, sampling=sampling, assumptions=(vector, *assumptions))
         return self._proved(stated, epsilon, *remark_on_zero(epsilon))
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
@@ -80,19 +89,25 @@ class GraphSplits(NoisySteps):
         drawn = {"rate": self.rate} if fresh else {"num_parts": self.num_splits}
         return (self._term(clip_norms, **drawn),)
 
-    def _gaussian(self, steps: int) -> float:
-        """`steps` Gaussian steps of sensitivity 2 C: GDP with mu = 2 sqrt(steps) / noise_multiplier."""
+    def _gaussian(self, steps: int, vectors: int = 1) -> float:
+        """`steps` Gaussian steps of sensitivity 2 C for each of `vectors`: mu = 2 vectors sqrt(steps) / multiplier."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
-        return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
+        return gaussian_epsilon(mu=2 * vectors * math.sqrt(steps) / noise, delta=self.delta)
 
-    def _gaussian_rdp(self, steps: int, orders: Orders) -> np.ndarray:
+    def _gaussian_rdp(self, steps: int, orders: Orders, vectors: int = 1) -> np.ndarray:
         _, noise = self.closed()
-        return steps * np.asarray(orders) * (2 / noise) ** 2 / 2
+        return steps * np.asarray(orders) * (2 * vectors / noise) ** 2 / 2
 
 
 PRESUMED = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.ROOT)
+PRESUMED_OF_NODES = Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+MOMENTS_OF_NODES = replace(
+    MOMENTS,
+    relation=Relation.NODE_REMOVE,
+    assumptions=("one node's loss is one record, whose removal moves the sum by C and no other node's gradient",),
+)
 
 
 class MaskedSubgraphs(GraphSplits):
@@ -157,6 +172,61 @@ class UnclippedSubgraphs(GraphSplits):
         return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.NOTHING)
 
 
+class NodeClippedSubgraphs(GraphSplits):
+    """Eq. 5 with a node for x_i: each node's gradient is clipped to C, a part's sum is noised and divided by L = N / s.
+
+    Parts mask the loss only, as published, so a node's gradient depends on all that lies within two hops. Where degrees
+    have no bound, one node may turn around the gradient of every node with a loss: a step moves by up to 2 C for each
+    of its nodes, and no less is proved for one node than for any other graph. T Gaussian steps of sensitivity
+    2 C ceil(N / s). A label that is replaced by another moves one term of one step an epoch by up to 2 C: E Gaussian
+    steps, stated as a remark.
+    """
+
+    relation: ClassVar[Relation] = GAUSSIAN.relation
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["node-clipped-subgraphs"] = "node-clipped-subgraphs"
+
+    @model_validator(mode="after")
+    def _valid(self) -> NodeClippedSubgraphs:
+        self._check()
+        return self
+
+    @property
+    def most_nodes(self) -> int:
+        """ceil(N / s): nodes of the largest part, all of whose gradients one node may turn around."""
+        return math.ceil(self.num_roots / self.num_splits)
+
+    @property
+    def divisor(self) -> float:
+        """L, the mean size of a part."""
+        return self.num_roots / self.num_splits
+
+    def published(self) -> Guarantee:
+        """The same formula with a node for the record: q = L / N = 1 / s, sensitivity C."""
+        return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)
+
+    def rigorous(self) -> Guarantee:
+        steps, _ = self.closed()
+        return self._rigorous(
+            self._gaussian(steps, self.most_nodes),
+            f"{GAUSSIAN.method}, mu = 2 n sqrt(T) / noise multiplier, n = {self.most_nodes} nodes of a part",
+            "none: every step may read every node",
+            f"if labels alone change, one of them replaced by another, epsilon is {self._gaussian(self.epochs):.4g}",
+            vector="the sum of each node's clipped gradient: one node may turn all of them around, by 2 C each",
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return self._gaussian_rdp(self.closed()[0], orders, self.most_nodes)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, num_parts=self.num_splits, batch_size=self.most_nodes),)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.ROOT)
+
+
 class CutSubgraphs(GraphSplits):
     """Fixed parts without the edges between them: a node touches one step of each of the E = ceil(T / s) epochs.
 
@@ -172,11 +242,6 @@ class CutSubgraphs(GraphSplits):
     def _valid(self) -> CutSubgraphs:
         self._check()
         return self
-
-    @property
-    def epochs(self) -> int:
-        steps, _ = self.closed()
-        return math.ceil(steps / self.num_splits)
 
     def rigorous(self) -> Guarantee:
         return self._rigorous(
@@ -277,3 +342,16 @@ class PureNoise(GraphSplits):
     @property
     def shape(self) -> Shape:
         return Shape(lists=Lists.NONE, batches=Batches.NONE, clipped=Clipped.STEP)
+
+
+class NodeNoise(PureNoise):
+    """The control of `NodeClippedSubgraphs`: the same noise, divided by the same L, on no gradient."""
+
+    kind: Literal["node-noise"] = "node-noise"  # type: ignore[assignment]
+
+    @property
+    def divisor(self) -> float:
+        return self.num_roots / self.num_splits
+
+    def published(self) -> Guarantee:
+        return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, Records
-from dpgraph.data.splits import random_percentages, random_split
+from dpgraph.data.splits import drawn_split, is_drawn
 from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
 from dpgraph.errors import UserError
 
@@ -84,7 +84,6 @@ def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
     images = Images(name=header.name, num_classes=header.num_classes, meta=header.meta, shape=header.shape, **arrays)
     task = images.meta.get("task")
     named = str(task.get("split")) if isinstance(task, dict) else ""
-    percent = random_percentages(named)
-    if split == 0 or percent is None:
+    if split == 0 or not is_drawn(named):
         return images
-    return replace(images, split=random_split(images.labels, percent, images.name, named, number=split))
+    return replace(images, split=drawn_split(images.labels, named, images.name, split))

@@ -13,7 +13,7 @@ from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, SPLIT_NAMES
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.settings import apply_setting
-from dpgraph.data.splits import make_split, random_percentages
+from dpgraph.data.splits import is_drawn, make_split
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
@@ -38,7 +38,7 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
         with atomic_path(folder / TEXTS) as path:
             pd.DataFrame(raw.texts).to_parquet(path)
     # every seed has its own split, and with it its own edges
-    seeded = graph is not whole and random_percentages(task.split) is not None
+    seeded = graph is not whole and is_drawn(task.split)
     save_graph(graph, folder, (whole.out_ptr, whole.out_idx) if seeded else None)
 
 

@@ -44,4 +44,10 @@ def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
     value = contrast(
         (weight, entry.cell.slug, outcome.quantity.scale * outcome.values) for weight, (entry, outcome) in terms
     )
-    return replace(value, unit=terms[0][1][1].quantity.difference)
+    printed = [(weight, outcome.printed) for weight, (_, outcome) in terms]
+    known = all(number is not None for _, number in printed)
+    return replace(
+        value,
+        unit=terms[0][1][1].quantity.difference,
+        printed=sum(weight * (number or 0.0) for weight, number in printed) if known else None,
+    )

@@ -99,31 +99,6 @@ def privacy_bound_factor() -> Finding:
     return Finding("contradicted" if worse else "reproduced", ". ".join([*parts, PARTS]), len(FULL_RUNS))
 
 
-def relative_f1() -> Finding:
-    """Section 7 (v1: section 8): the printed shares of F1 without privacy, from the printed F1."""
-    parts, wrong = [], 0
-    rows = [row for paper in PAPERS for row in published.match("inline", paper=paper, metric="relative_f1_pct")]
-    for row in rows:
-        place = {"table": "table2", "dataset": row["dataset"], "optimizer": row["optimizer"], "metric": "f1"}
-        place["model"] = row["model"]
-        printed = published.match(f"results_{row['paper']}", **place)
-        wanted = parameters_of(row["other_params"])
-        private = [float(one["value"]) for one in printed if one["epsilon"] == row["epsilon"] and one["value"]
-                   and wanted.items() <= parameters_of(one["other_params"]).items()]  # fmt: skip
-        without = [float(one["value"]) for one in printed if one["epsilon"] == "inf"]
-        share = 100 * private[0] / without[0]
-        wrong += f"{share:.0f}" != row["value"]
-        parts.append(
-            f"{row['dataset']}, {row['optimizer']}, published ε = {row['epsilon']}: {private[0]:.2f} / "
-            f"{without[0]:.2f} = {share:.1f} %, printed {row['value']} %"
-        )
-    own = (
-        f"the paper's own printed numbers, no run of ours; relation of their ε: {Relation.GRAPH} on the whole graph, "
-        f"{Relation.SUBGRAPH} on parts"
-    )
-    return Finding("contradicted" if wrong else "reproduced", f"{own}. {'. '.join(parts)}", len(rows))
-
-
 def lot_size_accounting() -> Finding:
     """App. F: at equal noise epsilon rises with the lot; at lot 60,000 noise 50 and 100 give less than 1.
 
@@ -163,6 +138,5 @@ FUNCTIONS = {
     "noise-epsilon-table": noise_epsilon_table,
     "epsilon-one-without-splits": epsilon_one_without_splits,
     "privacy-bound-factor": privacy_bound_factor,
-    "relative-f1": relative_f1,
     "lot-size-accounting": lot_size_accounting,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ class Contrast:
     degrees: float
     n: int  # seeds of the smallest sample
     unit: str = "points"
+    residuals: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)  # (n,) each seed's sum, centred
+    printed: float | None = None  # what the paper's own numbers give for it
 
     def p_above(self, margin: float) -> float:
         """p-value against "the true value is at most `margin`"; nan where a sample has one seed only."""
@@ -58,7 +60,11 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     if all(samples[name].index.equals(samples[kept[0]].index) for name in kept):
         each = np.array(sum(weights[name] * samples[name].to_numpy() for name in kept))
         square, degrees = each.var(ddof=1) / n, n - 1.0
+        residuals = each - each.mean()
     else:
+        # seeds that cells do not have in common: their residuals in the order of the seeds, as if they had
+        columns = [weights[name] * (samples[name] - samples[name].mean()).to_numpy()[:n] for name in kept]
+        residuals = np.array(sum(columns))
         parts = np.array([weights[name] ** 2 * samples[name].var(ddof=1) / len(samples[name]) for name in kept])
         square = parts.sum()
         freedom = np.array([len(samples[name]) - 1 for name in kept])
@@ -66,5 +72,5 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
     largest = max(abs(weights[name]) * float(samples[name].abs().max()) for name in kept)
     if square <= (1e-12 * max(1.0, largest)) ** 2:
-        return Contrast(estimate, 0.0, np.inf, n)
-    return Contrast(estimate, float(np.sqrt(square)), degrees, n)
+        return Contrast(estimate, 0.0, np.inf, n, residuals=np.zeros(n))
+    return Contrast(estimate, float(np.sqrt(square)), degrees, n, residuals=residuals)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dpgraph.experiments.experiment import SuiteTask
 
 ELSEWHERE = "on this suite's data sets, which are not the paper's"
+DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"
 
 
 @dataclass
@@ -25,9 +26,9 @@ class Coverage:
 
     def text(self, demonstration: bool) -> str:
         tasks = self.shown.values()
-        foreign = [task.label for task in tasks if task.published is None or demonstration]
-        own = [task.published for task in tasks if task.published is not None and not demonstration]
-        parts = []
+        foreign = [task.label for task in tasks if task.published is None]
+        own = [task.published for task in tasks if task.published is not None]
+        parts = [DEMONSTRATION] if demonstration else []
         if foreign:
             parts.append(f"{ELSEWHERE}: {' / '.join(foreign)}")
         if own:

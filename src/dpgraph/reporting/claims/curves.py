@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 from dpgraph.experiments.claim import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
 from dpgraph.reporting.claims.contrasts import Contrast
+from dpgraph.reporting.claims.power import Above
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared
 
 Points = dict[str, Place]  # one curve, by label
@@ -151,14 +152,16 @@ def _peak_inside(where: str, points: Points) -> Comparison:
         value = _minus(points, labels[0], labels[1])
         return Comparison(
             f"{where}: no value between {ends[0]} and {ends[1]}", 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit
-        )
+        )  # no way to hold
     means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
     top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
     value = _minus(points, top, end)
     above = len(inside) * max(_minus(points, top, other).p_above(0.0) for other in ends)
     below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
     name = f"{where}, best inside {top} minus the better end {end}"
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, min(1.0, above), min(1.0, below), value.unit)
+    ways = tuple(tuple(Above(_minus(points, one, other), 0.0) for other in ends) for one in inside)
+    above, below = min(1.0, above), min(1.0, below)
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways)
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -190,7 +193,14 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     value = contrast_of(terms)
     name = f"{where}, range {top} to {bottom} minus range {own_top} to {own_bottom}"
     above, below = _range_p(large, small), _range_p(small, large)
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit)
+    ways = tuple(
+        tuple(
+            Above(contrast_of([(1.0, large[a]), (-1.0, large[b]), (-1.0, small[c]), (1.0, small[d])]), 0.0)
+            for c, d in permutations(small, 2)
+        )
+        for a, b in permutations(large, 2)
+    )
+    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways)
 
 
 def _range_p(wide: Points, narrow: Points) -> float:

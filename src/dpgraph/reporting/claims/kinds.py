@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-
-import numpy as np
-import pandas as pd
 
 from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, WeightedMean, WeightedSum
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
-from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.claims.curves import compare_curves
-from dpgraph.reporting.claims.verdicts import Comparisons, compared
-from dpgraph.reporting.views.class_wise.fairness import rank_correlations
-from dpgraph.reporting.views.class_wise.rows import ClassValues
+from dpgraph.reporting.claims.verdicts import Comparisons
 
 
 def compare(test: SimpleTest, label: str, known: Known, other: Known, comparisons: Comparisons) -> None:
@@ -115,39 +108,3 @@ def weighted_sum(
 
 def _times(weight: float) -> str:
     return "" if weight == 1 else f"{weight:g} "
-
-
-def compare_classes(test: RarerClasses, label: str, by_entry: list[ClassValues], comparisons: Comparisons) -> None:
-    """Adds the comparisons of `rarer-classes` on one task: the mean over seeds of a rank correlation."""
-    references = [values for values in by_entry if values.entry.method_id == test.reference]
-    for method in test.methods:
-        own = [values for values in by_entry if values.entry.method_id == method]
-        if not own or not references:
-            comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
-            continue
-        private = max(own, key=lambda values: values.entry.epsilon or 0.0)
-        _one_method(test, label, private, references[0], comparisons)
-
-
-def _one_method(
-    test: RarerClasses, label: str, private: ClassValues, reference: ClassValues, comparisons: Comparisons
-) -> None:
-    entry = private.entry
-    bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
-    at = f" at target ε = {entry.epsilon:g}" if entry.epsilon is not None else ""
-    where = f"{label}, {entry.method_id}{at}"
-    if bad:
-        comparisons.missing.append(f"{where}: {', '.join(bad)}")
-        return
-    correlations = rank_correlations(private, reference, test.of)
-    if not len(correlations) or np.isnan(correlations).any():
-        comparisons.missing.append(f"{where}: no rank correlation over {private.accuracy.shape[1]} classes")
-        return
-    sign, what = (1.0, "accuracy") if test.of == "accuracy" else (-1.0, f"accuracy lost to {test.reference}")
-    order = "" if sign > 0 else "minus the "
-    name = f"{where}, {order}rank correlation of frequency with {what}, {private.accuracy.shape[1]} classes"
-    if entry.cell.privacy:
-        comparisons.use((entry, private.outcome))
-    comparisons.made.append(
-        compared(name, replace(contrast([(sign, entry.cell.slug, pd.Series(correlations))]), unit=""), 0.0)
-    )

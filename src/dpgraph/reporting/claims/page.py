@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from textwrap import shorten
 
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.coverage import ELSEWHERE
+from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
+from dpgraph.reporting.claims.verdicts import ENOUGH
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
 
 WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
 LONG = 300  # characters of a single sentence that unfolds, too
-HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds")
+HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", "Evidence", "Seeds", "Size", "Power")
 
 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
-    counts = table["verdict"].str.replace(r" \(.*", "", regex=True).value_counts()
-    where = f"suite {plan.suite.name}" + (", whose data sets are not the papers’" if plan.suite.demonstration else "")
+    counts = table["verdict"].value_counts()
+    where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
+    tested = table[table["power"].notna()]
+    if len(tested):
+        enough = int((tested["power"] >= ENOUGH).sum())
+        lead += f". Of {len(tested)} that are tested on results, {enough} have a power of {ENOUGH:g} or more"
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
@@ -28,8 +34,11 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         body += [_html_row(row) for row in rows.to_dict("records")]
     note = (
         "One-sided t tests at 5 % of differences of the same seed. Reproduced: every comparison holds. Contradicted: "
-        "one is refuted after Bonferroni’s correction. Inconclusive: neither. Similar: surely within the margin, from "
-        "both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
+        "one is refuted after Bonferroni’s correction. Underpowered: neither, and at this number of seeds a true "
+        "effect (the paper’s printed difference, else 1 point) would be seen less than half of the time. "
+        "Inconclusive: neither, though it would. Size and power are simulated with the measured spread over seeds: how "
+        "often a claim that is false, or true by that effect, is called reproduced. Similar: surely within the margin, "
+        "from both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
         "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
         "lists it."
     )
@@ -41,12 +50,17 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     )
 
 
+def _rate(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
+
+
 def _html_row(row: dict) -> str:
-    word, _, why = row["verdict"].partition(" (")
-    whole = not why or not row["evidence"]
-    shown = (row["verdict"] if why else word) if whole else shorten(row["verdict"], WHY, placeholder=" …)")
-    scope = "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in ("control", "scope") if row[name])
-    kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith(ELSEWHERE) else "")
+    word, why = row["verdict"], row["reason"]
+    shown = shorten(why, WHY, placeholder=" …") if row["evidence"] else why
+    below = ("mechanism", "control", "scope")
+    scope = f'<span class="why">{html_text(shown)}</span>' if why else ""
+    scope += "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in below if row[name])
+    kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith((ELSEWHERE, DEMONSTRATION)) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
     parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]
     evidence = "".join(parts)
@@ -54,6 +68,7 @@ def _html_row(row: dict) -> str:
         more = f"<details><summary>{len(parts) - SHOWN} more</summary>{''.join(parts[SHOWN:])}</details>"
         evidence = "".join(parts[:SHOWN]) + more
     return (
-        f'<tr>{"".join(texts)}<td><span class="verdict {kind}">{html_text(shown)}</span>{scope}</td>'
-        f'<td class="evidence">{evidence}</td><td>{row["n"] or ""}</td></tr>'
+        f'<tr>{"".join(texts)}<td><span class="verdict {kind}">{html_text(word)}</span>{scope}</td>'
+        f'<td class="evidence">{evidence}</td><td>{row["n"] or ""}</td>'
+        f"<td>{_rate(row['size'])}</td><td>{_rate(row['power'])}</td></tr>"
     )

@@ -1,8 +1,8 @@
-"""The papers' claims, each tested on this suite's results: reproduced, contradicted, inconclusive or not run (why)."""
+"""The papers' claims, each tested on this suite's results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -23,21 +23,23 @@ from dpgraph.experiments.claim import (
 )
 from dpgraph.experiments.experiment import SuiteTask
 from dpgraph.files import write_text
+from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
-from dpgraph.reporting.claims.kinds import compare, compare_classes, weighted_sum
+from dpgraph.reporting.claims.kinds import compare, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
-from dpgraph.reporting.paper_values import paper_datasets
+from dpgraph.reporting.paper_values import paper_datasets, paper_value
 from dpgraph.reporting.results import Results, write_csv
 from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
 
-COLUMNS = ("paper", "claim", "statement", "source", "own_numbers", "verdict", "control", "scope", "evidence",
-           "comparisons", "n", "suite")  # fmt: skip
+COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "paper", "statement", "source",
+           "own_numbers", "control", "scope", "evidence", "comparisons", "suite")  # fmt: skip
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -58,12 +60,23 @@ def claims_table(
     `counts` are class frequencies by class-wise artefact. `n` is the smallest number of seeds in a comparison.
     """
     known = None if results is None else Results(results)
+    unlike = unequal(plan)
     rows = []
     for name, (paper, claim) in plan.claims().items():
-        result = _verdict(plan, paper, claim, known, counts)
+        result = _unlike(unlike, paper, claim) or _verdict(plan, paper, claim, known, counts)
         claimed = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
         rows.append({"paper": paper, "claim": name, **claimed, **vars(result), "suite": plan.suite.name})
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
+    """Not run where an artefact of the claim compares cells that differ in more than they should."""
+    used = {f"{paper}/{artefact}" for part in claim.parts for artefact, _ in uses(part)}
+    lines = [line for line in unlike if line.partition(":")[0] in used]
+    if not lines:
+        return None
+    more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
+    return not_run(f"compared cells differ in more than the claim varies: {lines[0]}{more}")
 
 
 def _verdict(
@@ -73,7 +86,8 @@ def _verdict(
         return not_run(claim.test.why)
     if isinstance(claim.test, Computed):
         finding = computed.FUNCTIONS[claim.test.function]()
-        return Verdict(finding.verdict, "computed, without training", finding.evidence, finding.n, 0)
+        where = "computed, without training"
+        return Verdict(finding.verdict, where, finding.evidence, finding.n, mechanism="accounting")
     comparisons, scope = Comparisons(), Coverage()
     for part in claim.parts:
         reason = _run(plan, paper, part, results, counts, comparisons, scope)
@@ -173,8 +187,14 @@ def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: R
     name = artefact.split("/")[1]
     methods = {method for used, named in uses(test) if used == name for method in named}
     metric = plan.artefacts[artefact].metric
-    entries = (entry for entry in plan.entries_of(artefact) if entry.task_id == task_id)
-    return [(entry, results.outcome(entry, metric)) for entry in entries if entry.method_id in methods]
+    experiment = plan.experiments[artefact.split("/")[0]]
+    known = []
+    for entry in plan.entries_of(artefact):
+        if entry.task_id == task_id and entry.method_id in methods:
+            printed = paper_value(experiment, entry, metric)
+            outcome = replace(results.outcome(entry, metric), printed=None if printed is None else printed.value)
+            known.append((entry, outcome))
+    return known
 
 
 def _paper_tasks(plan: Plan, artefact: str) -> tuple[str, ...]:

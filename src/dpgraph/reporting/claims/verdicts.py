@@ -1,38 +1,61 @@
-"""From comparisons to a verdict: reproduced, contradicted, inconclusive or not run (why)."""
+"""From comparisons to a verdict: reproduced, contradicted, inconclusive, underpowered or not run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
 from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
+from dpgraph.reporting.claims.power import Above, Strength, strength, together
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
 Place = tuple[Entry, EntryResult]
 
 
+REPRODUCED, CONTRADICTED, INCONCLUSIVE, UNDERPOWERED, NOT_RUN = VERDICTS = (
+    "reproduced",
+    "contradicted",
+    "inconclusive",
+    "underpowered",
+    "not run",
+)
+ENOUGH = 0.5  # power below which an undecided claim is called underpowered
+
+
 @dataclass(frozen=True)
 class Verdict:
+    """`size` and `power` are those of the test at the suite's seeds (`claims.power`); nan where nothing is tested."""
+
     verdict: str
     scope: str
     evidence: str
     comparisons: int = 0
     n: int = 0
     control: str = ""  # where the claim's methods are not better than its control
+    reason: str = ""  # why it was not run, or not decided
+    size: float = math.nan
+    power: float = math.nan
+    mechanism: str = ""  # what decided it: the methods' mechanisms, with the relations of their epsilons
 
 
 def not_run(why: str) -> Verdict:
-    return Verdict(f"not run ({why})", "", "")
+    return Verdict(NOT_RUN, "", "", reason=why)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite."""
+    """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite.
+
+    `ways` are what the p-value of the first is made of: it holds if in one of the ways all contrasts are above their
+    margins, at the level divided by the number of ways.
+    """
 
     where: str
     estimate: float
@@ -42,6 +65,8 @@ class Comparison:
     p_above: float
     p_below: float
     unit: str = "points"
+    ways: tuple[tuple[Above, ...], ...] = ()
+    given: Strength | None = None  # of a test that is none on contrasts
 
     @property
     def sentence(self) -> str:
@@ -51,12 +76,14 @@ class Comparison:
         side, p = ("above", self.p_above) if self.estimate >= self.margin else ("below", self.p_below)
         shown = "p < 0.001" if p < 1e-3 else f"p = {p:.3f}"
         margin = f"{self.margin:g}".replace("-", "−")
-        return f"{value}, standard error {self.error:.2f}; {side} {margin}: {shown}"
+        error = "" if math.isnan(self.error) else f", standard error {self.error:.2f}"
+        return f"{value}{error}; {side} {margin}: {shown}"
 
 
 def compared(where: str, value: Contrast, margin: float) -> Comparison:
     above, below = value.p_above(margin), value.p_below(margin)
-    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, value.unit)
+    ways = ((Above(value, margin),),)
+    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, value.unit, ways)
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:
@@ -74,6 +101,7 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
         max(part.p_above for part in parts),
         min(1.0, len(parts) * min(part.p_below for part in parts)),
         least.unit,
+        (tuple(one for part in parts for way in part.ways for one in way),),
     )
 
 
@@ -113,8 +141,9 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
 
     *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
-    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*. The evidence begins with
-    the weakest comparison.
+    whatever else is missing. Else *not run* if a comparison is missing, else *underpowered* where a true effect would
+    be seen with probability below 1/2 at this number of seeds, else *inconclusive*. The evidence begins with the
+    weakest comparison.
     """
     made = sorted(comparisons.made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
     evidence = [comparison.sentence for comparison in made]
@@ -126,14 +155,37 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
     text = ". ".join(evidence)
     n = min((comparison.n for comparison in made), default=0)
     testable = [comparison for comparison in made if comparison.n >= 2]
+    tested = together(
+        strength([comparison.ways for comparison in testable if comparison.given is None]),
+        [comparison.given for comparison in testable if comparison.given is not None],
+    )
+    shared: dict[str, Any] = {
+        "comparisons": len(made),
+        "n": n,
+        "size": tested.size,
+        "power": tested.power,
+        "mechanism": mechanisms(comparisons.private.values()),
+    }
     if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
-        verdict = "contradicted"
-    elif comparisons.missing:
-        verdict = f"not run ({comparisons.missing[0]})"
-    elif len(testable) < len(made):
-        return Verdict("inconclusive", scope, f"one seed only: no test is possible. {text}", len(made), n)
-    elif all(comparison.p_above < LEVEL for comparison in testable):
-        verdict = "reproduced"
-    else:
-        verdict = "inconclusive"
-    return Verdict(verdict, scope, text, len(made), n)
+        return Verdict(CONTRADICTED, scope, text, **shared)
+    if comparisons.missing:
+        return Verdict(NOT_RUN, scope, text, reason=comparisons.missing[0], **shared)
+    if len(testable) < len(made):
+        return Verdict(UNDERPOWERED, scope, text, reason="one seed only: no test is possible", **shared)
+    if all(comparison.p_above < LEVEL for comparison in testable):
+        return Verdict(REPRODUCED, scope, text, **shared)
+    if tested.power < ENOUGH:
+        why = f"with {n} seeds a true effect would be seen with probability {tested.power:.2f}"
+        return Verdict(UNDERPOWERED, scope, text, reason=why, **shared)
+    return Verdict(INCONCLUSIVE, scope, text, reason="neither shown nor refuted at the 5 % level", **shared)
+
+
+def mechanisms(places: Iterable[Place]) -> str:
+    """Mechanisms of the runs that a claim rests on, each with relation and scope of both epsilons."""
+    found = {}
+    for entry, outcome in places:
+        budget = entry.cell.privacy
+        name = f"{entry.cell.method} {budget.variant}" if budget is not None else entry.cell.method
+        kinds = {mode: protection.of_epsilon(outcome.privacy, mode) or "none" for mode in protection.MODES}
+        found[name] = f"{name} ({'; '.join(f'{mode}: {kind}' for mode, kind in kinds.items())})"
+    return "; ".join(found.values())

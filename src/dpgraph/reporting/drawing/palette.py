@@ -16,6 +16,7 @@ from dpgraph.methods.looks import ANY, BLACK, BLUE, COLOURS, GREEN, MARKERS, ORA
 from dpgraph.methods.registry import spec
 from dpgraph.planning.plan import Entry
 
+LINES = ("-", (0, (4, 1)), (0, (1.5, 1)), (0, (9, 1, 2, 1)))
 MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
 COLOURS_OF_CLASSES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 Line = tuple[str, float]  # method, target epsilon (-1: none)
@@ -32,7 +33,8 @@ def looks_of_methods(entries: Iterable[Entry]) -> dict[str, Look]:
 
 def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
     """The looks in their order, each as proposed unless a look before it has its marker and line, or its colour and
-    marker; then with the next marker, and where it proposed none of its own the next colour, that is free.
+    marker; then with the next marker, and where it proposed none of its own the next colour, that is free, and where no
+    marker is left for its line, with another line.
 
     >>> [style.marker for style in allocate({"a": ANY, "b": ANY}).values()]
     ['d', 'o']
@@ -42,8 +44,8 @@ def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
     for look in proposed.values():
         own = (look.colour,) if look != ANY else ()
         unused = [colour for colour in COLOURS if colour not in colours]
-        others = (replace(look, colour=colour, marker=marker)
-                  for colour, marker in product((*own, *unused, *COLOURS), MARKERS))  # fmt: skip
+        every = product((look.line, *LINES), (*own, *unused, *COLOURS), MARKERS)
+        others = (replace(look, colour=colour, marker=marker, line=line) for line, colour, marker in every)
         chosen = next((one for one in (look, *others) if not _clashes(one, taken)), look)
         taken.append(chosen)
         colours.add(chosen.colour)

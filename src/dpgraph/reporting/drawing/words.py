@@ -10,10 +10,12 @@ import pandas as pd
 
 from dpgraph.reporting import protection
 from dpgraph.reporting.formats import epsilon, significant
+from dpgraph.reporting.missing_data import lacks_data
 
 NOTE_LINES = 3
 NOTE_WIDTH = 52  # characters of a column
 LABEL_WIDTH = 48
+WITH_DATA = "Runs once a folder has the files: snakemake --config 'mirrors=[FOLDER]' (docs/datasets.md)."
 
 
 def caption(points: pd.DataFrame, wide: int) -> list[str]:
@@ -44,6 +46,8 @@ def missing_lines(points: pd.DataFrame, wide: int) -> list[str]:
         text = f"Missing: {len(rows)} of ours on {where} ({status}{': ' if reason else ''}{reason})"
         width = NOTE_WIDTH * wide
         lines += wrap(shorten(text, width * NOTE_LINES - 4, placeholder=" …)"), width)
+    if lacks_data(missing).any():
+        lines += wrap(WITH_DATA, NOTE_WIDTH * wide, break_on_hyphens=False)
     return lines
 
 

@@ -3,6 +3,7 @@
 A folder has the following modules, each loaded when it is needed:
 - `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile imports it;
 - `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
+- `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
 - `figure.py`: `draw(plan, artefact_id, given, stem) -> (files, points)`, where it can be a figure;
 - `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
 - `rows.py`: the long form behind both.
@@ -57,6 +58,11 @@ def table_of(artefact_id: str, view: str) -> Callable[..., Any]:
     return _display(artefact_id, view, "table", "make")
 
 
+def wide_of(artefact_id: str, view: str) -> Callable[..., Any]:
+    """Raises UserError where the view has the long form only."""
+    return _display(artefact_id, view, "wide", "forms")
+
+
 def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
     """Raises UserError where the view draws no figure."""
     return _display(artefact_id, view, "figure", "draw")
@@ -79,7 +85,8 @@ def views_with(part: str) -> list[str]:
 
 def _display(artefact_id: str, view: str, kind: str, function: str) -> Callable[..., Any]:
     if view not in (able := views_with(kind)):
-        raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {kind}")
+        what = "wide table" if kind == "wide" else kind
+        raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {what}")
     return _part(view, kind, function)  # type: ignore[no-any-return]
 
 

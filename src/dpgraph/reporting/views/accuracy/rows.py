@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.results import Results
 
@@ -23,9 +24,10 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon: what they would
     need (steps, delta, thresholds) is not printed. Without results every row says not run.
     """
-    known = Results.of(results)
-    rows = [_accuracy_row(plan, entry, known) for entry in plan.entries_of(artefact_id)]
-    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+    known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
+    rows = [_accuracy_row(plan, entry, known) for entry in entries]
+    table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+    return with_chance(table, entries, known, artefact.metric) if artefact.chance else table
 
 
 def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import chance, formats, protection
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import (
     EPSILON_HEADS,
@@ -23,7 +23,7 @@ from dpgraph.reporting.display import (
     target_cell,
 )
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 
 # the empty one is headed by the metric
@@ -34,14 +34,15 @@ ACCURACY_COLUMNS = [
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     frame = accuracy_table(plan, artefact_id, results)
-    shown = quantity(plan.artefacts[artefact_id].metric)
+    shown = chance.shown_as(plan.artefacts[artefact_id])
     return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown))
 
 
 def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     """From `accuracy_table`: a block per task; the quantity heads the values."""
     notes = Footnotes()
-    blocks = by_task(table, lambda row: _accuracy_cells(row, notes))
+    tested = "above_chance" in table
+    blocks = by_task(table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested)
     remarks = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
         f"{shown.difference and f', in {shown.difference}'}.",
@@ -49,12 +50,13 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         f"{EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
         *protection.remarks(table),
+        *[chance.REMARK] * tested,
     ]
     heads = {
         "": shown.label[0].upper() + shown.label[1:],
         "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
     }
-    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS]
+    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS] + [chance.HEAD] * tested
     return Table(title, columns, blocks, notes.texts, remarks)
 
 

@@ -58,15 +58,21 @@ def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> n
 
     nan for a seed whose values do not vary over classes, and where there are fewer than three classes.
     """
-    own, other = values.accuracy, reference.accuracy
-    if own.empty or other.empty:
-        return np.array([])
-    seeds = own.index.intersection(other.index)  # the test nodes, and so the classes, are the same in both
-    compared = own.loc[seeds] if of == "accuracy" else other.loc[seeds, own.columns] - own.loc[seeds]
+    compared = class_changes(values, reference, of)
     if compared.shape[1] < 3:
-        return np.full(len(seeds), np.nan)
-    ranks = rankdata(compared.to_numpy(float), axis=1)
+        return np.full(len(compared), np.nan)
+    ranks = rankdata(compared, axis=1)
     frequency = rankdata(values.frequency)
     ranks, frequency = ranks - ranks.mean(axis=1, keepdims=True), frequency - frequency.mean()
     scale = np.sqrt((ranks**2).sum(axis=1) * (frequency**2).sum())
-    return np.divide(ranks @ frequency, scale, out=np.full(len(seeds), np.nan), where=scale > 0)
+    return np.divide(ranks @ frequency, scale, out=np.full(len(compared), np.nan), where=scale > 0)
+
+
+def class_changes(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
+    """(seeds that both have, classes) points of accuracy lost to the reference; with `of` accuracy the accuracy."""
+    own, other = values.accuracy, reference.accuracy
+    if own.empty or other.empty:
+        return np.zeros((0, 0))
+    seeds = own.index.intersection(other.index)  # the test nodes, and so the classes, are the same in both
+    compared = own.loc[seeds] if of == "accuracy" else other.loc[seeds, own.columns] - own.loc[seeds]
+    return compared.to_numpy(float)

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import splits
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import Look, looks_of_methods
@@ -33,7 +34,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     looks = looks_of_methods(plan.entries_of(artefact_id))
     wide = canvas.across(len(tasks))
     with canvas.house_style(artefact_id):
-        lines = words.below(shown.assign(source="ours"), wide)
+        lines = words.below(shown.assign(source="ours"), wide, " ".join(splits.fixed(plan, artefact_id)))
         lines.append("Thin horizontal lines: accuracy over all test nodes.")
         figure, grid = canvas.panels(len(tasks), canvas.Legend(_handles(shown, looks), lines, wide), height=HEIGHT)
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):

@@ -12,6 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -27,7 +28,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     made = confusions(plan, artefact_id, results)
     seeds = sorted({len(one.shares) for one in made if one.shares.size})
     lines = [] if not seeds else [f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."]
-    about = words.caption(described_rows(made), canvas.across(len(made)))
+    wide = canvas.across(len(made))
+    about = words.caption(described_rows(made), wide) + words.notes(" ".join(splits.fixed(plan, artefact_id)), wide)
     with canvas.house_style(artefact_id):
         figure, grid = canvas.panels(len(made), canvas.Legend({}, [*lines, *about], 1), height=HEIGHT)
         for (axes,), one in zip(grid, made):

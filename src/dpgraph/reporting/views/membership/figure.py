@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -38,7 +39,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     tasks = plan.tasks_of(artefact_id)
     looks = looks_of_lines(plan.entries_of(artefact_id))
     with canvas.house_style(artefact_id):
-        legend = canvas.Legend(_handles(made, looks), _lines(made), 2)
+        lines = _lines(made) + words.notes(" ".join(splits.fixed(plan, artefact_id)), 2)
+        legend = canvas.Legend(_handles(made, looks), lines, 2)
         figure, grid = canvas.panels(2 * len(tasks), legend, height=HEIGHT)
         for place, (task_id, (task, _)) in enumerate(tasks.items()):
             for (axes,), (score, name) in zip(grid[2 * place : 2 * place + 2], SCORES.items()):

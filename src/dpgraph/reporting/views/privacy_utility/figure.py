@@ -13,15 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from dpgraph.experiments.axis import ReleaseAxis
 from dpgraph.methods.looks import BLACK, Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import formats, protection, splits
+from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import PANEL, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods, looks_of_values, with_line_of
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.quantities import Quantity, quantity
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.quantities import Quantity
+from dpgraph.reporting.views.privacy_utility.rows import RELEASE, privacy_utility_points
 
 MODES = ("rigorous", "published")  # left, right
 MARKED = 4  # points of a curve along training; marks on all would hide the lines
@@ -108,16 +110,22 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     tasks = plan.tasks_of(artefact_id)
     ours = points[points["source"] == "ours"]
     private = points[(points["variant"] != "none") & points["mean"].notna()]
+    axis = plan.artefacts[artefact_id].release_axis
     modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()] or [MODES[0]]
-    style, shown = Style.of(plan, artefact_id, points), quantity(plan.artefacts[artefact_id].metric)
+    if axis is not None:
+        modes = [MODES[1]]
+    style, shown = Style.of(plan, artefact_id, points), shown_as(plan.artefacts[artefact_id])
     with canvas.house_style(artefact_id):
-        legend = style.legend(points, remark, canvas.across(len(tasks)), shown)
+        about = " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)]))
+        legend = style.legend(points, about, canvas.across(len(tasks)), shown)
         figure, places = canvas.panels(len(tasks), legend, len(modes))
         for place, (task_id, (task, _)) in zip(places, tasks.items()):
             rows = points[points["task"] == task_id]
             for axes, mode in zip(place, modes):
-                _panel(axes, rows, mode, style, shown, last=mode == modes[-1], width=PANEL[0] / len(modes))
-                axes.set_xlabel(_x_label(mode, rows, list(protection.kinds(ours, mode))))
+                column = f"eps_{mode}" if axis is None else RELEASE
+                _panel(axes, rows, column, style, shown, last=mode == modes[-1], width=PANEL[0] / len(modes))
+                name = f"{mode} ε" if axis is None else _release_name(axis)
+                axes.set_xlabel(_x_label(name, rows, list(protection.kinds(ours, mode))))
                 if rows["mean"].isna().all():
                     canvas.no_results(axes)
             _share_y(place)
@@ -126,11 +134,19 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
         return canvas.save_all(figure, stem), points
 
 
-def _x_label(mode: str, rows: pd.DataFrame, kinds: list[str]) -> str:
+def _release_name(axis: ReleaseAxis) -> str:
+    """Of the axis, with what is fixed."""
+    fixed = f"fixed ε$_{{sgd}}$ = {significant(axis.training_epsilon)}"
+    if axis.factor < 1:
+        fixed += f"; both after × q′ = {significant(axis.factor)}"
+    return f"published ε$_{{pr}}$ ({fixed})"
+
+
+def _x_label(name: str, rows: pd.DataFrame, kinds: list[str]) -> str:
     """`kinds`: relations and scopes in the figure; of several the legend states which run has which."""
     kind = "relations or scopes\ndiffer: see below" if len(kinds) > 1 else "".join(kinds).replace(", ", ",\n")
     deltas = formats.deltas(rows["delta"])
-    return f"{mode} ε" + (f"\n{kind}" if kind else "") + (f"\nδ = {', '.join(deltas)}" if deltas else "")
+    return name + (f"\n{kind}" if kind else "") + (f"\nδ = {', '.join(deltas)}" if deltas else "")
 
 
 def _share_y(place: list[Axes]) -> None:
@@ -143,12 +159,11 @@ def _share_y(place: list[Axes]) -> None:
 
 
 def _panel(
-    axes: Axes, points: pd.DataFrame, mode: str, looks: Style, shown: Quantity, last: bool, width: float
+    axes: Axes, points: pd.DataFrame, column: str, looks: Style, shown: Quantity, last: bool, width: float
 ) -> None:
     axes.set_xscale("log")
     axes.margins(y=0.09)
     marks.reference_line(axes, points)
-    column = f"eps_{mode}"
     drawn = points[points["mean"].notna() & ((points["variant"] == "none") | np.isfinite(points[column]))]
     ours = drawn[drawn["source"] == "ours"]
     for (method, value), rows in ours.groupby(["method", "value"], sort=False):
@@ -184,7 +199,7 @@ def _x_axis(axes: Axes, private: pd.DataFrame, column: str, width: float) -> Non
     if high / low < 2:  # a single budget
         low, high = low / 1.5, high * 1.5
     axes.set_xlim(low, high)
-    targets = private["epsilon_target"].fillna(private["eps_published"])
+    targets = private[column] if column == RELEASE else private["epsilon_target"].fillna(private["eps_published"])
     on_target = targets[(private[column] / targets - 1).abs() < 0.03]
     longest = max(len(tick(value)) for value in (*on_target, *round_numbers(low, high)))
     ratio = (high / low) ** (TICK_WIDTH * max(1.0, longest / 3) / (width - 0.5))

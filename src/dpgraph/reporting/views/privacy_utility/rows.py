@@ -7,12 +7,15 @@ from typing import Any
 
 import pandas as pd
 
+from dpgraph.experiments.axis import ReleaseAxis
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.chance import chance_columns
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
 from dpgraph.reporting.results import PRIVACY, EntryResult, Results
 
+RELEASE = "epsilon_release"  # column: epsilon_pr, where the artefact has an axis of it
 ENTRY_COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "value", "variant", "epsilon_target")
 POINT_COLUMNS = [
     *ENTRY_COLUMNS[:-1], "source", "epsilon_target", "step", "mean", "std", "ci_low", "ci_high", "n", *PRIVACY,
@@ -26,17 +29,27 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
     An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
     is missing where there is one row per entry. Both epsilons are inf without privacy and missing where nothing is
     guaranteed. Shares are in percent. A number that the paper prints several times appears once, at the first
-    method of the artefact that it belongs to.
+    method of the artefact that it belongs to. With a release axis there is a column `epsilon_release`, with chance the
+    columns of `reporting.chance`.
     """
-    known = Results.of(results)
+    known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
+    tested = chance_columns(entries, known, artefact.metric) if artefact.chance else [{}] * len(entries)
     rows = []
-    for entry in plan.entries_of(artefact_id):
-        own = _own_points(plan, entry, known)
+    for entry, chance in zip(entries, tested):
+        own = [row | chance for row in _own_points(plan, entry, known)]
         rows += [*own, *_paper_points(plan, entry, own[0])]
-    more = [name for name in ("reference",) if any(name in row for row in rows)]
+    more = [name for name in ("reference", "p_chance", "above_chance") if any(name in row for row in rows)]
     points = pd.DataFrame(rows, columns=[*POINT_COLUMNS, *more])
+    if artefact.release_axis is not None:
+        points[RELEASE] = released(points, artefact.release_axis)
     repeated = points[points["source"] != "ours"].duplicated(["task", "value", "eps_published", "mean", "std"])
     return points.drop(index=repeated[repeated].index).reset_index(drop=True)
+
+
+def released(points: pd.DataFrame, axis: ReleaseAxis) -> pd.Series:
+    """epsilon_pr of each point, in units of the axis: of ours from its target; nan for printed numbers."""
+    epsilon = points["epsilon_target"].where(points["source"] == "ours")
+    return (axis.factor * epsilon - axis.training_epsilon).where(points["variant"] != "none", math.inf)
 
 
 def _own_points(plan: Plan, entry: Entry, results: Results) -> list[dict[str, Any]]:

@@ -36,9 +36,10 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
         values = record.get("statistics", record)
         ok = "nodes" in values
         printed: dict[str, str] = {}
-        if suite_task.published is not None:
+        printed_as = suite_task.published_statistics or suite_task.dataset_in_paper
+        if printed_as is not None:
             place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
-            matches = published.match("datasets", dataset=str(suite_task.dataset_in_paper), **place)
+            matches = published.match("datasets", dataset=printed_as, **place)
             printed = matches[0] if matches else {}
         shares = values.get("split_fractions")
         rows.append(
@@ -59,7 +60,7 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                     f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in ("train", "val", "test")
                 },
                 "homophily": values.get("homophily"),
-                "published_dataset": suite_task.published or "",
+                "published_dataset": printed_as or "",
                 "published_nodes": printed.get("n_entities", ""),
                 "published_edges": printed.get("n_edges", ""),
                 "published_mean_degree": printed.get("avg_degree", ""),

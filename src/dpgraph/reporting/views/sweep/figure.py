@@ -12,11 +12,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, splits
+from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import Line, Look, looks_of_lines
-from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
@@ -32,12 +33,13 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     points = sweep_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     drawn = points.assign(target=points["epsilon_target"].fillna(-1.0))
-    looks, shown = looks_of_lines(plan.entries_of(artefact_id)), quantity(artefact.metric)
+    looks, shown = looks_of_lines(plan.entries_of(artefact_id)), shown_as(artefact)
     tasks = plan.tasks_of(artefact_id)
     wide = canvas.across(len(tasks))
     with canvas.house_style(artefact_id):
         handles = _handles(drawn, looks) | marks.reference_handle(points, shown)
-        figure, grid = canvas.panels(len(tasks), canvas.Legend(handles, words.below(points, wide, remark), wide))
+        lines = words.below(points, wide, " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)])))
+        figure, grid = canvas.panels(len(tasks), canvas.Legend(handles, lines, wide))
         for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
             rows = drawn[drawn["task"] == task_id]
             canvas.panel_title(axes, task.label, plan.suite.demonstration)

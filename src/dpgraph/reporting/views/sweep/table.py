@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import chance, formats, protection
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import (
     DASH,
@@ -23,14 +23,14 @@ from dpgraph.reporting.display import (
     reference_remarks,
     with_delta,
 )
-from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_table
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     frame, artefact = sweep_table(plan, artefact_id, results), plan.artefacts[artefact_id]
     parameter = artefact.sweep.label if artefact.sweep is not None else ""
-    return MadeTable(frame, sweep_display(heading(plan, artefact_id), frame, quantity(artefact.metric), parameter))
+    return MadeTable(frame, sweep_display(heading(plan, artefact_id), frame, chance.shown_as(artefact), parameter))
 
 
 def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: str) -> Table:
@@ -53,6 +53,7 @@ def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: s
         *reference_remarks(table, shown),
         EPSILON_REMARK,
         *protection.remarks(table),
+        *[chance.REMARK] * ("above_chance" in table),
     ]
     return Table(title, [parameter, "", *methods.values()], blocks, notes.texts, remarks, text_columns=2)
 
@@ -68,6 +69,10 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
         by_method = {row["method"]: row for row in at.to_dict("records")}
         line = [by_method.get(method) for method in methods]
         rows.append([Text(str(value)), Text("ours"), *(_ours(row, notes) for row in line)])
+        if "above_chance" in part:
+            rows.append(
+                [Text(""), Text(chance.HEAD), *(Text(row["above_chance"] or DASH if row else DASH) for row in line)]
+            )
         rows.append([Text(""), Text("ε published / rigorous"), *(_epsilons(row, notes) for row in line)])
         if protected is None:
             rows += _protection(line)

@@ -1,0 +1,133 @@
+"""What the cells of an artefact differ in, so that a comparison says something about what it names.
+
+Two cells of one artefact on one data set may differ in what the experiment file gives their methods, in what the sweep
+varies, in the target epsilon, and in what the artefact or the suite declares with a reason (`varies`). All else is
+equal. Training length is compared in epochs, how often a record is seen, under the name `epochs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any
+
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.varies import Difference
+from dpgraph.planning.plan import Entry, Plan
+
+EPOCHS, PRIVATE = "epochs", "private"
+NOT_COMPARED = frozenset(
+    {PRIVATE, "privacy.epsilon", "privacy.noise_multiplier", "training.steps", "training.evaluations"}
+)
+# read where there is message passing only
+OF_NEIGHBOURS = frozenset(
+    {"model.inference_own_weight", "privacy.max_degree", "privacy.list_cap", "training.max_degree"}
+)
+BATCHES = frozenset({"training.num_splits", "training.sampling_rate", "training.batch_size"})
+# views that compare nothing between their cells, or compare them on purpose in everything
+OTHER_VIEWS = frozenset({"statistics", "accounting", "search", "hyperparameters"})
+
+
+def unequal(plan: Plan) -> list[str]:
+    """A line for each setting in which cells of an artefact differ without a declared reason."""
+    return [
+        line
+        for artefact, described in plan.artefacts.items()
+        if described.view not in OTHER_VIEWS
+        for line in _unequal(plan, artefact)
+    ]
+
+
+def settings_of(cell: Cell) -> dict[str, Any]:
+    """Settings by dotted path, with `epochs` for the number of steps and `private` for whether there is a budget."""
+    parts = cell.model_dump(mode="json", exclude={"task", "seeds", "method"})
+    flat = dict(_flat("", parts))
+    flat |= {EPOCHS: _epochs(flat), PRIVATE: cell.privacy is not None}
+    if not flat.get("model.hops"):
+        flat = {path: value for path, value in flat.items() if path not in OF_NEIGHBOURS}
+    return flat
+
+
+def _epochs(flat: Mapping[str, Any]) -> float | str | None:
+    """Steps times the share of the records that a step reads; of batches of m, steps times m."""
+    steps = flat.get("training.steps")
+    if not isinstance(steps, int):
+        return steps if steps is None else str(steps)
+    if flat.get("training.num_splits") is not None:
+        return steps / flat["training.num_splits"]
+    share = flat.get("training.sampling_rate") or flat.get("training.batch_size") or 1
+    return float(f"{steps * share:.9g}")
+
+
+def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(f"{path}.{key}" if path else str(key), inner)
+    else:
+        yield path, value
+
+
+def _unequal(plan: Plan, artefact: str) -> Iterator[str]:
+    paper, name = artefact.split("/")
+    described = plan.experiments[paper].artefacts[name]
+    declared = [plan.experiments[paper].varies, plan.suite.papers[paper].varies, described.varies]
+    swept = set(described.sweep.settings) if described.sweep is not None else set()
+    by_task: dict[str, list[Entry]] = {}
+    for entry in plan.entries_of(artefact):
+        by_task.setdefault(entry.task_id, []).append(entry)
+    seen: set[tuple[str, ...]] = set()
+    for entries in by_task.values():
+        flat = {entry.cell.slug: settings_of(entry.cell) for entry in entries}
+        for one, other in combinations(entries, 2):
+            if not _compared(one, other):
+                continue
+            allowed = _of_methods(one, other) | (swept if one.value != other.value else set())
+            first, second = flat[one.cell.slug], flat[other.cell.slug]
+            unlike = {path for path in first.keys() & second.keys() if first[path] != second[path]}
+            for path in sorted(unlike - allowed - NOT_COMPARED):
+                if any(
+                    _applies(difference, one, other, unlike)
+                    for part in declared
+                    for difference in _all(part.get(path, ()))
+                ):
+                    continue
+                key = (path, one.method_id, other.method_id)
+                if key not in seen:
+                    seen.add(key)
+                    yield f"{artefact}: {_named(one)} and {_named(other)}: {path}={first[path]} and {second[path]}"
+
+
+def _all(declared: Difference | tuple[Difference, ...]) -> tuple[Difference, ...]:
+    return (declared,) if isinstance(declared, Difference) else declared
+
+
+def _compared(one: Entry, other: Entry) -> bool:
+    """At one epsilon, where both have a target, and in one direction of the grid at a time."""
+    if one.epsilon != other.epsilon and None not in (one.epsilon, other.epsilon):
+        return False
+    return one.method_id == other.method_id or one.value == other.value or None in (one.value, other.value)
+
+
+def _applies(difference: Difference, one: Entry, other: Entry, unlike: set[str]) -> bool:
+    names = (one.method_id, other.method_id)
+    if not any(fnmatchcase(name, pattern) for name in names for pattern in difference.methods):
+        return False
+    if not difference.between:
+        return one.method_id != other.method_id
+    return any(path in unlike for path in difference.between)
+
+
+def _of_methods(one: Entry, other: Entry) -> set[str]:
+    """What the experiment file sets for one of two methods; one that sets how batches are drawn sets all of that."""
+    if one.method_id == other.method_id:
+        return set()
+    paths = {path for entry in (one, other) for path, _ in _flat("", entry.method.set)}
+    if "training.steps" in paths:
+        paths.add(EPOCHS)
+    return paths | BATCHES if paths & BATCHES else paths
+
+
+def _named(entry: Entry) -> str:
+    value = "" if entry.value is None else f" ({entry.value})"
+    return f"{entry.method_id}{value} on {entry.task_id}"

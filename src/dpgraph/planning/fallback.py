@@ -1,0 +1,88 @@
+"""Tasks of a suite whose data set cannot be had, and the synthetic ones that stand in for them.
+
+What stands in is decided before anything is planned, by the manifests of the downloads alone, so that every job of a
+run plans the same cells. A data set without a manifest counts as one that can be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dpgraph.data.manifest import read_manifest
+from dpgraph.data.registry import entry
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
+from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.experiment import Suite, SuiteTask
+from dpgraph.experiments.paths import Paths
+
+
+def with_fallbacks(suite: Suite, config: Config) -> Suite:
+    """The suite with stand-ins for what was not found: labels and note say so, and no printed value is theirs."""
+    tasks, absent = dict(suite.tasks), []
+    for name, item in suite.tasks.items():
+        if item.fallback is None:
+            continue
+        wanted = parse(Task, item.task, f"suite {suite.name}: tasks.{name}.task")
+        instead = parse(Task, item.fallback, f"suite {suite.name}: tasks.{name}.fallback")
+        if entry(instead.dataset).files:
+            raise UserError(
+                f"suite {suite.name}: tasks.{name}.fallback={instead.dataset}: expected a generated data set"
+            )
+        if not _unavailable(Paths(config).raw(wanted.dataset)):
+            continue
+        label = f"synthetic instead of {item.label} (not reachable)"
+        tasks[name] = SuiteTask(label=label, task=item.fallback)
+        absent.append(wanted.dataset)
+    if not absent:
+        return suite
+    return suite.model_copy(update={"tasks": tasks, "note": f"{suite.note.strip()} {sentence(suite, config)}"})
+
+
+def datasets(suite: Suite) -> tuple[str, ...]:
+    """Those that something may stand in for."""
+    tasks = (item for item in suite.tasks.values() if item.fallback is not None)
+    return tuple(dict.fromkeys(str(item.task.get("dataset")) for item in tasks))
+
+
+def sentence(suite: Suite, config: Config) -> str:
+    """What a reader is told where something stands in for a data set; empty where nothing does."""
+    paths = Paths(config)
+    absent = [name for name in datasets(suite) if _unavailable(paths.raw(name))]
+    if not absent:
+        return ""
+    titles = " and ".join(entry(name).title for name in absent)
+    folders = " ".join(str(paths.raw(name)) for name in absent)
+    return (
+        f"NOT REACHABLE: {titles}: no mirror, no URL and no package index had the files, so synthetic graphs stand in, "
+        f"without the papers' numbers (delete {folders} and run again to look for them anew)."
+    )
+
+
+def provide(config: Config, workflow: Path, mirrors: Mapping[str, str]) -> str:
+    """Looks once for the data sets that something may stand in for, and returns the sentence about those not found.
+
+    A data set is looked for again when its manifest is deleted or says unavailable and the mirrors have changed.
+    """
+    from dpgraph.data.fetch import fetch, mirrors_from
+    from dpgraph.data.mirrors import remember, tried
+
+    path = workflow / "suites" / f"{config.suite}.yaml"
+    if not path.is_file():
+        return ""  # load_plan says so
+    suite, places = load(Suite, path), mirrors_from(config.mirrors, mirrors)
+    for name in datasets(suite):
+        folder = Paths(config).raw(name)
+        if tried(folder, places):
+            continue
+        fetch(name, folder, places)
+        remember(folder, places)
+    return sentence(suite, config)
+
+
+def _unavailable(raw_dir: Path) -> bool:
+    try:
+        return read_manifest(raw_dir).status == "unavailable"
+    except UserError:
+        return False

@@ -1,0 +1,121 @@
+"""results/<suite>/baselines.csv: every result without privacy beside what it can be compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.literature import Baselines
+from dpgraph.experiments.paths import Paths
+from dpgraph.files import read_json
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.planning.resolve import inference_of
+from dpgraph.privacy.relation import PredictionInput
+from dpgraph.reporting.baselines.compared import compared
+from dpgraph.reporting.baselines.references import LOGISTIC, MEAN_LOGISTIC
+from dpgraph.reporting.results import Results, write_csv
+
+TOLERANCE = 1.5  # points
+METRIC = "accuracy/test"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a result is compared with: accuracy in percent; nan where there is none, and `reason` says why."""
+
+    model: str
+    kind: str  # literature or computed
+    accuracy: float = math.nan
+    source: str = ""
+    reason: str = ""
+
+
+def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each result without privacy and reference; a result without any reference has a row, too.
+
+    Accuracies are in percent, `ci_low` and `ci_high` the 95 % interval of our mean, `difference` ours minus the
+    reference. `below` says whether that is more than the tolerance, `reason` why a result may be so.
+    """
+    rows = [row for entry in compared(plan) for row in _rows(plan, known, Results.of(results), entry)]
+    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+
+
+def _rows(plan: Plan, known: Baselines, results: Results, entry: Entry) -> Iterator[dict[str, Any]]:
+    outcome, task = results.outcome(entry, METRIC), entry.cell.task
+    ours = outcome.summary()
+    for reference in list(_references(plan, known, entry)) or [Reference("", "", reason="no reference")]:
+        difference = ours.mean - reference.accuracy
+        reason = known.reason(entry.paper, entry.method_id, entry.task_id, reference.kind)
+        yield {
+            "paper": entry.paper,
+            "method": entry.method_id,
+            "label": entry.method.label,
+            "task": entry.task_id,
+            "dataset": task.dataset,
+            "setting": task.setting,
+            "split": task.split,
+            "features": task.features,
+            "mean": ours.mean,
+            "ci_low": ours.low,
+            "ci_high": ours.high,
+            "n": ours.n,
+            "status": outcome.status,
+            "reference": reference.model,
+            "kind": reference.kind,
+            "reference_accuracy": reference.accuracy,
+            "source": reference.source,
+            "difference": difference,
+            "below": bool(difference < -TOLERANCE),
+            "reason": reference.reason or (reason if difference < -TOLERANCE else ""),
+            "cell": entry.cell.slug,
+        }
+
+
+def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Reference]:
+    task, model = entry.cell.task, entry.cell.model  # type: ignore[attr-defined]
+    if task.setting == "transductive":
+        printed = known.printed(model.architecture, model.hops, task.dataset, task.split)
+        if printed is not None:
+            yield Reference(printed.model, "literature", printed.accuracy, printed.source)
+    path = Paths(plan.config).reference(task)
+    kind = LOGISTIC if inference_of(entry.cell) is PredictionInput.OWN_RECORD else MEAN_LOGISTIC
+    if not path.is_file():
+        yield Reference(kind, "computed", reason=f"{path}: no such file")
+        return
+    record = read_json(path)
+    by_seed = dict(zip(record["seeds"], record["accuracy"].get(kind, ()), strict=False))
+    values = [by_seed[seed] for seed in entry.cell.seeds if seed in by_seed]
+    if len(values) == len(entry.cell.seeds):
+        yield Reference(kind, "computed", 100 * float(np.mean(values)), record["source"])
+    elif record["reason"]:
+        yield Reference(kind, "computed", reason=record["reason"])
+    elif kind in record["accuracy"]:
+        yield Reference(kind, "computed", reason=f"{path}: of other seeds: delete it and run again")
+
+
+def write_baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None, path: Path) -> pd.DataFrame:
+    table = baselines(plan, known, results)
+    write_csv(table, path)
+    return table
+
+
+def complaints(table: pd.DataFrame) -> list[str]:
+    """A line for each row that is more than the tolerance below its reference without a reason.
+
+    Raises UserError where no result could be compared with anything: that proves nothing.
+    """
+    if not len(table) or table["difference"].isna().all():
+        raise UserError("baselines: no result has a reference: train the suite's methods without privacy first")
+    wrong = table[table["below"] & (table["reason"] == "")]
+    return [
+        f"{row['paper']}/{row['method']} on {row['task']} ({row['split']}): {row['mean']:.1f}, n = {row['n']}, is "
+        f"{-row['difference']:.1f} below {row['reference']} {row['reference_accuracy']:.1f} ({row['source']})"
+        for row in wrong.to_dict("records")
+    ]

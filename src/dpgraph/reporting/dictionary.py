@@ -1,0 +1,181 @@
+"""What the columns of results.parquet are: those of every row, settings of cells, numbers of mechanisms."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dpgraph.errors import shown
+from dpgraph.experiments.cell import Cell
+from dpgraph.methods.registry import specs
+
+NAN = float("nan")
+NOT_SETTINGS = frozenset({"task", "method", "seeds"})  # columns of their own, or of the seed
+
+
+class Column(NamedTuple):
+    kind: str  # of pandas
+    description: str
+
+
+COLUMNS: dict[str, Column] = {
+    "paper": Column("string", "Experiment file in which the cell is a row; a cell of two papers has rows for both"),
+    "cell": Column("string", "Name of the cell: what was run, without seeds; the folder of its record"),
+    "dataset": Column("string", "Name in the data set registry"),
+    "setting": Column("string", "Which edges training and inference see"),
+    "split": Column("string", "How nodes are split; random ones have another split for each seed"),
+    "features": Column("string", "Public transformation of the features"),
+    "method": Column("string", "Name of the method in the package"),
+    "variant": Column("string", "Mechanism of the method; none: without privacy"),
+    "architecture": Column("string", "Architecture of the network"),
+    "hops": Column("int64", "Layers of message passing"),
+    "optimizer": Column("string", "Optimiser"),
+    "epsilon_target": Column("float64", "Epsilon that was asked for, under the variant's accountant"),
+    "seed": Column("int64", "Number of the seed; -1: none ran"),
+    "status": Column("string", "ok, failed or not run"),
+    "reason": Column("string", "Why it is not ok"),
+    "step": Column("int64", "Steps done when the metric was taken"),
+    "final": Column("bool", "Whether it is the last step"),
+    "metric": Column("string", "Quantity and part of the data, as accuracy/test"),
+    "class_id": Column("int64", "Class of a metric by class; -1: of all"),
+    "value": Column("float64", "The metric; shares are fractions, not percent"),
+    "delta": Column("float64", "Delta of both epsilons"),
+    "eps_published": Column("float64", "Epsilon by the paper's formula at this step"),
+    "eps_published_reason": Column("string", "Why there is none"),
+    "eps_rigorous": Column("float64", "Epsilon that is proved for what ran, at this step"),
+    "eps_rigorous_reason": Column("string", "Why there is none"),
+    "relation_published": Column("string", "Neighbouring data sets of eps_published"),
+    "scope_published": Column("string", "What eps_published covers"),
+    "relation_rigorous": Column("string", "Neighbouring data sets of eps_rigorous"),
+    "scope_rigorous": Column("string", "What eps_rigorous covers"),
+    "published_unmet": Column("string", "Premises of eps_published that do not hold for what ran"),
+    "uncovered": Column("string", "What of the run no epsilon covers"),
+    "noise_std_over_clip": Column("float64", "Noise std per coordinate / clip norm, as it was added"),
+    "steps": Column("int64", "Steps that were asked for, or that the budget allowed"),
+    "seconds": Column("float64", "Wall time of the seed"),
+    "steps_per_second": Column("float64", "Steps in a second"),
+    "roots_per_second": Column("float64", "Training records in a second"),
+    "peak_memory_bytes": Column("int64", "Most memory of the process"),
+    "device": Column("string", "Device that it ran on"),
+}
+
+
+MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
+RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row
+PLAIN = {
+    "training.optimizer": "SGD or Adam",
+    "training.learning_rate": "Learning rate",
+    "model.architecture": "Kind of network",
+    "model.activation": "Function between layers",
+    "mechanism.kind": "Mechanism that was accounted for and ran",
+    "mechanism.release": "Where rows come from",
+    "mechanism.column_norm": "tau, L1 norm of a column",
+}
+
+
+@cache
+def settings() -> dict[str, Column]:
+    """Every setting of every method's cells by dotted path; a number where all of its values are numbers."""
+    found: dict[str, Column] = {}
+    for spec in specs().values():
+        for name, field in spec.cell.model_fields.items():
+            if name in NOT_SETTINGS:
+                continue
+            model = _model(field.annotation)
+            if model is None and not _options(field.annotation):  # of methods without privacy
+                continue
+            parts = (
+                {name: field} if model is None else {f"{name}.{key}": one for key, one in model.model_fields.items()}
+            )
+            for path, one in parts.items():
+                kind = "float64" if _numeric(one.annotation) else "string"
+                known = found.get(path)
+                kind = kind if known is None or known.kind == kind else "string"
+                told = one.description or _told(one.annotation) or PLAIN.get(path, "")
+                found[path] = Column(kind, (known.description if known else "") or told)
+    return found
+
+
+@cache
+def calibrated() -> dict[str, Column]:
+    """Every field of every mechanism: N (num_roots), noise, sampling rate or batch size, as calibrated or counted."""
+    found: dict[str, Column] = {}
+    noisy = [variant.mechanism for spec in specs().values() for variant in spec.variants.values()]
+    for kind in dict.fromkeys([*noisy, *(spec.without_noise for spec in specs().values())]):
+        for name, field in kind.model_fields.items():
+            if name not in RECORDED_ELSEWHERE:
+                path = f"{MECHANISM}.{name}"
+                told = PLAIN.get(path) or field.description or ""
+                found.setdefault(path, Column("float64" if _numeric(field.annotation) else "string", told))
+    return found
+
+
+def mechanism_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """By column of `calibrated`, of the mechanism in a record; nan or an empty text where it has no such field.
+
+    Raises ValueError for a value that the column cannot hold.
+    """
+    values = {}
+    for path, column in calibrated().items():
+        value = recorded.get(path.removeprefix(f"{MECHANISM}."))
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not (number if column.kind == "float64" else isinstance(value, str)):
+            raise ValueError(f"{path}={shown(value)}: expected a {'number' if column.kind == 'float64' else 'text'}")
+        values[path] = _as(column.kind, value)
+    return values
+
+
+def setting_values(cell: Cell) -> dict[str, Any]:
+    """By column of `settings`; nan or an empty text where the cell has no such setting."""
+    flat: dict[str, Any] = {}
+    for name, value in cell.model_dump(mode="json", exclude=set(NOT_SETTINGS)).items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return {path: _as(column.kind, flat.get(path)) for path, column in settings().items()}
+
+
+def dictionary() -> list[tuple[str, str, str]]:
+    """(column, type, description) of results.parquet."""
+    return [(name, column.kind, column.description) for name, column in (COLUMNS | settings() | calibrated()).items()]
+
+
+def _as(kind: str, value: Any) -> float | str:
+    if kind == "float64":
+        return NAN if value is None else float(value)
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _options(annotation: Any) -> list[Any]:
+    """Types of a union, without None and annotations."""
+    if get_origin(annotation) is Annotated:
+        return _options(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [option for part in get_args(annotation) for option in _options(part)]
+    return [] if annotation is type(None) else [annotation]
+
+
+def _told(annotation: Any) -> str:
+    """The description that a part of a union has."""
+    if get_origin(annotation) is Annotated:
+        return next((one.description or "" for one in get_args(annotation)[1:] if isinstance(one, FieldInfo)), "")
+    return next((told for part in get_args(annotation) if (told := _told(part))), "")
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    models = [one for one in _options(annotation) if isinstance(one, type) and issubclass(one, BaseModel)]
+    return models[0] if models else None
+
+
+def _numeric(annotation: Any) -> bool:
+    options = _options(annotation)
+    return bool(options) and all(
+        one in (int, float)
+        or (get_origin(one) is Literal and all(type(value) in (int, float) for value in get_args(one)))
+        for one in options
+    )

@@ -1,0 +1,290 @@
+"""Accuracy tables in the paper's own layout: the paper's value above ours, which has its 95 % interval.
+
+Rows of the long form are placed, nothing is computed, so that both say the same. No value is marked as
+the best one: rows with unlike guarantees do not compete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from dpgraph.experiments.layout import Layout
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import chance, formats, protection
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.display import Footnotes, RowGroup, Table, Text, failure
+from dpgraph.reporting.formats import DASH
+from dpgraph.reporting.quantities import Quantity
+
+Row = dict[str, Any]
+PAPER = "paper"
+HEADS = ("", "Target ε", "ε published / rigorous")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: of each column the row that stands there, None where there is none."""
+
+    block: str
+    label: str
+    target: str  # epsilon, as text
+    cells: tuple[Row | None, ...]
+
+    @property
+    def printed(self) -> bool:
+        """Whether it has the paper's values, and not ours."""
+        return self.label == PAPER
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for row in self.cells if row is not None]
+
+
+@dataclass(frozen=True)
+class Wide:
+    heads: tuple[str, ...]  # of the columns with values
+    spans: tuple[str, ...]  # above them; empty: none
+    lines: tuple[Line, ...]
+
+
+def forms(plan: Plan, artefact_id: str, long: pd.DataFrame) -> tuple[pd.DataFrame, Table]:
+    """(for machines, for people) of the rows of `accuracy_table`."""
+    artefact = plan.artefacts[artefact_id]
+    layout = artefact.layout
+    wide = _by_data_set(plan, artefact_id, long) if layout is None else _by_layout(layout, long)
+    deltas = _deltas(long) if layout is None else []  # elsewhere the blocks are data sets, whose heads have theirs
+    return _numbers(wide), _display(heading(plan, artefact_id), wide, long, chance.shown_as(artefact), deltas)
+
+
+def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
+    """Methods by data sets. Methods that the paper prints as one row are a block below that row."""
+    tasks = dict(zip(long["task"], long["task_label"]))
+    lines: list[Line] = []
+    for _, rows in groupby(long.to_dict("records"), key=lambda row: _printed_as(plan, artefact_id, row)):
+        group = list(rows)
+        title = str(group[0]["label"]).partition(", ")[0]
+        paper = tuple(_first(group, task=task, printed=True) for task in tasks)
+        found = any(row is not None for row in paper)
+        if found:
+            lines.append(Line(title, PAPER, _printed_target(paper), paper))
+        for (label, target), own in _ordered(group):
+            text = _below(label, title) if found else label
+            cells = tuple(_first(own, task=task) for task in tasks)
+            lines.append(Line(title if found else "", text, _target(target), cells))
+    return Wide(tuple(tasks.values()), ("",) * len(tasks), tuple(lines))
+
+
+def _by_layout(layout: Layout, long: pd.DataFrame) -> Wide:
+    """The layout's columns, in a block for each data set; lines of each target epsilon below each other."""
+    lines: list[Line] = []
+    spans, heads = zip(*layout.columns)
+    records = long.to_dict("records")
+    for task, label in dict(zip(long["task"], long["task_label"])).items():
+        of_task = [row for row in records if row["task"] == task and row["method"] in layout.methods]
+        title = _with_delta(str(label), of_task)
+        targets = sorted({row["epsilon_target"] for row in of_task if not math.isnan(row["epsilon_target"])})
+        for number, target in enumerate(targets or [math.nan]):
+            # what has no target is shown once
+            there = [row for row in of_task if row["epsilon_target"] == target or (not number and _untargeted(row))]
+            for name, rows in layout.rows.items():
+                block = f"{title}: {name}" if name else title
+                methods = [{line[place] for line in rows.values()} for place in range(len(heads))]
+                paper = tuple(_first(there, methods=names, printed=True) for names in methods)
+                if any(row is not None for row in paper):
+                    lines.append(Line(block, PAPER, _printed_target(paper), paper))
+                for text, line in rows.items():
+                    cells = tuple(_first(there, methods={method}) for method in line)
+                    if any(row is not None for row in cells):
+                        lines.append(Line(block, text, _targets(cells), cells))
+    return Wide(tuple(heads), tuple(spans), tuple(lines))
+
+
+def _printed_as(plan: Plan, artefact_id: str, row: Row) -> str:
+    """The paper's name of the row; a method's own id where the paper has none."""
+    paper, name = artefact_id.split("/")
+    experiment = plan.experiments[paper]
+    known = experiment.methods[row["method"]].published
+    named = [known[table] for table in experiment.artefacts[name].tables(name) if table in known]
+    return str(sorted(named[0].items())) if named else str(row["method"])
+
+
+def _ordered(group: Sequence[Row]) -> Iterator[tuple[tuple[str, float], list[Row]]]:
+    """Rows by label and target; a target that is nan is equal to itself here."""
+    keys = dict.fromkeys((row["label"], _or_zero(row["epsilon_target"])) for row in group)
+    for label, target in keys:
+        yield (
+            (label, target or math.nan),
+            [row for row in group if (row["label"], _or_zero(row["epsilon_target"])) == (label, target)],
+        )
+
+
+def _or_zero(target: float) -> float:
+    return 0.0 if math.isnan(target) else target
+
+
+def _untargeted(row: Row) -> bool:
+    return math.isnan(row["epsilon_target"])
+
+
+def _first(
+    rows: Iterable[Row], task: str | None = None, methods: set[str | None] | None = None, printed: bool = False
+) -> Row | None:
+    """The first row of the task and of one of the methods, with a value of the paper's where that is `printed`."""
+    fitting = (row for row in rows if task in (None, row["task"]) and (methods is None or row["method"] in methods))
+    return next((row for row in fitting if row["published_text"] or not printed), None)
+
+
+def _below(label: str, title: str) -> str:
+    """A label in a block of that title.
+
+    >>> _below("DP-GCN, rigorous", "DP-GCN"), _below("GCN", "GCN"), _below("DP-GCN (1-layer), own", "DP-GCN")
+    ('ours, rigorous', 'ours', 'ours: DP-GCN (1-layer), own')
+    """
+    rest = label.removeprefix(title)
+    return f"ours{rest}" if label.startswith(title) and rest[:1] in ("", ",") else f"ours: {label}"
+
+
+def _target(target: float) -> str:
+    return DASH if math.isnan(target) else formats.significant(target)
+
+
+def _targets(cells: Sequence[Row | None]) -> str:
+    """Of a line whose rows have one target, or none."""
+    return _target(next((row["epsilon_target"] for row in cells if row is not None and not _untargeted(row)), math.nan))
+
+
+def _printed_target(paper: Sequence[Row | None]) -> str:
+    """Epsilons of the paper's values of private methods, as printed; a dash where all are without privacy."""
+    texts = [row["published_epsilon"] for row in paper if row is not None and row["variant"] != "none"]
+    return " or ".join(dict.fromkeys(text or "not printed" for text in texts)) or DASH
+
+
+def _with_delta(label: str, rows: Sequence[Row]) -> str:
+    deltas = formats.deltas(row["delta"] for row in rows)
+    return f"{label} (δ = {', '.join(deltas)})" if deltas else label
+
+
+def _deltas(long: pd.DataFrame) -> list[str]:
+    """A remark with the deltas of each data set; none without privacy."""
+    by_label = {label: formats.deltas(part["delta"]) for label, part in long.groupby("task_label", sort=False)}
+    texts = [f"{label} {', '.join(texts)}" for label, texts in by_label.items() if texts]
+    return [f"δ: {'; '.join(texts)}."] if texts else []
+
+
+def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas: list[str]) -> Table:
+    notes = Footnotes()
+    blocks = [
+        RowGroup(block, [_texts(line, notes) for line in part])
+        for block, part in groupby(wide.lines, key=lambda line: line.block)
+    ]
+    named = {row["method"] for line in wide.lines for row in line.rows}
+    left_out = dict.fromkeys(long[~long["method"].isin(named)]["label"])
+    counts = sorted({int(n) for n in long[long["status"] == "ok"]["n"]})
+    seeds = f" ({' or '.join(map(str, counts))})" if counts else ""
+    remarks = [
+        f"{shown.label[0].upper()}{shown.label[1:]}. Ours: mean over the seeds{seeds} and its 95 % Student t interval. "
+        "Paper: as printed, ± as the paper has it.",
+        "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism. ε published: by the "
+        "paper’s formula, even where it is wrong; ε rigorous: proved; none: nothing is guaranteed; ∞: no privacy; from "
+        "the least to the largest of the line. Nothing is proved of the paper’s own runs.",
+        *deltas,
+        "No value is marked as the best: lines with unlike guarantees do not compete.",
+        *protection.remarks(long),
+        *([f"In the long form only: {', '.join(left_out)}."] if left_out else []),
+    ]
+    return Table(title, [*HEADS, *wide.heads], blocks, notes.texts, remarks, spans=("",) * len(HEADS) + wide.spans)
+
+
+def _texts(line: Line, notes: Footnotes) -> list[Text]:
+    values = [_printed(row) if line.printed else _ours(row, notes) for row in line.cells]
+    return [Text(line.label), Text(line.target), _epsilons(line, notes), *values]
+
+
+def _printed(row: Row | None) -> Text:
+    return Text(DASH if row is None else row["published_text"])
+
+
+def _ours(row: Row | None, notes: Footnotes) -> Text:
+    """E.g. 61.20 [59.91, 62.49], which may break before the interval only; the mean alone of one seed."""
+    if row is None:
+        return Text(DASH)
+    if row["status"] != "ok":
+        return failure(row, notes)
+    interval = "" if math.isnan(row["ci_low"]) else f" [{row['ci_low']:.2f},\u00a0{row['ci_high']:.2f}]"
+    lost = f"{row['n']} of {row['n_planned']} seeds: {row['reason']}" if row["n"] < row["n_planned"] else ""
+    return Text(f"{row['mean']:.2f}{interval}", (notes.number(lost),) if lost else ())
+
+
+def _private(line: Line) -> list[Row]:
+    """Rows whose epsilons the line states: those of private methods, if there are any, and of what has run."""
+    rows = [row for row in line.rows if row["status"] == "ok" or not math.isnan(row["eps_rigorous"])]
+    return [row for row in rows if row["variant"] != "none"] or rows
+
+
+def _epsilons(line: Line, notes: Footnotes) -> Text:
+    """Both, with what they are about as notes."""
+    if line.printed:
+        return Text("∞" if line.target == DASH else f"{line.target} / none")  # nothing is proved of the paper's runs
+    rows = _private(line)
+    if not rows:
+        return Text(DASH)
+    marks = "".join(dict.fromkeys(protection.mark(row) for row in rows))
+    texts = [_range(row[f"eps_{mode}"] for row in rows) for mode in protection.MODES]
+    about = [
+        text
+        for row in rows
+        for text in (
+            _about(row),
+            *(row[f"eps_{mode}_reason"] for mode in protection.MODES if math.isnan(row[f"eps_{mode}"])),
+        )
+        if text
+    ]
+    shown = texts[0] if texts[0] == texts[1] else " / ".join(texts)
+    return Text(shown + marks, tuple(notes.number(text) for text in dict.fromkeys(about)))
+
+
+def _about(row: Row) -> str:
+    """Relation and scope of both epsilons; empty without privacy."""
+    texts = [protection.both(row, name) for name in ("relation", "scope")]
+    return "" if set(texts) == {DASH} else f"Relation {texts[0]}; scope {texts[1]}"
+
+
+def _range(values: Iterable[float]) -> str:
+    """
+    >>> _range([7.98214, 12.0]), _range([12.0, 12.0]), _range([math.nan, 9.75]), _range([math.inf, 0.0])
+    ('7.99–12.0', '12.0', '9.75 or none', '0 or ∞')
+    """
+    values = list(values)
+    numbers = sorted(value for value in values if math.isfinite(value))
+    ends = dict.fromkeys(formats.epsilon(value) for value in numbers[:1] + numbers[-1:])
+    others = sorted({formats.epsilon(value) for value in values if not math.isfinite(value)})
+    return " or ".join([*(["–".join(ends)] if ends else []), *others])
+
+
+def _numbers(wide: Wide) -> pd.DataFrame:
+    """A row for each line; of each column the value, and the paper's standard deviation or our interval."""
+    names = [f"{span}: {head}" if span else head for span, head in zip(wide.spans, wide.heads, strict=True)]
+    return pd.DataFrame([_line_numbers(line, names) for line in wide.lines])
+
+
+def _line_numbers(line: Line, names: Sequence[str]) -> dict[str, Any]:
+    rows = [] if line.printed else _private(line)
+    columns: dict[str, Any] = {"block": line.block, "line": line.label, "target_epsilon": line.target}
+    for mode in protection.MODES:
+        columns[f"eps_{mode}"] = _range(row[f"eps_{mode}"] for row in rows)
+    for name in ("relation", "scope"):
+        columns[name] = "; ".join(dict.fromkeys(protection.both(row, name) for row in rows))
+    for name, row in zip(names, line.cells, strict=True):
+        given = row or {}
+        mean, std = ("published_value", "published_std") if line.printed else ("mean", "std")
+        columns[name] = given.get(mean, math.nan)
+        columns[f"{name} std"] = given.get(std, math.nan)
+        for end in ("ci_low", "ci_high"):
+            columns[f"{name} {end}"] = math.nan if line.printed else given.get(end, math.nan)
+    return columns

@@ -1,0 +1,115 @@
+"""From the search artefacts of a suite to a settings file, workflow/settings/<name>.yaml, which other suites read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpgraph.data.families import same_records
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, SearchedMethod
+from dpgraph.files import write_text
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.records import read_record
+from dpgraph.reporting.results import Results
+from dpgraph.reporting.views.search.rows import search_of, search_results
+
+Scores = dict[str, dict[str, float]]  # percent, by trial and data set
+
+
+def write_settings(plan: Plan, path: Path) -> ChosenSettings:
+    """From the records of the plan's search artefacts; a trial that failed on a data set is not chosen for it."""
+    chosen = chosen_settings(plan)
+    text = yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=110)
+    head = f"# Made by `python -m dpgraph settings --suite {plan.suite.name}`; docs/hyperparameter-search.md\n"
+    write_text(path, head + text)
+    return chosen
+
+
+def chosen_settings(plan: Plan) -> ChosenSettings:
+    """Raises UserError for a suite without a search, a method that two searches have, or one without any score."""
+    names = [name for name, artefact in plan.artefacts.items() if artefact.search is not None]
+    if not names:
+        raise invalid("suite", plan.suite.name, "one with an artefact of view search")
+    papers: dict[str, dict[str, SearchedMethod]] = {}
+    for name in names:
+        results = Results.of(search_results(plan, name))
+        by_method: dict[str, list[Entry]] = {}
+        for entry in plan.entries_of(name):
+            by_method.setdefault(entry.method_id, []).append(entry)
+        for method, entries in by_method.items():
+            known = papers.setdefault(name.split("/")[0], {})
+            if method in known:
+                raise UserError(f"{name}: {method}: another search of the suite has it, too")
+            known[method] = searched_method(entries, scores_of(entries, results, search_of(plan, name).metric), name)
+    return ChosenSettings(suite=plan.suite.name, commit=", ".join(commits(plan, names)), papers=papers)
+
+
+def scores_of(entries: Collection[Entry], results: Results, metric: str) -> Scores:
+    """Means over all seeds; a data set in several tasks counts by the mean of these."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for entry in entries:
+        outcome = results.outcome(entry, metric)
+        complete = outcome.ok and len(outcome.values) == len(entry.cell.seeds)
+        found = values.setdefault(str(entry.value), {}).setdefault(entry.cell.task.dataset, [])
+        found.append(outcome.summary().mean if complete else float("nan"))
+    means = {trial: {name: sum(all_) / len(all_) for name, all_ in by.items()} for trial, by in values.items()}
+    return {trial: {name: round(mean, 3) for name, mean in by.items() if mean == mean} for trial, by in means.items()}
+
+
+def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> SearchedMethod:
+    """Without privacy: for each data set what is best on it. Private: what is best on those that share no records.
+
+    Equal means: the first trial.
+    """
+    first = next(iter(entries))
+    settings = {str(entry.value): entry.settings for entry in entries}
+    datasets = list(dict.fromkeys(entry.cell.task.dataset for entry in entries))
+    epsilons = sorted({entry.epsilon for entry in entries if entry.epsilon is not None})
+    if len(epsilons) > 1:
+        raise invalid(f"{where}: {first.method_id}: epsilons", epsilons, "one target, at which settings are chosen")
+    private = first.cell.privacy is not None
+
+    def best(chosen_on: list[str]) -> ChosenSetting:
+        if not chosen_on:
+            raise UserError(f"{where}: {first.method_id}: expected data sets that share no records")
+        return best_trial(scores, settings, chosen_on, f"{where}: {first.method_id}")
+
+    def others(dataset: str) -> list[str]:
+        return [one for one in datasets if not same_records(one, dataset)]
+
+    return SearchedMethod(
+        private=private,
+        epsilon=epsilons[0] if epsilons else None,
+        trials=len(settings),
+        seeds=len(first.cell.seeds),
+        datasets={one: best(others(one) if private else [one]) for one in datasets},
+        others=best(datasets),
+        scores=scores,
+    )
+
+
+def best_trial(
+    scores: Scores, settings: Mapping[str, Mapping[str, Any]], chosen_on: list[str], where: str
+) -> ChosenSetting:
+    """Highest mean over `chosen_on` among the trials that have a score on all of them."""
+    means = {
+        trial: sum(by[name] for name in chosen_on) / len(chosen_on)
+        for trial, by in scores.items()
+        if all(name in by for name in chosen_on)
+    }
+    if not means:
+        raise UserError(f"{where}: no trial ended well on all of {', '.join(chosen_on)}")
+    trial = max(means, key=lambda one: means[one])
+    return ChosenSetting(trial=trial, set=dict(settings[trial]), chosen_on=tuple(chosen_on))
+
+
+def commits(plan: Plan, artefacts: Collection[str]) -> list[str]:
+    """Of the records of the trials."""
+    cells = {entry.cell.slug: entry.cell for name in artefacts for entry in plan.entries_of(name)}
+    records = (read_record(Paths(plan.config).result(cell)).record for cell in cells.values())
+    return sorted({str(record.provenance.get("commit", "unknown")) for record in records})

@@ -1,0 +1,132 @@
+"""Every run of a crossed design as a dot, a row for each split, and the shares of the variance as bars next to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from dpgraph.methods.looks import BLUE, ORANGE, Look
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import GREY, Drawn
+from dpgraph.reporting.drawing.palette import looks_of_values
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.views.variance.rows import PARTS, Crossed, crossed, share_of, variance_points
+
+BAND = 0.62  # inches of a method
+AROUND = 0.85  # inches of a panel's title and axis
+FILLED = 0.7  # of a band, by the rows of its splits
+SMALLEST_TEXT = 9  # percent; a smaller bar is too short for its number
+COLOURS = {"split": BLUE, "initialisation": ORANGE, "rest": "#BDBDBD"}
+TEXTS = {
+    "split": "between splits",
+    "initialisation": "between initialisations",
+    "rest": "rest: batches, noise, interaction",
+}
+REMARK = (
+    "Left: a dot for each run, a row for each split, a colour and marker for each initialisation; tick: mean of the "
+    "split. Right: shares of the variance; line: 95 % confidence interval of the share of splits."
+)
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png from `variance_points`: per task the runs, and the shares beside them."""
+    runs = crossed(plan, artefact_id, results)
+    points = variance_points(runs)
+    tasks = plan.tasks_of(artefact_id)
+    named = sorted(points["initialisation"].dropna().astype(int).unique())
+    looks = {int(name): look for name, look in looks_of_values([str(name) for name in named]).items()}
+    with canvas.house_style(artefact_id):
+        first = points.drop_duplicates(["task", "method", "epsilon_target"])
+        lines = [*words.notes(REMARK, 2), *_budgets(first)]
+        lines += [*words.missing_lines(first, 2), *words.caption(first, 2)]
+        most = max(sum(one.entry.task_id == task for one in runs) for task in tasks)
+        legend = canvas.Legend(_handles(looks), lines, 4)
+        figure, grid = canvas.panels(2 * len(tasks), legend, height=AROUND + BAND * most)
+        for index, (task_id, (task, _)) in enumerate(tasks.items()):
+            (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
+            own = [one for one in runs if one.entry.task_id == task_id]
+            canvas.panel_title(dots, task.label, plan.suite.demonstration)
+            canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration)
+            dots.set_xlabel(f"{quantity(plan.artefacts[artefact_id].metric).label}: run minus mean, points")
+            bars.set_xlabel("share of the variance (%)")
+            if all(one.components is None for one in own):
+                canvas.no_results(dots)
+                canvas.no_results(bars)
+                continue
+            for place, one in enumerate(own):
+                _dots(dots, place, one, looks)
+                _bars(bars, place, one)
+            _bands(dots, own)
+            _bands(bars, own, named=False)
+            bars.set_xlim(0, 100)
+        return canvas.save_all(figure, stem), points
+
+
+def _budgets(first: pd.DataFrame) -> list[str]:
+    """Both epsilons of every private method, a line for each."""
+    private = first[(first["variant"] != "none") & (first["status"] == "ok")]
+    lines = []
+    for label, rows in private.groupby("label", sort=False):
+        lines += words.notes(f"{label}: {words.budget(rows)}", 2)
+    return lines
+
+
+def _handles(looks: dict[int, Look]) -> dict[str, Line2D]:
+    shape: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markeredgewidth": 0.5}
+    handles = {
+        f"initialisation {name + 1}": Line2D([], [], color=look.colour, marker=look.marker, **shape)
+        for name, look in looks.items()
+    }
+    bars = {TEXTS[part]: Line2D([], [], color=COLOURS[part], linewidth=6, marker="") for part in PARTS}
+    return handles | bars
+
+
+def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
+    """A band for each method, the first one on top."""
+    axes.set_ylim(len(own) - 0.5, -0.5)
+    labels = [fill(words.run_label(one.entry.method.label, one.entry.epsilon), 24) for one in own]
+    axes.set_yticks(range(len(own)), labels if named else [""] * len(own), fontsize=6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    for edge in range(1, len(own)):
+        axes.axhline(edge - 0.5, color="#DDDDDD", linewidth=0.6, zorder=0)
+
+
+def _dots(axes: Axes, place: int, one: Crossed, looks: dict[int, Look]) -> None:
+    if one.components is None:
+        axes.text(0.5, place, one.outcome.status, transform=axes.get_yaxis_transform(), ha="center", va="center",
+                  color=GREY, fontsize=6)  # fmt: skip
+        return
+    deviations = one.values - one.components.mean
+    height = np.linspace(-FILLED / 2, FILLED / 2, len(deviations)) + place
+    axes.axvline(0, color="#DDDDDD", linewidth=0.6, zorder=0)
+    for name in deviations:
+        look = looks[int(name)]
+        axes.plot(deviations[name], height, linestyle="", marker=look.marker, color=look.colour, markersize=3.2,
+                  markeredgecolor="white", markeredgewidth=0.3, zorder=3)  # fmt: skip
+    axes.plot(deviations.mean(axis=1), height, linestyle="", marker="|", color="black", markersize=6, zorder=4)
+
+
+def _bars(axes: Axes, place: int, one: Crossed) -> None:
+    if one.components is None:
+        return
+    left = 0.0
+    for part in PARTS:
+        share = share_of(one.components, part)
+        if np.isnan(share.value):
+            return
+        axes.barh(place, share.value, 0.5, left=left, color=COLOURS[part], zorder=2)
+        if share.value >= SMALLEST_TEXT:
+            text = f"{share.value:.0f} %"
+            axes.text(left + share.value / 2, place - 0.36, text, ha="center", va="center", fontsize=6)
+        if part == "split":
+            ends = [share.low, share.high]
+            axes.plot(ends, [place] * 2, color="black", linewidth=0.9, marker="|", markersize=4, zorder=3)
+        left += share.value

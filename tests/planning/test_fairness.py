@@ -1,0 +1,69 @@
+"""Cells that an artefact compares differ in nothing but what it varies, or what is declared with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpgraph.experiments.config import Config
+from dpgraph.planning.fairness import settings_of, unequal
+from dpgraph.planning.plan import Plan, load_plan
+
+SUITES = sorted(path.stem for path in Path("workflow/suites").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_compares_like_with_like(suite: str) -> None:
+    assert unequal(load_plan(Config(suite=suite))) == []
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return load_plan(Config(suite="cpu"))
+
+
+def changed(plan: Plan, artefact: str, method: str, value: str | None, **settings: dict[str, object]) -> list[str]:
+    """What is found where one entry of an artefact has other settings."""
+    entries = list(plan.entries)
+    place = next(
+        index
+        for index, entry in enumerate(entries)
+        if (entry.artefact, entry.method_id, entry.value) == (artefact, method, value)
+    )
+    cell = entries[place].cell
+    parts = {name: getattr(cell, name).model_copy(update=part) for name, part in settings.items()}
+    entries[place] = replace(entries[place], cell=cell.model_copy(update=parts))
+    return unequal(replace(plan, entries=tuple(entries)))
+
+
+def test_epochs_of_two_parts_of_a_sweep(plan: Plan) -> None:
+    """As suite cpu once had it: 2,000 epochs on the whole graph against 200 in ten parts."""
+    lines = changed(plan, "igamberdiev/fig4", "dp-gcn-sgd-released", "10", training={"steps": 2000})
+    assert any("fig4: dp-gcn-sgd-released" in line and "epochs=" in line and "200" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "path"),
+    [
+        ("gcn-1", {"model": {"inference_own_weight": 0.25}}, "model.inference_own_weight"),
+        ("dp-gcn-1", {"model": {"width": 128}}, "model.width"),
+        ("dp-mlp", {"training": {"steps": 200}}, "epochs"),
+        ("dp-gcn-1", {"privacy": {"delta": 1e-3}}, "privacy.delta"),
+        ("dp-gcn-1-sgd", {"training": {"sampling_rate": 0.5}}, "training.sampling_rate"),
+    ],
+)
+def test_what_one_method_alone_is_given(plan: Plan, method: str, part: dict, path: str) -> None:
+    lines = changed(plan, "daigavane/table1", method, None, **part)
+    assert lines
+    assert all(f": {path}=" in line or ": epochs=" in line for line in lines)
+    assert any(f": {path}=" in line for line in lines)
+
+
+def test_an_epoch_is_as_many_steps_as_there_are_parts(plan: Plan) -> None:
+    entries = {entry.value: entry.cell for entry in plan.entries_of("igamberdiev/fig4")
+               if (entry.method_id, entry.task_id) == ("dp-gcn-sgd-released", "cora")}  # fmt: skip
+    assert {value: settings_of(cell)["epochs"] for value, cell in entries.items()} == dict.fromkeys(
+        ["1", "4", "10"], 2000
+    )

@@ -1,0 +1,113 @@
+"""Size and power of claims: against noncentral t distributions and against claims that are decided again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import nct, t
+
+from dpgraph.randomness import numpy_generator
+from dpgraph.reporting.claims.contrasts import LEVEL, contrast
+from dpgraph.reporting.claims.power import Above, Strength, strength, together
+
+SLACK = 0.02  # of 4,000 draws
+
+
+def sample(n: int, std: float, name: str) -> pd.Series:
+    """Residuals whose standard deviation is exactly `std`."""
+    drawn = numpy_generator("test", "power", name).standard_normal(n)
+    drawn -= drawn.mean()
+    return pd.Series(drawn * std / drawn.std(ddof=1))
+
+
+def part(n: int, std: float, margin: float = 0.0, printed: float | None = None, name: str = "a") -> Above:
+    value = contrast([(1.0, name, sample(n, std, name))])
+    object.__setattr__(value, "printed", printed)
+    return Above(value, margin)
+
+
+def analytic(n: int, effect_over_std: float) -> float:
+    return float(nct.sf(t.isf(LEVEL, n - 1), n - 1, effect_over_std * np.sqrt(n)))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+@pytest.mark.parametrize("std", [0.3, 1.0, 4.0])
+def test_one_comparison_is_a_t_test(n: int, std: float) -> None:
+    found = strength([((part(n, std),),)])
+    assert found is not None
+    assert found.size == pytest.approx(LEVEL, abs=SLACK)
+    assert found.power == pytest.approx(analytic(n, 1 / std), abs=SLACK)  # an effect of 1 point
+
+
+@pytest.mark.parametrize(
+    ("margin", "printed", "effect"),
+    [(0.0, 3.0, 3.0), (0.0, None, 1.0), (0.0, -3.0, 1.0), (5.0, 7.5, 2.5), (5.0, 4.0, 1.0), (-2.0, None, 2.0)],
+)
+def test_the_effect_is_the_printed_one_where_it_agrees(margin: float, printed: float | None, effect: float) -> None:
+    found = strength([((part(5, 2.0, margin, printed),),)])
+    assert found is not None
+    assert found.power == pytest.approx(analytic(5, effect / 2), abs=SLACK)
+
+
+def test_all_comparisons_must_hold() -> None:
+    """Two contrasts with one and the same spread over seeds are as good as one; independent ones multiply."""
+    one = strength([((part(10, 1.0, name="a"),),)])
+    same = strength([((part(10, 1.0, name="a"),),)] * 3)
+    assert one is not None
+    assert same is not None
+    assert same.power == pytest.approx(one.power, abs=SLACK)
+    other = strength([((part(30, 2.0, name="a"),),), ((part(30, 2.0, name="b"),),)])
+    assert other is not None
+    assert other.power == pytest.approx(analytic(30, 0.5) ** 2, abs=3 * SLACK)
+
+
+def test_ways_share_the_level() -> None:
+    """Best of k that is picked: at the margin, all k independent, at most one in twenty is called above it."""
+    ways = tuple((part(12, 1.0, name=str(index)),) for index in range(4))
+    found = strength([ways])
+    assert found is not None
+    assert found.size <= LEVEL + SLACK
+    single = strength([(ways[0],)])
+    assert single is not None
+    assert found.power > single.power  # one of four is found more easily
+
+
+def test_spread_is_pooled_over_the_claim() -> None:
+    """A contrast that three seeds happen to agree on is not taken to be known exactly."""
+    sure = strength([((part(3, 1e-9, name="a"),),)])
+    beside = strength([((part(3, 1e-9, name="a"),),), ((part(3, 4.0, name="b"),),)])
+    assert sure is not None
+    assert beside is not None
+    assert sure.power == 1
+    assert beside.power < analytic(3, 1 / 4.0) + SLACK
+
+
+def test_equal_values_are_a_sign_test() -> None:
+    found = strength([((part(4, 0.0),),)])
+    assert found == Strength(0.0, 0.0)  # p = 1 / 16 at best
+    assert strength([((part(5, 0.0),),)]) == Strength(0.0, 1.0)
+
+
+def test_without_a_test_there_is_no_power() -> None:
+    assert strength([]) is None
+    one_seed = strength([((Above(contrast([(1.0, "a", pd.Series([1.0]))]), 0.0),),)])
+    assert one_seed is not None
+    assert np.isnan(one_seed.power)
+    assert together(Strength(0.05, 0.5), [Strength(0.04, 0.5)]) == Strength(0.05, 0.25)
+
+
+def test_power_is_how_often_a_claim_is_reproduced() -> None:
+    """Draw results with the covariance that was measured, decide each with the t tests of claims, and count."""
+    random = numpy_generator("test", "claims again and again")
+    n, effect = 6, 1.0
+    factor = np.array([[1.0, 0.0], [0.8, 0.6]])  # of the residuals of two contrasts, each of standard deviation 1
+    centred = random.standard_normal((n, 2))
+    exact = np.linalg.qr(centred - centred.mean(axis=0))[0] * np.sqrt(n - 1) @ factor.T
+    found = strength([(tuple(Above(contrast([(1.0, "a", pd.Series(exact[:, i]))]), 0.0) for i in (0, 1)),)])
+    assert found is not None
+    wins = []
+    for _ in range(1000):
+        seeds = random.standard_normal((n, 2)) @ factor.T + effect
+        wins.append(all(contrast([(1.0, "a", pd.Series(seeds[:, i]))]).p_above(0) < LEVEL for i in (0, 1)))
+    assert found.power == pytest.approx(np.mean(wins), abs=0.05)

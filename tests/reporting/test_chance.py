@@ -1,0 +1,77 @@
+"""Chance level of accuracies: the columns, the test behind them and the correction."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from dpgraph.experiments.config import Config
+from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.chance import METRIC, chance_columns, holm
+from dpgraph.reporting.results import Results
+from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.views.privacy_utility.figure import draw
+from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from tests.reporting.conftest import WORKFLOW, result_rows
+
+PANEL = "zhang/fig5.2-k4-sgd4-after-q"
+
+
+@pytest.fixture(scope="module")
+def plan():
+    config = {"suite": "paper", "papers": ["zhang"], "artefacts": [PANEL, "zhang/comparison"], "seeds": 4}
+    return load_plan(Config.model_validate(config), WORKFLOW)
+
+
+@pytest.fixture(scope="module")
+def results(plan, as_frame):
+    """GM is at chance, 0.4, everything else above it."""
+    rows = []
+    for entry in {entry.cell.slug: entry for entry in plan.entries}.values():
+        mean = 0.4 if entry.method_id == "gm-published" else 0.7
+        made = [
+            row for row in result_rows(entry, mean=mean, std=0.02) if row["final"] and row["metric"] == "accuracy/test"
+        ]
+        rows += made + [row | {"metric": METRIC, "value": 0.4 + 0.01 * row["seed"]} for row in made]
+    return as_frame(rows)
+
+
+def test_columns_are_a_paired_test_with_holms_correction(plan, results):
+    entries = plan.entries_of(PANEL)
+    known = Results.of(results)
+    columns = chance_columns(entries, known, "accuracy/test")
+    raw = []
+    for entry, column in zip(entries, columns):
+        ours, chance = (known.outcome(entry, name).values for name in ("accuracy/test", METRIC))
+        raw.append(ttest_rel(ours, chance, alternative="greater").pvalue)
+        assert column["reference"] == pytest.approx(41.5)
+        assert column["above_chance"] == ("no" if entry.method_id == "gm-published" else "yes")
+    order, running = np.argsort(raw), 0.0
+    for place, index in enumerate(order):  # Holm's procedure, step by step
+        running = max(running, min(1.0, (len(raw) - place) * raw[index]))
+        assert columns[index]["p_chance"] == pytest.approx(running)
+
+
+def test_nothing_is_said_without_results(plan):
+    (column, *_) = chance_columns(plan.entries_of(PANEL), Results.of(None), "accuracy/test")
+    assert column["above_chance"] == ""
+    assert np.isnan(holm(np.array([np.nan]))).all()
+
+
+def test_the_axis_is_epsilon_of_the_release_at_a_fixed_epsilon_of_training(plan, results, tmp_path):
+    points = privacy_utility_points(plan, PANEL, results)
+    private = points[points["variant"] == "published"]
+    # 400 + 50, ..., 400 + 800 before the factor 0.01
+    assert sorted(private["epsilon_release"].round(6).unique()) == [0.5, 1, 2, 4, 8]
+    assert private["epsilon_target"].max() == 1200
+    assert np.isinf(points.loc[points["method"] == "vanilla", "epsilon_release"]).all()
+    files, _ = draw(plan, PANEL, results, tmp_path / "panel")
+    text = next(file for file in files if file.suffix == ".svg").read_text()
+    assert "both after × q′ = 0.01" in text or "0.01" in text
+
+
+def test_tables_say_whether_a_row_is_above_chance(plan, results, tmp_path):
+    write_table(plan, "zhang/comparison", results, tmp_path / "table")
+    text = (tmp_path / "table.md").read_text()
+    assert "Above chance?" in text.splitlines()[4]
+    assert "share of the largest class of the test nodes" in text
+    assert "better attack" not in text

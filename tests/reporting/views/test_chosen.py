@@ -1,0 +1,247 @@
+"""Settings that searches choose: who may choose on which data, the file, and suites that read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from dpgraph.cli import main
+from dpgraph.data.families import family, same_records
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.settings import ChosenSettings, read_settings
+from dpgraph.planning.explain import explain
+from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.reporting.views.search import chosen
+from dpgraph.reporting.views.search.chosen import chosen_settings, write_settings
+
+EXPERIMENT = """
+paper: toy
+title: Toy
+citation: Nobody
+published: daigavane2022-node-level-dp-gnn
+defaults:
+  training: {sampling_rate: 0.2, steps: 10, learning_rate: 1.0}
+methods:
+  gcn: {label: GCN, method: gnn, set: {model: {architecture: gcn, hops: 1}}}
+  other: {label: GCN, method: gnn, set: {model: {architecture: gcn, hops: 2}}}
+  dp-mlp: {label: DP-MLP, method: dp-mlp, set: {model: {architecture: mlp, hops: 0}, privacy: {variant: rigorous}}}
+artefacts:
+  sought:
+    kind: table
+    view: search
+    title: Search
+    search: {strategy: grid, space: {training.learning_rate: [0.1, 0.2, 0.3]}}
+    methods: [gcn, dp-mlp]
+  shown: {kind: table, view: accuracy, title: Table, methods: [gcn, other, dp-mlp]}
+"""
+TASKS = """
+  cora: {label: Cora, task: {dataset: cora}}
+  cora-ml: {label: Cora-ML, task: {dataset: cora-ml, split: random-70-10-20}}
+  pubmed: {label: PubMed, task: {dataset: pubmed}}
+"""
+SUITE = f"""
+name: sought
+title: Toy
+note: Toy
+seeds: 2
+tasks: {TASKS}
+papers:
+  toy:
+    artefacts:
+      sought: [{{tasks: [cora, cora-ml, pubmed], epsilons: [4]}}]
+"""
+READER = f"""
+name: reader
+title: Toy
+note: Toy
+seeds: 1
+tasks: {TASKS}
+  elsewhere: {{label: CiteSeer, task: {{dataset: citeseer}}}}
+papers:
+  toy:
+    rules:
+      - set: {{training: {{momentum: 0.5}}}}
+      - {{methods: [gcn, dp-mlp], settings: sought, set: {{training: {{steps: 20}}}}}}
+    artefacts:
+      shown: [{{methods: [gcn, dp-mlp], tasks: [cora, cora-ml, pubmed, elsewhere], epsilons: [4]}}]
+"""
+# by data set, of trials 1 to 3
+VALUES = {"cora": (0.9, 0.5, 0.6), "cora-ml": (0.9, 0.5, 0.6), "pubmed": (0.5, 0.8, 0.7)}
+
+
+def write(folder: Path, suites: dict[str, str]) -> Path:
+    for name in ("experiments", "suites", "settings"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "experiments/toy.yaml").write_text(EXPERIMENT)
+    for name, text in suites.items():
+        (folder / f"suites/{name}.yaml").write_text(text)
+    return folder
+
+
+def results_of(plan: Plan, rows_of: Callable, as_frame: Callable, lost: str = "") -> pd.DataFrame:
+    rows: list[dict] = []
+    for entry in plan.entries_of("toy/sought"):
+        own = rows_of(entry, mean=0.01, std=0.0)
+        trial = int(str(entry.value).split()[1])
+        for row in own:
+            if row["metric"] == "accuracy/val":
+                row["value"] = VALUES[entry.cell.task.dataset][trial - 1] + 0.01 * row["seed"] - 0.005
+            if f"{trial} {entry.cell.task.dataset}" == lost and row["seed"] == 1:
+                row |= {"status": "failed", "reason": "diverged", "metric": "", "value": math.nan}
+        rows += own
+    return as_frame(rows)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path, {"sought": SUITE, "reader": READER})
+
+
+@pytest.fixture
+def plan(folder: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    made = load_plan(Config(suite="sought"), folder)
+    results = results_of(made, rows_of, as_frame)
+    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
+    return made
+
+
+def test_a_private_method_takes_what_was_best_on_data_without_its_records(plan: Plan) -> None:
+    private = chosen_settings(plan).papers["toy"]["dp-mlp"]
+    # Cora and Cora-ML share papers: with Cora-ML counted, trial 1 would be the best for Cora
+    assert {name: (one.trial, one.chosen_on) for name, one in private.datasets.items()} == {
+        "cora": ("trial 2", ("pubmed",)),
+        "cora-ml": ("trial 2", ("pubmed",)),
+        "pubmed": ("trial 1", ("cora", "cora-ml")),
+    }
+    assert (private.others.trial, private.others.chosen_on) == ("trial 1", ("cora", "cora-ml", "pubmed"))
+    assert private.datasets["pubmed"].set == {"training": {"learning_rate": 0.1}}
+    assert (private.private, private.epsilon, private.trials, private.seeds) == (True, 4.0, 3, 2)
+    assert private.scores["trial 2"] == pytest.approx({"cora": 50, "cora-ml": 50, "pubmed": 80})
+
+
+def test_a_method_without_privacy_takes_what_was_best_on_the_data_set(plan: Plan) -> None:
+    plain = chosen_settings(plan).papers["toy"]["gcn"]
+    assert {name: (one.trial, one.chosen_on) for name, one in plain.datasets.items()} == {
+        "cora": ("trial 1", ("cora",)),
+        "cora-ml": ("trial 1", ("cora-ml",)),
+        "pubmed": ("trial 2", ("pubmed",)),
+    }
+    assert plain.trials == 3
+
+
+def test_a_trial_that_lost_a_seed_is_not_chosen(
+    plan: Plan, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = results_of(plan, rows_of, as_frame, lost="1 cora")
+    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    methods = chosen_settings(plan).papers["toy"]
+    assert methods["gcn"].datasets["cora"].trial == "trial 3"
+    assert methods["dp-mlp"].datasets["pubmed"].trial == "trial 3"  # of those that ended well on both others
+    assert "cora" not in methods["dp-mlp"].scores["trial 1"]
+    monkeypatch.setattr(chosen, "search_results", lambda *_: results[results["dataset"] != "cora"])
+    with pytest.raises(UserError, match=r"toy/sought: gcn: no trial ended well on all of cora$"):
+        chosen_settings(plan)
+
+
+def test_two_targets_or_two_searches_of_a_method_are_refused(plan: Plan, folder: Path) -> None:
+    entries = [replace(entry, epsilon=8.0) if entry.epsilon else entry for entry in plan.entries[-2:]]
+    with pytest.raises(UserError, match=r"dp-mlp: epsilons=\[4\.0, 8\.0\]: expected one target"):
+        chosen_settings(replace(plan, entries=(*plan.entries, *entries)))
+    write_settings(plan, folder / "settings/sought.yaml")
+    reader = load_plan(Config(suite="reader"), folder)
+    with pytest.raises(UserError, match=r"^suite=reader: expected one with an artefact of view search$"):
+        chosen_settings(reader)
+
+
+def test_the_file_is_read_by_suites_and_explained(plan: Plan, folder: Path) -> None:
+    write_settings(plan, folder / "settings/sought.yaml")
+    assert read_settings(folder, "sought") == chosen_settings(plan)
+    assert "commit: abc" in (folder / "settings/sought.yaml").read_text()
+    reader = load_plan(Config(suite="reader"), folder)
+    rates = {(entry.method_id, entry.task_id): entry.cell.training.learning_rate for entry in reader.entries}
+    assert rates == {
+        ("gcn", "cora"): 0.1,
+        ("gcn", "cora-ml"): 0.1,
+        ("gcn", "pubmed"): 0.2,
+        ("gcn", "elsewhere"): 0.1,
+        ("dp-mlp", "cora"): 0.2,
+        ("dp-mlp", "cora-ml"): 0.2,
+        ("dp-mlp", "pubmed"): 0.1,
+        ("dp-mlp", "elsewhere"): 0.1,
+    }
+    assert {(entry.cell.training.steps, entry.cell.training.momentum) for entry in reader.entries} == {(20, 0.5)}
+    (rows,) = explain(reader, reader.entries[0].cell.slug).values()
+    source = {row["setting"]: row["from"] for row in rows}
+    assert source["training.learning_rate"].endswith("rules[1] (methods gcn, dp-mlp): settings sought")
+    assert source["training.steps"].endswith("rules[1] (methods gcn, dp-mlp)")
+
+
+def refused(folder: Path, text: str) -> str:
+    (folder / "suites/reader.yaml").write_text(text)
+    with pytest.raises(UserError) as error:
+        load_plan(Config(suite="reader"), folder)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_is_not_in_the_file_is_refused(plan: Plan, folder: Path) -> None:
+    assert refused(folder, READER).startswith("settings=sought: expected one of the files in ")
+    write_settings(plan, folder / "settings/sought.yaml")
+    wrong = READER.replace("methods: [gcn, dp-mlp]", "methods: [gcn, other]")
+    expected = "settings=sought: settings: method=toy/other: expected one of gcn, dp-mlp of toy"
+    assert refused(folder, wrong) == f"suite reader: toy/shown, other on cora: {expected}"
+    borrowed = wrong.replace("settings: sought", "settings: sought, settings_method: gcn")
+    (folder / "suites/reader.yaml").write_text(borrowed)
+    rates = {entry.method_id: entry.cell.training.learning_rate for entry in load_plan(
+        Config(suite="reader"), folder).entries if entry.task_id == "pubmed"}  # fmt: skip
+    assert rates == {"gcn": 0.2, "other": 0.2}
+    alone = READER.replace("settings: sought", "settings_method: gcn")
+    assert "settings_of, settings_method: expected only with settings" in refused(folder, alone)
+
+
+def test_a_private_method_never_takes_what_was_chosen_on_its_records(plan: Plan, folder: Path) -> None:
+    written: dict[str, Any] = chosen_settings(plan).model_dump(mode="json")
+    own = written["papers"]["toy"]["dp-mlp"]["datasets"]
+    own["cora"]["chosen_on"], own["cora"]["trial"] = ["cora"], "trial 1"
+    with pytest.raises(UserError, match=r"datasets\.cora\.chosen_on: a private method: expected other data sets only"):
+        parse(ChosenSettings, written, "there")
+    own["cora"]["chosen_on"] = ["cora-ml"]  # another name, the same papers
+    (folder / "settings/sought.yaml").write_text(yaml.safe_dump(written))
+    assert "chosen on cora-ml, whose records cora may share: expected other data sets" in refused(folder, READER)
+    # nor by way of a method without privacy
+    borrowed = READER.replace("settings: sought", "settings: sought, settings_method: gcn")
+    write_settings(plan, folder / "settings/sought.yaml")
+    assert "dp-mlp on cora: settings=sought: chosen on cora, whose records" in refused(folder, borrowed)
+
+
+def test_scores_must_be_there_for_what_is_chosen(plan: Plan) -> None:
+    written: dict[str, Any] = chosen_settings(plan).model_dump(mode="json")
+    del written["papers"]["toy"]["gcn"]["scores"]["trial 1"]["cora"]
+    with pytest.raises(UserError, match="trial 1: expected scores on all of cora"):
+        parse(ChosenSettings, written, "there")
+
+
+def test_the_command_writes_next_to_the_suites(plan: Plan, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "--workflow", str(folder), "--suite", "sought", "--config", "{}"]) == 0
+    assert read_settings(folder, "sought").suite == "sought"
+    assert main(["settings", "--workflow", str(folder), "--suite", "reader", "--config", "{}"]) == 2
+    assert "one with an artefact of view search" in capsys.readouterr().err
+
+
+def test_families_of_data_sets() -> None:
+    assert family("cora-ml") == {"cora", "cora-ml"}
+    assert same_records("ogbn-arxiv-text-half", "ogbn-arxiv")  # a variant of a variant
+    assert same_records("mnist", "mnist-images")  # the same files
+    assert same_records("reddit-saint", "reddit-tenth")
+    assert not same_records("pubmed", "citeseer")
+    with pytest.raises(UserError):
+        same_records("pubmed", "nowhere")

@@ -1,0 +1,257 @@
+"""Tables in the papers' own layout."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config
+from dpgraph.experiments.experiment import Artefact
+from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.inputs import wide_files
+from dpgraph.reporting.rendering import as_html, as_latex
+from dpgraph.reporting.tables import write_table, write_wide
+from dpgraph.reporting.views.accuracy.rows import accuracy_table
+from dpgraph.reporting.views.accuracy.wide import forms
+from tests.reporting.conftest import WORKFLOW, first_entries, frame_of, missing_row, result_rows
+
+CHARACTERS = 190  # of a line that is still readable when it is made to fit a page of 17 cm
+
+
+TABLES = ("daigavane/table1", "daigavane/table2", "daigavane/table3", "daigavane/table4", "igamberdiev/table2",
+          "igamberdiev/table4", "igamberdiev-v1/table2")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return load_plan(Config(suite="paper", artefacts=TABLES, seeds=2), WORKFLOW)
+
+
+@pytest.fixture(scope="module")
+def found(paper):
+    """Random values of every entry but those on reddit, whose data are not there."""
+    entries = {(one.paper, one.cell.slug): one for name in TABLES for one in paper.entries_of(name)}
+    rows = []
+    for entry in entries.values():
+        without = entry.task_id.startswith("reddit")
+        rows += [missing_row(entry, "not run", "data not available: 404")] if without else result_rows(entry)
+    return frame_of(rows)
+
+
+@pytest.fixture(scope="module")
+def longs(paper, found):
+    return {name: accuracy_table(paper, name, found) for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def wides(paper, longs):
+    """(for machines, for people) by artefact."""
+    return {name: forms(paper, name, long) for name, long in longs.items()}
+
+
+def lines_of(table):
+    """(block, texts of a line), without footnotes."""
+    return [(block.title, [cell.value for cell in row]) for block in table.blocks for row in block.rows]
+
+
+def test_methods_by_data_sets_as_in_daigavanes_table_1(wides):
+    _, table = wides["daigavane/table1"]
+    lines = lines_of(table)
+    assert table.columns[3:] == ["ogbn-arxiv", "ogbn-products", "ogbn-mag", "reddit"]
+    blocks = list(dict.fromkeys(title for title, _ in lines))
+    assert blocks == ["GCN (1-layer)", "DP-GCN (Adam)", "DP-GCN (SGD)", "MLP", "DP-MLP"]
+    printed = {title: texts[1:] for title, texts in lines if texts[0] == "paper"}
+    # the paper's text, Table 1
+    assert printed["GCN (1-layer)"] == [
+        "–",
+        "∞",
+        "67.758 ± 0.418",
+        "75.965 ± 0.374",
+        "34.074 ± 0.445",
+        "94.074 ± 0.074",
+    ]
+    assert printed["DP-MLP"][:2] == ["≤ 12", "≤ 12 / none"]
+    assert printed["DP-MLP"][2:] == ["52.178 ± 0.158", "56.449 ± 0.105", "25.133 ± 0.149", "69.499 ± 0.104"]
+    ours = [texts[0] for title, texts in lines if title == "DP-GCN (SGD)"]
+    assert ours == ["paper", "ours, paper's mechanism", "ours, rigorous"]
+
+
+def test_data_sets_and_epsilons_by_optimiser_as_in_igamberdievs_table_2(wides):
+    """Columns of the paper: without privacy, with it, with graph splits; without privacy once for each data set."""
+    _, table = wides["igamberdiev/table2"]
+    assert table.columns[3:] == ["SGD", "Adam"] * 3
+    assert table.spans == ("", "", "", "Non-DP", "Non-DP", "DP", "DP", "DP split", "DP split")
+    lines = [(title.partition(" (")[0], texts) for title, texts in lines_of(table)]
+    cora = [texts[1:] for title, texts in lines if title == "Cora" and texts[0] == "paper"]
+    # Cora in the paper's text, in percent: .77 .88 | 1 | - - | .55 .56 and 2 | .39 .52 | .55 .57
+    assert cora == [
+        ["1", "1 / none", "77", "88", "–", "–", "55", "56"],
+        ["2", "2 / none", "–", "–", "39", "52", "55", "57"],
+    ]
+    bare = [texts for title, texts in lines if title == "Cora" and texts[0] == "ours, without privacy"]
+    assert len(bare) == 1
+    assert bare[0][1:3] == ["–", "∞"]
+    assert bare[0][5:] == ["–"] * 4
+
+
+def test_baselines_and_targets_as_in_the_first_versions_table_2(wides):
+    """A constant class has no budget: the line's epsilon is that of its private columns."""
+    _, table = wides["igamberdiev-v1/table2"]
+    assert table.columns[3:] == ["Rnd.", "Maj.", "SGD", "Adam", "SGD", "Adam"]
+    lines = lines_of(table)
+    first = [texts[1:] for title, texts in lines if title.startswith("PubMed") and texts[0] == "paper"]
+    # PubMed in the paper's text, in percent: .31 .40 .49 .79 | 2 | .38 .36, then 5, 10 and 137
+    assert first[0] == ["2", "2 / none", "31", "40", "49", "79", "38", "36"]
+    assert [texts[0] for texts in first] == ["2", "5", "10", "137"]
+    assert all(texts[2:6] == ["–"] * 4 for texts in first[1:])
+
+
+def test_pairs_of_an_architecture_as_in_daigavanes_table_3(wides):
+    lines = lines_of(wides["daigavane/table3"][1])
+    printed = {title.partition(": ")[2]: texts[3:] for title, texts in lines if texts[0] == "paper"}
+    assert printed == {
+        "GCN": ["67.758 ± 0.418", "61.750 ± 0.282"],
+        "GIN": ["66.934 ± 0.529", "60.859 ± 0.080"],
+        "GAT": ["65.490 ± 0.454", "57.132 ± 0.116"],
+        "MLP": ["55.236 ± 0.317", "52.178 ± 0.158"],
+    }
+
+
+def test_every_row_of_the_long_form_stands_in_the_wide_one_once(paper, longs, wides):
+    """But for methods that the layout does not name, which a remark lists."""
+    for artefact, long in longs.items():
+        numbers, table = wides[artefact]
+        layout = paper.artefacts[artefact].layout
+        named = long if layout is None else long[long["method"].isin(layout.methods)]
+        heads = [name for name in numbers.columns[7:] if not re.search(r" (std|ci_low|ci_high)$", name)]
+        ours = numbers[numbers["line"] != "paper"]
+        for ending, column in (("", "mean"), (" ci_low", "ci_low"), (" ci_high", "ci_high"), (" std", "std")):
+            there = pd.concat([ours[f"{head}{ending}"] for head in heads]).dropna()
+            assert sorted(there) == pytest.approx(sorted(named[column].dropna())), (artefact, column)
+        printed = pd.concat([numbers.loc[numbers["line"] == "paper", head] for head in heads]).dropna()
+        assert set(printed) == set(named["published_value"].dropna()), artefact
+        told = " ".join(table.remarks)
+        for label in long[~long["method"].isin(named["method"])]["label"]:
+            assert label in told
+
+
+def test_each_value_is_that_of_its_method_data_set_and_target(longs, wides):
+    """Line by line against a look-up in the long form."""
+    long, (numbers, _) = longs["daigavane/table2"], wides["daigavane/table2"]
+    line = numbers[(numbers["block"] == "DP-GCN (2-layer)") & (numbers["line"] == "ours, paper's mechanism")].iloc[0]
+    rows = long[(long["method"] == "dp-gcn-2-published") & (long["epsilon_target"] == float(line["target_epsilon"]))]
+    assert len(rows) == 3
+    for row in rows.to_dict("records"):
+        if row["status"] == "ok":
+            assert (line[row["task_label"]], line[f"{row['task_label']} ci_high"]) == (row["mean"], row["ci_high"])
+
+
+def test_both_epsilons_relation_and_scope_of_each_line(wides):
+    numbers, table = wides["daigavane/table1"]
+    private = numbers[numbers["block"].str.startswith("DP") & (numbers["line"] != "paper")]
+    assert len(private) > 5
+    for line in private.to_dict("records"):
+        papers = line["line"] == "ours, paper's mechanism"
+        assert line["eps_rigorous"] == ("none" if papers else "12.0")
+        assert line["eps_published"] == ("12.0" if papers else "37.2")
+        assert line["relation"] == ("node-remove / none" if papers else "node-remove / node-null")
+    assert any(note.startswith("Relation node-remove / node-null; scope parameters") for note in table.footnotes)
+    assert any("are no common scale" in remark for remark in table.remarks)
+
+
+@pytest.mark.parametrize("form", [as_html, lambda table: as_latex(table, "x")])
+def test_no_value_is_the_best(wides, form):
+    """Lines with unlike relations do not compete."""
+    text = form(wides["igamberdiev/table2"][1])
+    assert "No value is marked as the best" in text
+    assert not re.search(r"\\textbf|\\bfseries|<b>|<strong>|font-weight: *bold", text)
+
+
+def test_latex_is_well_formed_and_fits(wides):
+    for artefact, (_, table) in wides.items():
+        text = as_latex(table, "x")
+        assert text.isascii()
+        assert re.findall(r"\\begin\{(\w+\*?)\}", text) == ["table*", "adjustbox", "tabular", "minipage"]
+        assert re.findall(r"\\end\{(\w+\*?)\}", text) == ["tabular", "adjustbox", "minipage", "table*"]
+        without = re.sub(r"\\[%&#_{}$]", "", text)
+        assert without.count("{") == without.count("}")
+        assert without.count("$") % 2 == 0
+        assert "%" not in without.split("\n", 1)[1]
+        inside = without.split("\\toprule")[1].split("\\bottomrule")[0]
+        count = len(re.search(r"@\{\}(l+r+)@\{\}", text)[1])
+        rows = [line for line in inside.splitlines() if line.endswith("\\\\") and "{@{}l}" not in line]
+        for row in rows:  # a head above n columns stands for n - 1 signs
+            joined = sum(int(width) - 1 for width in re.findall(r"\\multicolumn\{(\d+)\}", row))
+            assert row.count("&") + joined == count - 1
+        cells = [[len(cell.value) for cell in row] for block in table.blocks for row in block.rows]
+        assert sum(map(max, zip(*cells, strict=True))) < CHARACTERS, artefact
+        for first, last in re.findall(r"\\cmidrule\(lr\)\{(\d+)-(\d+)\}", text):
+            assert 4 <= int(first) <= int(last) <= count
+
+
+def test_heads_of_the_page_span_their_columns(wides):
+    page = as_html(wides["igamberdiev/table2"][1])
+    heads = page.split("<thead>")[1].split("</thead>")[0]
+    over, below = heads.split("</tr><tr>")
+    assert sum(map(int, re.findall(r'colspan="(\d+)"', over))) == below.count("<th ") == 9
+    assert re.findall(r'colspan="2" class=over>([^<]+)<', over) == ["Non-DP", "DP", "DP split"]
+    assert not re.search(r"<script|<link|<img|https?://|@import", page)
+
+
+def test_a_seed_that_is_missing_is_counted(paper_plan, rows_of, as_frame):
+    rows = []
+    for entry in first_entries(paper_plan):
+        for row in rows_of(entry):
+            if row["seed"] == 1 and entry.method_id == "gcn-1":
+                row |= {"status": "failed", "reason": "out of memory", "metric": "", "value": math.nan}
+            rows.append(row)
+    _, table = forms(paper_plan, "daigavane/table1", accuracy_table(paper_plan, "daigavane/table1", as_frame(rows)))
+    assert "3 of 4 seeds: out of memory" in table.footnotes
+
+
+def test_without_results_and_in_a_demonstration(plan, paper_plan, results, tmp_path):
+    written = {path.suffix: path.read_text() for path in write_wide(paper_plan, "daigavane/table1", None, tmp_path / "t")}
+    numbers, page = written[".csv"], written[".html"]
+    assert "not run" in page
+    assert "61.750 ± 0.282" in page
+    assert "61.75" in numbers
+    shown = {path.suffix: path.read_text() for path in write_wide(plan, "daigavane/table1", results, tmp_path / "demo")}
+    assert "<strong>Demonstration.</strong>" in shown[".html"]
+    assert "emonstration" in shown[".tex"]
+
+
+def test_the_long_form_is_as_before(plan, results, tmp_path):
+    paths = write_table(plan, "daigavane/table1", results, tmp_path / "t")
+    assert [path.name for path in paths] == ["t.csv", "t.md", "t.tex", "t.html"]
+
+
+def test_which_tables_have_a_wide_form(plan, tmp_path):
+    names = {path.name for path in wide_files(plan)}
+    assert {f"table1.wide.{suffix}" for suffix in ("csv", "md", "tex", "html")} <= names
+    assert "table7.wide.csv" not in names
+    with pytest.raises(UserError, match=r"view=statistics: expected one of accuracy for a wide table"):
+        write_wide(plan, "daigavane/table7", None, tmp_path / "t")
+
+
+LAYOUT = {"columns": [["", "A"], ["DP", "B"]], "rows": {"": {"ours": ["a", None]}}}
+TABLE = {"kind": "table", "view": "accuracy", "title": "t", "methods": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layout": LAYOUT | {"rows": {"": {"ours": ["a"]}}}}, "a line of 1 methods: expected 2, as columns"),
+        ({"layout": LAYOUT | {"rows": {"": {"ours": ["b", None]}}}}, "layout.rows: b: expected one of methods"),
+        ({"layout": LAYOUT | {"rows": {}}}, "at least 1 item"),
+        ({"layout": LAYOUT, "view": "statistics"}, "view=statistics, layout: expected the view accuracy"),
+    ],
+)
+def test_layouts_that_are_refused(change, message):
+    assert Artefact.model_validate(TABLE | {"layout": LAYOUT}).layout is not None
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        Artefact.model_validate(TABLE | change)
