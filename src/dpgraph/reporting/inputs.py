@@ -23,7 +23,8 @@ def wide_files(plan: Plan) -> list[Path]:
     """Files of the plan's tables in their papers' own layout."""
     able = views_with("wide")
     named = [name for name, spec in plan.artefacts.items() if spec.kind == "table" and spec.view in able]
-    return [Paths(plan.config).table(name, f"wide.{suffix}") for name in named for suffix in ("csv", "md", "tex", "html")]
+    paths = Paths(plan.config)
+    return [paths.table(name, f"wide.{suffix}") for name in named for suffix in ("csv", "md", "tex", "html")]
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:

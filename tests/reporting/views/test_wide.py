@@ -215,7 +215,8 @@ def test_a_seed_that_is_missing_is_counted(paper_plan, rows_of, as_frame):
 
 
 def test_without_results_and_in_a_demonstration(plan, paper_plan, results, tmp_path):
-    written = {path.suffix: path.read_text() for path in write_wide(paper_plan, "daigavane/table1", None, tmp_path / "t")}
+    paths = write_wide(paper_plan, "daigavane/table1", None, tmp_path / "t")
+    written = {path.suffix: path.read_text() for path in paths}
     numbers, page = written[".csv"], written[".html"]
     assert "not run" in page
     assert "61.750 ± 0.282" in page
