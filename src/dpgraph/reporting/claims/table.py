@@ -133,14 +133,16 @@ def _run(
         drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
         tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
     scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
-    by_class = []
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
+        by_task = [
+            (task.label, [values for values in by_class if values.entry.task_id == task_id])
+            for task_id, task in tasks.items()
+        ]
+        compare_classes(test, by_task, comparisons)
+        return ""
     for task_id, task in tasks.items():
-        if isinstance(test, RarerClasses):
-            own = [values for values in by_class if values.entry.task_id == task_id]
-            compare_classes(test, task.label, own, comparisons)
-        elif isinstance(test, WeightedSum):
+        if isinstance(test, WeightedSum):
             places = {name: _known(plan, name, task_id, test, results) for name in artefacts}
             weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
         else:
