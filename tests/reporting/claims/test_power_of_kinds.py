@@ -71,7 +71,7 @@ KINDS: dict[str, tuple[Any, Means, Means, bool]] = {
         {"1": 0, "2": 1, "3": -9, "4": 0},
         True,
     ),
-    "near best": (NearBest(**CURVE, values=("2",), within=9), {"1": 9, "2": 0, "3": -9}, {"1": 0, "2": 0, "3": 0}, True),
+    "near best": (NearBest(**CURVE, values=("2",), within=9), {"1": 9, "2": 0}, {"1": 0, "2": 0}, True),
     # a range is bounded by Bonferroni over ordered pairs, of which no two are at the edge at once
     "smaller range": (
         SmallerRange(artefact="s", than="l", methods=("a",)),
