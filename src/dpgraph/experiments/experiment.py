@@ -348,6 +348,9 @@ class Rule(Finite):
         return self
 
 
+Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+
+
 class Grid(Finite):
     """Methods crossed with tasks, for private methods with target epsilons, and in a sweep with its values."""
 
@@ -359,9 +362,7 @@ class Grid(Finite):
         description="Of a sweep: a part of a cell by its label, which wins over the rules, e.g. "
         "7: {privacy: {max_degree: 7}}",
     )
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
-        default=None, description="null: as many as the paper's artefacts in this suite"
-    )
+    seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
 
     @model_validator(mode="after")
     def _places(self) -> Grid:
@@ -372,9 +373,7 @@ class Grid(Finite):
 
 
 class SuitePaper(Finite):
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
-        default=None, description="null: as many as the suite"
-    )
+    seeds: Seeds | None = Field(default=None, description="null: as many as the suite")
     rules: tuple[Rule, ...] = ()
     varies: Varies = Field(default_factory=dict, description=VARIES)
     artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
@@ -387,7 +386,7 @@ class Suite(Written):
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
     demonstration: bool = False
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+    seeds: Seeds
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 

@@ -31,7 +31,7 @@ DRAWS, CHUNK = 4000, 500  # and how many at once
 EFFECT = 1.0  # points, where the paper prints none
 
 
-class Source(StrEnum):
+class EffectFrom(StrEnum):
     """Of the effect under which power is simulated."""
 
     PRINTED = "the paper's printed difference"
@@ -50,19 +50,19 @@ class Above:
     def effect(self) -> float:
         """The true value under the alternative."""
         match self.source:
-            case Source.EQUAL:
+            case EffectFrom.EQUAL:
                 return 0.0
-            case Source.PRINTED:
+            case EffectFrom.PRINTED:
                 return float(self.contrast.printed or 0.0)
         return self.margin + EFFECT
 
     @property
-    def source(self) -> Source:
+    def source(self) -> EffectFrom:
         """Where the effect is from."""
         if self.margin < 0:  # not worse, or not other, by more than so much
-            return Source.EQUAL
+            return EffectFrom.EQUAL
         printed = self.contrast.printed
-        return Source.PRINTED if printed is not None and printed > self.margin else Source.UNIT
+        return EffectFrom.PRINTED if printed is not None and printed > self.margin else EffectFrom.UNIT
 
 
 Ways = tuple[tuple[Above, ...], ...]
