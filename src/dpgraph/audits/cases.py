@@ -229,7 +229,8 @@ def prepared_steps(
 ) -> list[PreparedStep]:
     """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each.
 
-    Steps on components read the records as they are, so that what they do can be seen: the projection is public.
+    Steps on components, or on rows of one norm, read the records as they are, so that what they do can be seen: what was
+    made of the records is public, or of each alone.
     """
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
@@ -241,7 +242,7 @@ def prepared_steps(
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if change is not None:
             change(job.prepared)
-        if kind.components:
+        if kind.components or kind.votes:
             records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
             job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)

@@ -124,6 +124,18 @@ DOUBLE_MIXTURE = Statement(
     ),
     not_covered=(PUBLIC,),
 )
+VOTES = Statement(
+    method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
+    relation=Relation.NODE_NULL,
+    sampling="Poisson, rate {q}",
+    assumptions=(
+        "a gradient, a row of the mean and a vote read one record each",
+        "the votes of a record move the buckets by at most B, whatever its degree",
+        "noise, batches and the choice are drawn in secret",
+        "a node's own prediction reads its own record: nothing is said of publishing it",
+    ),
+    not_covered=(PUBLIC,),
+)
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,
     method="double mixture of residual clipping, privacy loss distribution",
