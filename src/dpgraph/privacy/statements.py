@@ -135,6 +135,7 @@ VOTES = Statement(
         "a node's own prediction reads its own record: nothing is said of publishing it",
     ),
     not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
 )
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,

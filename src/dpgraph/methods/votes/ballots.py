@@ -21,17 +21,18 @@ class Reader:
     """How a node reads buckets; one of few public ones."""
 
     shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
-    strength: float  # beta: of what is read, beside the own prediction; 0: own predictions alone
-    mean: bool  # c: 1 / (d + 1), else 1 / sqrt(d + 1)
+    strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
 
 
-# the first is what is used without a choice
-READERS = tuple(
-    Reader(shrinkage, strength, mean)
-    for mean in (False, True)
-    for shrinkage in (1.0, 3.0)
-    for strength in (2.0, 1.0, 4.0, 8.0)
-) + (Reader(1.0, 0.0, False),)
+# the first is used without a choice
+READERS = (
+    Reader(1.0, 2.0),
+    Reader(1.0, 1.0),
+    Reader(1.0, 4.0),
+    Reader(3.0, 4.0),
+    Reader(3.0, 8.0),
+    Reader(1.0, 0.0),
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,5 @@ class Ballots:
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: Reader) -> np.ndarray:
         """(N, C) from each node's own probabilities and what it read."""
-        listed = self.degrees + 1.0
-        factor = reader.strength / (listed if reader.mean else np.sqrt(listed))
+        factor = reader.strength / np.sqrt(self.degrees + 1.0)
         return np.log(probabilities + SMALLEST) + factor[:, None] * read

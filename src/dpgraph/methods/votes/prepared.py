@@ -14,8 +14,9 @@ from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
-from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, PoissonVotes, vote_norm
+from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, PoissonVotes
 from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.vote_sensitivity import vote_norm
 
 # Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
 # norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.

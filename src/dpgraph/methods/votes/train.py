@@ -61,7 +61,6 @@ def notes(prepared: PreparedVotes) -> dict[str, float | str]:
     reader = prepared.reader
     if reader is None:
         return {"reader": "own records alone"}
-    mean = "1 / (d + 1)" if reader.mean else "1 / sqrt(d + 1)"
-    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}, c = {mean}"}
+    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}"}
 
 

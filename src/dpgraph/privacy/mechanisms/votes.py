@@ -23,36 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpgraph.privacy.accountants.renyi import Orders
+    from dpgraph.privacy.accountants.votes import VotesRelation
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
-FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
-
-
-def vote_norm(*, num_classes: int, mass: float) -> float:
-    """B = sqrt(1 - 1 / C + a^2): the largest norm of a vote (l - 1 / C, a), l a probability vector of C classes."""
-    return math.sqrt(1 - 1 / num_classes + mass**2)
-
-
-def opposed(mass: float) -> float:
-    """-<V, V'> / B^2 of the most opposed two votes, max(0, 1 / C - a^2) / B^2, where it is largest: for two classes."""
-    return max(0.0, 1 / FEWEST_CLASSES - mass**2) / vote_norm(num_classes=FEWEST_CLASSES, mass=mass) ** 2
-
-
-def replaced_votes(mass: float) -> float:
-    """Sensitivity of the buckets, in B, to a record that is replaced by any other."""
-    return math.sqrt(2 * (1 + opposed(mass)))
-
-
-def edge_votes(*, mass: float, degree_floor: int) -> float:
-    """Sensitivity of the buckets, in B, to an edge that is in both ends' lists (docs/privacy.md, 13.3)."""
-    floor, apart = degree_floor, opposed(mass)
-    weight = 1 / math.sqrt(floor + 1)  # of a list of `floor` ids, the shortest that the floor does not reach
-    less = 1 / math.sqrt(floor) - weight
-    moved = 2 - 2 * math.sqrt(floor / (floor + 1))
-    cases = [2 * (moved + 2 * apart * weight * less)]
-    if floor > 1:  # lists that the floor reaches: of both ends, or of one of them
-        cases += [2 / floor, 1 / floor + moved + 2 * apart * less / math.sqrt(floor)]
-    return math.sqrt(max(cases))
 
 
 class PoissonVotes(PoissonLots):
@@ -111,24 +84,35 @@ class PoissonVotes(PoissonLots):
 
     def rigorous(self) -> Guarantee:
         released = [text for ratio, text in self._texts() if ratio]
-        return self._proved(self._stated, self._composed(1.0, self.release_mu, self.choice_epsilon), *released)
+        return self._proved(self._stated, self._epsilon_under("node-null"), *released)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     def beside(self) -> tuple[Guarantee, ...]:
         """The same run when a record is replaced by any other, and when an edge goes that is in both ends' lists."""
-        voted, mean = self._mu(self.votes_ratio), self._mu(self.mean_ratio)
-        replaced = self._composed(
-            2.0, math.hypot(2 * mean, replaced_votes(self.mass) * voted), 2 * self.choice_epsilon
-        )
-        edge = self._composed(
-            0.0, edge_votes(mass=self.mass, degree_floor=self.degree_floor) * voted, 4 * self.choice_epsilon
-        )
         both_ends = "both ends' lists name each other; two utilities move, in either direction"
+        replaced, edge = (replace(self._stated, relation=one) for one in (Relation.RECORD_REPLACE, Relation.EDGE))
         return (
-            self._proved(replace(self._stated, relation=Relation.RECORD_REPLACE), replaced),
-            self._proved(replace(self._stated, relation=Relation.EDGE), edge, both_ends),
+            self._proved(replaced, self._epsilon_under("record-replace")),
+            self._proved(edge, self._epsilon_under("edge"), both_ends),
+        )
+
+    def _epsilon_under(self, relation: VotesRelation) -> float:
+        from dpgraph.privacy.accountants.votes import votes_epsilon
+
+        steps, noise = self.closed()
+        return votes_epsilon(
+            rate=self.sampling_rate,
+            noise_multiplier=noise,
+            steps=steps,
+            mean_mu=self._mu(self.mean_ratio),
+            votes_mu=self._mu(self.votes_ratio),
+            choice_epsilon=self.choice_epsilon,
+            mass=self.mass,
+            degree_floor=self.degree_floor,
+            delta=self.delta,
+            relation=relation,
         )
 
     def at_step(self, step: int) -> PrivacyStatement:
@@ -165,31 +149,3 @@ class PoissonVotes(PoissonLots):
             (voted, f"buckets of votes, noise std {voted or 0:.6g} B, degree floor {self.degree_floor}"),
             (self.choice_epsilon, f"one of {self.readers} readers chosen at epsilon {self.choice_epsilon:.6g}"),
         )
-
-    def _composed(self, moved: float, mu: float, choice: float) -> float:
-        """Epsilon of the steps, where a record moves a sum by `moved` C (2: it is replaced, 0: it stays), a Gaussian
-        mechanism of `mu`, and a choice."""
-        from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-        from dpgraph.privacy.accountants.quantile import PureDp
-
-        steps, noise = self.closed()
-        pure = (PureDp(choice),) if choice else ()
-        if moved and self.sampling_rate < 1:
-            gaussian = (gaussian_pair(mu),) if mu else ()
-            once = (*gaussian, *pure)
-            return composed_epsilon(
-                affected_roots_pair(
-                    affected_roots=1, rate=self.sampling_rate, noise_std=noise, own_root_removed=moved == 1
-                ),
-                steps=steps,
-                delta=self.delta,
-                once=Together(once) if len(once) > 1 else once[0] if once else None,
-            )
-        mu = math.hypot(moved * math.sqrt(steps) / noise, mu)
-        if not mu:
-            return choice
-        if not choice:
-            return gaussian_epsilon(mu=mu, delta=self.delta)
-        return composed_epsilon(gaussian_pair(mu), steps=1, delta=self.delta, once=pure[0])

@@ -1,0 +1,58 @@
+"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 13)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.quantile import PureDp
+from dpgraph.privacy.vote_sensitivity import edge_votes, replaced_votes
+
+VotesRelation = Literal["node-null", "record-replace", "edge"]
+
+
+def votes_epsilon(
+    *,
+    rate: float,
+    noise_multiplier: float,
+    steps: int,
+    mean_mu: float,
+    votes_mu: float,
+    choice_epsilon: float,
+    mass: float,
+    degree_floor: int,
+    delta: float,
+    relation: VotesRelation = "node-null",
+) -> float:
+    """Of the whole run at `delta`. `mean_mu` and `votes_mu` are 1 / noise std per unit norm (B of votes); 0: no release.
+
+    A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
+    steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
+    utilities of its two ends.
+    """
+    if relation == "edge":
+        moved, mu = 0, edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu
+        choice = 4 * choice_epsilon
+    elif relation == "record-replace":
+        moved, mu = 2, math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu)
+        choice = 2 * choice_epsilon
+    elif relation == "node-null":
+        moved, mu, choice = 1, math.hypot(mean_mu, votes_mu), choice_epsilon
+    else:
+        raise invalid("relation", relation, "node-null, record-replace or edge")
+    pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()
+    if moved and rate < 1:
+        once = (*((gaussian_pair(mu),) if mu else ()), *pure)
+        step = affected_roots_pair(
+            affected_roots=1, rate=rate, noise_std=noise_multiplier, own_root_removed=relation == "node-null"
+        )
+        together = Together(once) if len(once) > 1 else once[0] if once else None
+        return composed_epsilon(step, steps=steps, delta=delta, once=together)
+    mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
+    if not mu or not pure:
+        return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
+    return composed_epsilon(gaussian_pair(mu), steps=1, delta=delta, once=pure[0])
