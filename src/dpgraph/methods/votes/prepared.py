@@ -44,6 +44,7 @@ class PreparedVotes(PreparedTrees):
         self.graph: Graph = graph
         self._votes, self._choice = order.generator("votes"), order.generator("choice of the reader")
         self.reader: Reader | None = None
+        self.released: np.ndarray | None = None  # (N, C + 1) buckets
 
     @property
     def labels_that_vote(self) -> np.ndarray:
@@ -77,6 +78,7 @@ class PreparedVotes(PreparedTrees):
         std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
         released = ballots.buckets(cast)
         released += std * self._votes.standard_normal(released.shape)
+        self.released = released
         constants = {"mass": mass, "degree_floor": ballots.degree_floor}
         self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, **constants))
 

@@ -8,10 +8,11 @@ from typing import Literal
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.vote_sensitivity import edge_votes, replaced_votes
 
+HALVINGS = 60  # of the interval that holds an epsilon
 VotesRelation = Literal["node-null", "record-replace", "edge"]
 
 
@@ -55,4 +56,26 @@ def votes_epsilon(
     mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
     if not mu or not pure:
         return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
-    return composed_epsilon(gaussian_pair(mu), steps=1, delta=delta, once=pure[0])
+    return gaussian_and_choice_epsilon(mu=mu, choice=choice, delta=delta)
+
+
+def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> float:
+    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed: never below the exact one.
+
+    The pure mechanism is dominated by randomised response, whose loss is +choice with probability p = e^choice / (1 +
+    e^choice) and -choice else, so that delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
+    """
+    yes = 1 / (1 + math.exp(-choice))
+
+    def excess(epsilon: float) -> float:
+        first, second = (float(gaussian_delta(mu=mu, epsilon=epsilon + shift)) for shift in (-choice, choice))
+        return yes * first + (1 - yes) * second - delta
+
+    # at most what both cost apart
+    low, high = 0.0, gaussian_epsilon(mu=mu, delta=delta) + choice
+    if excess(low) <= 0:
+        return 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
