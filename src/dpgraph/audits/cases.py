@@ -229,8 +229,8 @@ def prepared_steps(
 ) -> list[PreparedStep]:
     """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each.
 
-    Steps on components, or on rows of one norm, read the records as they are, so that what they do can be seen: what was
-    made of the records is public, or of each alone.
+    Steps on components, or on rows of one norm, read the records as they are, so that what they do can be seen: the
+    projection is public, and norms are of each record alone.
     """
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)

@@ -156,7 +156,7 @@ def looks_elsewhere(graph: Graph) -> float:
 
 
 def choices(graph: Graph, trials: int) -> float:
-    """Standard deviations by which the readers that are chosen differ from exp(epsilon u), for a release of no noise."""
+    """Standard deviations by which the readers that are chosen differ from exp(epsilon u); the release has no noise."""
     step, probabilities = prepared_votes(graph, 0, noise=1e-6, choice=CHOICE), predictions(graph)
     labels = np.where(np.isin(graph.split, (TRAIN, VALIDATION)), graph.labels, -1)
     counts = np.zeros(len(READERS))
@@ -189,9 +189,7 @@ def _own_twice(self: Ballots, ballots: np.ndarray) -> np.ndarray:
     return np.asarray(self.lists.T @ ballots + 2 * ballots)
 
 
-def _uncleaned(
-    cls: type[Ballots], ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int
-) -> Ballots:
+def _uncleaned(cls: type[Ballots], ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
     """Each copy of an id is a vote of its own."""
     size = len(votes)
     owners = np.repeat(np.arange(size), np.diff(ptr))

@@ -1,7 +1,7 @@
 """How far one record, or one edge, moves the buckets of votes (docs/privacy.md, section 13).
 
-A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node with d ids in its list adds V / sqrt(max(d + 1,
-m)) to the bucket of each of them, and to its own. Sensitivities are in units of B.
+A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node with d ids in its list adds V / sqrt(max(d
++ 1, m)) to the bucket of each of them, and to its own. Sensitivities are in units of B.
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ class Averaged(nn.Module):
     @torch.no_grad()
     def look(self) -> None:
         """After a step."""
-        self.done += 1
+        self.done.add_(1)
         count = int(self.done) - self.skipped
         if count > 0:
             for mean, value in zip(self.kept.parameters(), self.network.parameters(), strict=True):
-                mean += (value - mean) / count if count > 1 else value - mean
+                mean.add_((value - mean) / count if count > 1 else value - mean)
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,9 @@ class PreparedVotes(PreparedTrees):
         released = ballots.buckets(cast)
         released += std * self._votes.standard_normal(released.shape)
         self.released = released
-        constants = {"mass": mass, "degree_floor": ballots.degree_floor}
-        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, **constants))
+        self.made.append(
+            Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, degree_floor=ballots.degree_floor)
+        )
 
         read: dict[float, np.ndarray] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -55,12 +55,14 @@ class VotesPrivacy(Privacy):
 
 
 class DpVotesCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
+    }
+
     model: UndroppedMlp
     training: VotesTraining
     privacy: VotesPrivacy
-
-    NOISE_IGNORES = {**NetworkCell.NOISE_IGNORES}
-    NOISE_IGNORES["training"] = (*NOISE_IGNORES["training"], "averaged_share")
 
 
 def look(cell: Any) -> Look:

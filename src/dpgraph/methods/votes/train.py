@@ -62,5 +62,3 @@ def notes(prepared: PreparedVotes) -> dict[str, float | str]:
     if reader is None:
         return {"reader": "own records alone"}
     return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}"}
-
-

@@ -93,7 +93,9 @@ PARAMETERS: dict[str, Parameter] = {
     "conversion": _choice("from RDP", "classic", "improved"),
     "eps_gumbel": _price("Gumbel scale is C2 / eps_gumbel"),
     "eps_laplace": _price("option 2 adds Laplace(K C2 / eps_laplace)"),
-    "eps_choice": _price("price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0),
+    "eps_choice": _price(
+        "price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0
+    ),
     "eps_pagerank": _price("epsilon of the released matrix", least=0),
     "eps_quantile": _price("price of the privately chosen clip norm, pure DP"),
     "degree_floor": _count("m: votes weigh 1 / sqrt(max(d + 1, m))"),

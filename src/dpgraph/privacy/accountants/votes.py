@@ -29,7 +29,7 @@ def votes_epsilon(
     delta: float,
     relation: VotesRelation = "node-null",
 ) -> float:
-    """Of the whole run at `delta`. `mean_mu` and `votes_mu` are 1 / noise std per unit norm (B of votes); 0: no release.
+    """Of the whole run at `delta`. `mean_mu`, `votes_mu`: 1 / noise std per unit of sensitivity; 0: no release.
 
     A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
     steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
@@ -63,7 +63,7 @@ def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> fl
     """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed: never below the exact one.
 
     The pure mechanism is dominated by randomised response, whose loss is +choice with probability p = e^choice / (1 +
-    e^choice) and -choice else, so that delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
+    e^choice) and -choice else: delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
     """
     yes = 1 / (1 + math.exp(-choice))
 

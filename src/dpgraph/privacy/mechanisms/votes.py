@@ -130,9 +130,15 @@ class PoissonVotes(PoissonLots):
         if self.mean_ratio is not None:
             found.append(Release(kind=MEAN, noise=1 / self._mu(self.mean_ratio), sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
-            votes = {"mass": self.mass, "degree_floor": self.degree_floor}
             found.append(
-                Release(kind=BUCKETS, noise=1 / self._mu(self.votes_ratio), sensitivity=1.0, count=1, **votes)
+                Release(
+                    kind=BUCKETS,
+                    noise=1 / self._mu(self.votes_ratio),
+                    sensitivity=1.0,
+                    count=1,
+                    mass=self.mass,
+                    degree_floor=self.degree_floor,
+                )
             )
         if self.choice_epsilon:
             found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
