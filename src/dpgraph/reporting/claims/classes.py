@@ -50,7 +50,10 @@ def compare_classes(test: RarerClasses, by_task: ByTask, comparisons: Comparison
         name = f"{where}: {order}{mean} of frequency with {what}"
         seeds = min(sample.seeds for sample in samples)
         given = strength_of_ranks(sizes)
-        comparisons.made.append(Comparison(name, value, float("nan"), 0.0, seeds, above, below, "", given=given))
+        effect = f"correlation {CORRELATION:g} (the paper prints none)"
+        comparisons.made.append(
+            Comparison(name, value, float("nan"), 0.0, seeds, above, below, "", given=given, effect=effect)
+        )
 
 
 @dataclass(frozen=True)
