@@ -15,8 +15,9 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.votes.ballots import GRID, READERS, Ballots, Reader
+from dpgraph.methods.votes.ballots import GRID, Ballots
 from dpgraph.methods.votes.prepared import ROW_NORM, PreparedVotes
+from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.models.network import Network
 from dpgraph.planning.resolve import calibrate, resolve
@@ -140,7 +141,7 @@ def test_a_node_reads_the_others_and_not_itself() -> None:
             mass = max(released[bucket, 3] / 0.3, 1.0)
             total += mass / (mass**2 + (1.5 * 0.8) ** 2) * (released[bucket, :3] - cast[node, :3])
         assert read[node] == pytest.approx(total, abs=1e-9)
-    scores = ballots.scores(chances, read, Reader(1.5, 2.0))
+    scores = ballots.scores(chances, read, BucketReader(1.5, 2.0))
     degree = np.diff(graph.out_ptr)
     assert scores == pytest.approx(np.log(chances + 1e-3) + 2 / np.sqrt(degree + 1)[:, None] * read)
     assert np.array_equal(ballots.scores(chances, read, READERS[-1]).argmax(1), chances.argmax(1))  # own alone

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.methods.votes.ballots import READERS, Ballots
+from dpgraph.methods.votes.ballots import Ballots
+from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair

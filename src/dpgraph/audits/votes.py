@@ -23,8 +23,9 @@ from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.votes.ballots import READERS, Ballots
+from dpgraph.methods.votes.ballots import Ballots
 from dpgraph.methods.votes.prepared import PreparedVotes
+from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import expected
 from dpgraph.privacy.accountants.gaussian import gaussian_delta

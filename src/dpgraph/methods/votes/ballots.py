@@ -12,27 +12,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.methods.votes.readers import BucketReader
+
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
 SMALLEST = 1e-3  # of a probability, before its logarithm is taken
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How a node reads buckets; one of few public ones."""
-
-    shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
-    strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
-
-
-# the first is used without a choice
-READERS = (
-    Reader(1.0, 2.0),
-    Reader(1.0, 1.0),
-    Reader(1.0, 4.0),
-    Reader(3.0, 4.0),
-    Reader(3.0, 8.0),
-    Reader(1.0, 0.0),
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +92,7 @@ class Ballots:
         shares = ballots[:, :-1] * (self.lists @ trust + trust)[:, None]
         return np.asarray(self.lists @ trusted + trusted - shares)
 
-    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: Reader) -> np.ndarray:
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
         """(N, C) from each node's own probabilities and what it read."""
         factor = reader.strength / np.sqrt(self.degrees + 1.0)
         return np.log(probabilities + SMALLEST) + factor[:, None] * read

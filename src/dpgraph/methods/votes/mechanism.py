@@ -6,7 +6,7 @@ import math
 
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
-from dpgraph.methods.votes.ballots import READERS
+from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 

@@ -9,7 +9,8 @@ import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.votes.ballots import READERS, Ballots, Reader
+from dpgraph.methods.votes.ballots import Ballots
+from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
@@ -43,7 +44,7 @@ class PreparedVotes(PreparedTrees):
         super().__init__(replace(order, data=replace(order.data, features=read)))
         self.graph: Graph = graph
         self._votes, self._choice = order.generator("votes"), order.generator("choice of the reader")
-        self.reader: Reader | None = None
+        self.reader: BucketReader | None = None
         self.released: np.ndarray | None = None  # (N, C + 1) buckets
 
     @property
@@ -85,7 +86,7 @@ class PreparedVotes(PreparedTrees):
 
         read: dict[float, np.ndarray] = {}
 
-        def scores_of(reader: Reader) -> np.ndarray:
+        def scores_of(reader: BucketReader) -> np.ndarray:
             if reader.shrinkage not in read:
                 read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
