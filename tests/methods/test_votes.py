@@ -190,7 +190,7 @@ def test_centred_rows_keep_features_above_the_noise_and_lose_the_mean() -> None:
 
 
 def test_one_full_step_from_zero_is_the_sum_of_each_class() -> None:
-    """The class sums of docs/privacy.md, 13.1: what one clipped step releases, without noise."""
+    """The class sums of docs/privacy.md, 12.1: what one clipped step releases, without noise."""
     graph = homophilous(120)
     found = cell({"epsilon": None, "noise_multiplier": 1e-6, "votes_share": 0.0, "delta": 1e-4, "clip_norm": 2.0},
                  steps=1, momentum=0.0, averaged_share=0.0, learning_rate=1.0)  # fmt: skip

@@ -99,7 +99,7 @@ def test_an_edge_moves_the_buckets_by_at_most_the_stated_bound(floor: int, mass:
 
 
 def test_a_floor_makes_the_bound_of_an_edge_a_simple_one() -> None:
-    """Section 13.3: sqrt(2 / m) B for m >= 2 at the default mass, and the cited value at m = 1 on Cornell5 or worse."""
+    """Section 12.3: sqrt(2 / m) B for m >= 2 at the default mass, and the cited value at m = 1 on Cornell5 or worse."""
     for floor in (2, 3, 8, 32, 1000):
         assert edge_votes(mass=0.3, degree_floor=floor) == pytest.approx(math.sqrt(2 / floor))
     squared = 4 - 2 * math.sqrt(2) + 2 * (math.sqrt(2) - 1) * 0.41 / 0.59  # in B^2, for two classes

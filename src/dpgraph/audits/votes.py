@@ -1,7 +1,7 @@
 """Audits of private votes: what the one release contains, what one record moves of it, and what readers look at.
 
 The release, its noise and the choice are those that dp-votes prepares for its cells. What has to be found is worked out
-here a second time, node by node, from docs/privacy.md, section 13.
+here a second time, node by node, from docs/privacy.md, section 12.
 """
 
 from __future__ import annotations

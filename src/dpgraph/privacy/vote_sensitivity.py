@@ -1,4 +1,4 @@
-"""How far one record, or one edge, moves the buckets of votes (docs/privacy.md, section 13).
+"""How far one record, or one edge, moves the buckets of votes (docs/privacy.md, section 12).
 
 A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node with d ids in its list adds V / sqrt(max(d
 + 1, m)) to the bucket of each of them, and to its own. Sensitivities are in units of B.
@@ -27,7 +27,7 @@ def replaced_votes(mass: float) -> float:
 
 
 def edge_votes(*, mass: float, degree_floor: int) -> float:
-    """Sensitivity of the buckets, in B, to an edge that is in both ends' lists (docs/privacy.md, 13.3)."""
+    """Sensitivity of the buckets, in B, to an edge that is in both ends' lists (docs/privacy.md, 12.3)."""
     floor, apart = degree_floor, opposed(mass)
     weight = 1 / math.sqrt(floor + 1)  # of a list of `floor` ids, the shortest that the floor does not reach
     less = 1 / math.sqrt(floor) - weight

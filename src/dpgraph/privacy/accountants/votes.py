@@ -1,4 +1,4 @@
-"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 13)."""
+"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on own records, votes of every node to the nodes it lists, and a choice among readers (docs/privacy.md, 13).
+"""Training on own records, votes of every node to the nodes it lists, and a choice among readers (docs/privacy.md, 12).
 
 `noise_multiplier` is noise std / clip norm of the steps; the noise of the releases is a public multiple of it.
 """
