@@ -33,7 +33,7 @@ class Ballots:
         Each is a function of one record, so leaving them out is no release; an error would be one.
         """
         size = len(votes)
-        owners = np.repeat(np.arange(size, dtype=np.int64), np.diff(np.asarray(ptr)))
+        owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(np.asarray(ptr)))
         members = np.asarray(idx)
         good = (members >= 0) & (members < size) & (members != owners)
         if not good.all():
@@ -41,7 +41,7 @@ class Ballots:
         ascending = np.ones(len(members), dtype=bool)
         ascending[1:] = (members[1:] > members[:-1]) | (owners[1:] > owners[:-1])
         if not ascending.all():
-            keys = np.unique(owners * size + members)
+            keys = np.unique(owners.astype(np.int64) * size + members)
             owners, members = keys // size, keys % size
         clean = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
         lists = sp.csr_matrix((np.ones(len(members), dtype=np.float64), members, clean), shape=(size, size))
