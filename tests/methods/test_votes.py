@@ -13,9 +13,10 @@ from dpgraph.audits.graphs import null_records, with_edges
 from dpgraph.audits.votes import cases, predictions, prepared_votes, worked_out
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.errors import UserError
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.methods.votes.ballots import GRID, Ballots
+from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots
 from dpgraph.methods.votes.prepared import ROW_NORM, PreparedVotes
 from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
@@ -292,3 +293,48 @@ def test_the_mean_of_the_last_iterates() -> None:
     again = Averaged(torch.nn.Linear(1, 1, bias=False), torch.nn.Linear(1, 1, bias=False), skipped=2)
     again.load_state_dict(averaged.state_dict())  # what a checkpoint does
     assert float(again.released.weight.detach()) == pytest.approx(7.0)
+
+
+def bounded(graph: Graph, taper: float = 1.0, bound: int = 9) -> BoundedBallots:
+    step = prepared_votes(graph, 0, variant="node-remove", degree_bound=bound, taper=taper)
+    found = step.ballots()
+    assert isinstance(found, BoundedBallots)
+    return found
+
+
+def test_under_a_degree_bound_a_node_reads_the_votes_of_those_that_name_it() -> None:
+    graph = _clique(6)
+    ballots = bounded(graph)
+    weight = (1 + 1 - 2 * np.sqrt(5 / 9)) / 3
+    assert ballots.weights[:6] == pytest.approx(weight)
+    cast = ballots.ballots(np.full(graph.num_nodes, -1), np.tile([0.6, 0.3, 0.1], (graph.num_nodes, 1)), 0.3)
+    sums = ballots.buckets(cast)
+    assert sums[0] == pytest.approx(5 * weight * np.array([0.6 - 1 / 3, 0.3 - 1 / 3, 0.1 - 1 / 3, 0.3]), abs=1e-7)
+    assert not sums[6:].any()  # isolated: nobody votes for it, nor does it
+    read = ballots.read(sums, cast, 0.3, 0.5, 1.0)
+    mass = 5 * weight
+    assert read[0] == pytest.approx(mass / (mass**2 + 0.25) * sums[0, :3])
+
+
+def _clique(size: int) -> Graph:
+    pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
+    return with_edges(cases()["fan"], *np.array(pairs).T)
+
+
+def test_edges_of_one_list_only_do_not_count_under_a_degree_bound() -> None:
+    """And a list that breaks the schema ends the run."""
+    graph = _clique(6)
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+    more = with_edges(graph, np.append(owners, [7, 0]), np.append(np.asarray(graph.out_idx), [0, 8]))
+    assert (bounded(more).lists != bounded(graph).lists).nnz == 0
+    assert bounded(graph, bound=5).degree_bound == 5
+    with pytest.raises(UserError, match="degree_bound=4: expected at least 5, or no guarantee under node-remove"):
+        bounded(graph, bound=4)
+
+
+def test_votes_help_under_node_remove_where_degrees_are_bounded() -> None:
+    graph = homophilous(3000, 14.0, signal=0.3)
+    bound = int(np.diff(graph.out_ptr).max())
+    budget = {"epsilon": 8.0, "votes_share": 0.9, "variant": "node-remove", "degree_bound": bound, "taper": 1.0}
+    own = accuracy(graph, cell({"epsilon": 8.0, "votes_share": 0.0}))
+    assert accuracy(graph, cell({**budget, "choice_epsilon": 0.2})) > own + 0.03

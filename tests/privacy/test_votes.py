@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.methods.votes.ballots import Ballots
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
@@ -20,8 +20,8 @@ from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.accountants.votes import gaussian_and_choice_epsilon, votes_epsilon
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.votes import PoissonVotes
-from dpgraph.privacy.vote_sensitivity import edge_votes, replaced_votes, vote_norm
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
+from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, edge_votes, replaced_votes, vote_norm
 
 RUN: dict[str, Any] = {
     "rate": 1.0, "noise_multiplier": 20.0, "steps": 40, "mean_mu": 1 / 30, "votes_mu": 1 / 6, "choice_epsilon": 0.2,
@@ -267,3 +267,78 @@ def test_the_exponential_mechanism_has_its_odds() -> None:
             bounded_choice(utilities=[1], epsilon=epsilon, generator=random)
     with pytest.raises(UserError, match="utilities"):
         bounded_choice(utilities=[], epsilon=1.0, generator=random)
+
+
+@pytest.mark.parametrize("taper", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("bound", [5, 13])
+def test_a_node_that_leaves_with_its_edges_moves_all_other_buckets_by_at_most_a_vote(taper: float, bound: int) -> None:
+    """Theorem R1 by brute force: all nodes of graphs of all densities, an edge of each as well."""
+    random, node_most, edge_most = np.random.default_rng(bound), 0.0, 0.0
+    clique = [set(range(bound + 1)) - {node} for node in range(bound + 1)]
+    star = [set(range(1, bound + 1)), *({0} for _ in range(bound))]
+    graphs = [clique, star] + [
+        lists for lists in (random_lists(random, bound + 3, share) for share in np.linspace(0.1, 0.9, 12))
+        if max(map(len, lists)) <= bound
+    ]  # fmt: skip
+    norm = vote_norm(num_classes=2, mass=0.3)
+    for lists in graphs:
+        size = len(lists)
+        votes = random_votes(random, size, 2, 0.3)
+        if lists in (star, clique):  # where what moves adds up
+            votes[:] = [0.5, -0.5, 0.3]
+            votes[0, :2] = [-0.5, 0.5]
+        whole = bounded_sums(lists, votes, bound, taper)
+        for node in range(size):
+            others = np.arange(size) != node
+            left = [set() if owner == node else row - {node} for owner, row in enumerate(lists)]
+            moved = (whole - bounded_sums(left, votes * others[:, None], bound, taper))[others]
+            node_most = max(node_most, float(np.linalg.norm(moved)) / norm)
+            for other in lists[node]:
+                less = [row - ({other} if owner == node else {node} if owner == other else set()) for owner, row in
+                        enumerate(lists)]  # fmt: skip
+                moved = whole - bounded_sums(less, votes, bound, taper)
+                edge_most = max(edge_most, float(np.linalg.norm(moved)) / norm)
+    assert 0.7 < node_most <= 1 + 1e-9
+    assert (node_most == pytest.approx(1.0)) == (taper == 0)  # a star of constant weights attains it
+    assert edge_most <= bounded_edge_votes(degree_bound=bound, taper=taper)
+
+
+def bounded_sums(lists: list[set[int]], votes: np.ndarray, bound: int, taper: float) -> np.ndarray:
+    ids = [sorted(row) for row in lists]
+    ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
+    flat = np.array([one for row in ids for one in row], dtype=np.int64)
+    plain = Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), 1)
+    ballots = BoundedBallots.under(plain, bound, taper)
+    return ballots.buckets(votes * ballots.weights[:, None])
+
+
+def test_node_remove_costs_what_node_null_costs_and_states_its_schema() -> None:
+    """The composition is the same; what is said of it is not."""
+    null = PoissonVotes(**MECHANISM, choice_epsilon=0.3, readers=len(READERS))
+    bounded = {**MECHANISM, "degree_floor": 1, "degree_bound": 40, "taper": 1.0}
+    remove = BoundedVotes(**bounded, choice_epsilon=0.3, readers=len(READERS))
+    assert remove.rigorous().epsilon == null.rigorous().epsilon
+    assert remove.rigorous().relation == "node-remove"
+    assert any("a public schema bounds every list by 40 ids" in text for text in remove.rigorous().assumptions)
+    (edge,) = remove.beside()
+    assert edge.relation == "edge"
+    assert 0 < edge.epsilon < remove.rigorous().epsilon
+    for change, message in (
+        ({"taper": 1.5}, "taper=1.5"), ({"degree_bound": 0}, "degree_bound=0"), ({"degree_floor": 8}, "degree_floor=8")
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=message):
+            BoundedVotes(**bounded | change)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"variant": "node-remove"}, "degree_bound=None: expected a number for variant node-remove"),
+        ({"variant": "node-remove", "degree_bound": 9}, "taper=None"),
+        ({"taper": 0.5}, "taper=0.5: expected null for variant rigorous"),
+        ({"variant": "node-remove", "degree_bound": 9, "taper": 0, "degree_floor": 2}, "degree_floor=2"),
+    ],
+)
+def test_settings_of_the_other_variant_are_refused(privacy: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        cell({"epsilon": 1.0, **privacy})

@@ -27,6 +27,7 @@ from dpgraph.preparation.base import PreparedStep
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 CPU = torch.device("cpu")
 CLIP_NORM = 0.5
@@ -171,6 +172,8 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         "privacy": privacy,
         "seeds": (0,),
     }
+    if kind.votes and kind.relation is Relation.NODE_REMOVE:
+        privacy |= {"degree_bound": 1000, "taper": 1.0}
     if kind.release is not None:
         budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
         value["pagerank"] = {

@@ -45,8 +45,14 @@ CHOICE = 0.7
 TITLE = "the release of votes, and a record's part in it"
 
 
-def prepared_votes(graph: Graph, seed: int, noise: float = NOISE, choice: float | None = None) -> PreparedVotes:
-    """As `make_jobs` prepares it: one full step, whose mu is that of the votes by the default shares."""
+def prepared_votes(
+    graph: Graph, seed: int, noise: float = NOISE, choice: float | None = None, **others: Any
+) -> PreparedVotes:
+    """As `make_jobs` prepares it: one full step, whose mu is that of the votes by the default shares.
+
+    `others` are settings of the budget, as of the variant under node-remove.
+    """
+    weights = others or {"degree_floor": FLOOR}
     cell = resolve(
         {
             "task": {"dataset": "audit"},
@@ -54,8 +60,8 @@ def prepared_votes(graph: Graph, seed: int, noise: float = NOISE, choice: float 
             "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
             "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
             "privacy": {
-                "noise_multiplier": noise, "degree_floor": FLOOR, "vote_mass": MASS, "votes_share": 0.5,
-                "choice_epsilon": choice, "delta": 1e-3,
+                "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice,
+                "delta": 1e-3, **weights,
             },
             "seeds": (0,),
         }

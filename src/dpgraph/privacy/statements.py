@@ -137,6 +137,15 @@ VOTES = Statement(
     not_covered=(PUBLIC,),
     scope=Scope.JOINT,
 )
+BOUNDED_VOTES = replace(
+    VOTES,
+    relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
+        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        *VOTES.assumptions[2:],
+    ),
+)
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,
     method="double mixture of residual clipping, privacy loss distribution",

@@ -36,3 +36,8 @@ def edge_votes(*, mass: float, degree_floor: int) -> float:
     if floor > 1:  # lists that the floor reaches: of both ends, or of one of them
         cases += [2 / floor, 1 / floor + moved + 2 * apart * less / math.sqrt(floor)]
     return math.sqrt(max(cases))
+
+
+def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
+    """Sensitivity of the buckets, in B, to an edge in both ends' lists, where votes weigh `tapered_weight`: a bound."""
+    return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.errors import invalid
 from dpgraph.methods.votes.readers import BucketReader
 
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
@@ -96,3 +97,46 @@ class Ballots:
         """(N, C) from each node's own probabilities and what it read."""
         factor = reader.strength / np.sqrt(self.degrees + 1.0)
         return np.log(probabilities + SMALLEST) + factor[:, None] * read
+
+
+@dataclass(frozen=True)
+class BoundedBallots(Ballots):
+    """Votes under a public degree bound D: nobody votes for itself, and a node reads its own bucket alone.
+
+    d counts edges that are in both ends' lists: a node that leaves with all its edges then changes as many weights as
+    it has votes. All that concerns single ballots is as in `Ballots`.
+    """
+
+    degree_bound: int = 1
+    taper: float = 0.0
+
+    @classmethod
+    def under(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
+        """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee.
+
+        Whoever runs this holds the data. The message is not to be published: that a schema is broken tells of a record.
+        """
+        mutual = plain.lists.multiply(plain.lists.T).tocsr()
+        longest = int(np.diff(mutual.indptr).max(initial=0))
+        if longest > degree_bound:
+            raise invalid("degree_bound", degree_bound, f"at least {longest}, or no guarantee under node-remove")
+        return cls(mutual, plain.votes, plain.degree_floor, degree_bound, taper)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) g = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D)."""
+        tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
+        return np.asarray(tapered / np.sqrt(self.degree_bound))
+
+    def buckets(self, ballots: np.ndarray) -> np.ndarray:
+        """(N, C + 1): to each node, the ballots of all whose lists name it."""
+        return np.asarray(self.lists.T @ ballots)
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
+        floor = 1 / np.sqrt(self.degree_bound)  # what one vote weighs without a taper
+        voters = np.maximum(released[:, -1] / mass, floor)
+        return np.asarray(released[:, :-1] * (voters / (voters**2 + (shrinkage * std) ** 2))[:, None])
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)

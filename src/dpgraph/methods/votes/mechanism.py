@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.methods.votes.readers import READERS
-from dpgraph.privacy.mechanisms.votes import PoissonVotes
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 
 
 def poisson_votes(asked: Asked) -> PoissonVotes:
+    return PoissonVotes(**_fields(asked), degree_floor=asked.privacy.degree_floor)
+
+
+def bounded_votes(asked: Asked) -> BoundedVotes:
+    return BoundedVotes(**_fields(asked), degree_bound=asked.privacy.degree_bound, taper=asked.privacy.taper)
+
+
+def _fields(asked: Asked) -> dict[str, Any]:
     """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
 
     That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
@@ -30,13 +39,12 @@ def poisson_votes(asked: Asked) -> PoissonVotes:
     common = asked.common(asked.num_train)
     if privacy.delta is None:  # everybody votes, so everybody is protected
         common["delta"] = usual_delta(asked.counts.num_protected or asked.num_train)
-    return PoissonVotes(
+    return {
         **common,
-        sampling_rate=asked.rate,
-        mean_ratio=ratio(privacy.mean_share),
-        votes_ratio=ratio(privacy.votes_share),
-        mass=privacy.vote_mass,
-        degree_floor=privacy.degree_floor,
-        choice_epsilon=choice or 0.0,
-        readers=len(READERS) if choice else 1,
-    )
+        "sampling_rate": asked.rate,
+        "mean_ratio": ratio(privacy.mean_share),
+        "votes_ratio": ratio(privacy.votes_share),
+        "mass": privacy.vote_mass,
+        "choice_epsilon": choice or 0.0,
+        "readers": len(READERS) if choice else 1,
+    }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.votes.ballots import Ballots
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
 from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
-from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, PoissonVotes
+from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, BoundedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 
@@ -62,7 +63,11 @@ class PreparedVotes(PreparedTrees):
 
     def ballots(self) -> Ballots:
         graph = self.graph
-        return Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        plain = Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        if not isinstance(self.votes_of, BoundedVotes):
+            return plain
+        bound, taper = self.votes_of.degree_bound, self.votes_of.taper
+        return BoundedBallots.under(plain, bound, taper)
 
     def scores(self, probabilities: np.ndarray) -> np.ndarray:
         """(N, C) scores of every node, from its own record and the release: the only step that mixes records.
@@ -80,9 +85,10 @@ class PreparedVotes(PreparedTrees):
         released = ballots.buckets(cast)
         released += std * self._votes.standard_normal(released.shape)
         self.released = released
-        self.made.append(
-            Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, degree_floor=ballots.degree_floor)
-        )
+        weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
+        if isinstance(ballots, BoundedBallots):
+            weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
+        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
 
         read: dict[float, np.ndarray] = {}
 

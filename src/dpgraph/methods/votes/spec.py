@@ -10,8 +10,8 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, U
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import PURPLE, TEAL, Look
 from dpgraph.methods.spec import MethodSpec, Variant
-from dpgraph.methods.votes.mechanism import poisson_votes
-from dpgraph.privacy.mechanisms.votes import PoissonVotes
+from dpgraph.methods.votes.mechanism import bounded_votes, poisson_votes
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 
@@ -23,7 +23,11 @@ class VotesTraining(RootBatches):
 
 
 class VotesPrivacy(Privacy):
-    variant: Literal["rigorous"] = "rigorous"
+    variant: Literal["rigorous", "node-remove"] = Field(
+        default="rigorous",
+        description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
+        "edges; needs a public bound on degrees, and a node reads its own bucket alone)",
+    )
     votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
     )
@@ -42,6 +46,27 @@ class VotesPrivacy(Privacy):
         description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as is "
         "usual",
     )
+
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
+    )
+    taper: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="kappa: 0: all votes weigh 1 / sqrt(D), 1: those of short lists up to twice as much (variant "
+        "node-remove)",
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        wanted = self.variant == "node-remove"
+        for name in ("degree_bound", "taper"):
+            value = getattr(self, name)
+            if (value is not None) != wanted:
+                expected = "a number" if wanted else "null"
+                raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
+        if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
+            raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant node-remove")
+        return self
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -91,7 +116,26 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "training": {"sampling_rate": 0.3},
         "privacy": {"epsilon": 6.0, "votes_share": 0.0},
     },
-}
+    "node-remove": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.5},
+        "privacy": {
+            "variant": "node-remove", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0, "choice_epsilon": 0.5,
+        },
+    },
+}  # fmt: skip
+
+
+def attack(variant: str, relation: Relation) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="records",
+        votes=True,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=relation,
+    )
+
 
 SPECS = (
     MethodSpec(
@@ -100,16 +144,11 @@ SPECS = (
         "dpgraph.methods.votes.train:DpVotes",
         DpVotesCell,
         CONTRACT,
-        {"rigorous": Variant(PoissonVotes, poisson_votes)},
-        (
-            AttackCase(
-                reads="records",
-                votes=True,
-                batches=Batches.POISSON,
-                clipping=Clipped.ROOT,
-                relation=Relation.NODE_NULL,
-            ),
-        ),
+        {
+            "rigorous": Variant(PoissonVotes, poisson_votes),
+            "node-remove": Variant(BoundedVotes, bounded_votes),
+        },
+        (attack("rigorous", Relation.NODE_NULL), attack("node-remove", Relation.NODE_REMOVE)),
         look=look,
         inference=own_record,
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,7 +17,8 @@ from dpgraph.privacy.mechanisms.base import NOISE_RANGE
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import VOTES, Statement
+from dpgraph.privacy.statements import BOUNDED_VOTES, VOTES, Statement
+from dpgraph.privacy.vote_sensitivity import bounded_edge_votes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,19 +131,16 @@ class PoissonVotes(PoissonLots):
         if self.mean_ratio is not None:
             found.append(Release(kind=MEAN, noise=1 / self._mu(self.mean_ratio), sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
-            found.append(
-                Release(
-                    kind=BUCKETS,
-                    noise=1 / self._mu(self.votes_ratio),
-                    sensitivity=1.0,
-                    count=1,
-                    mass=self.mass,
-                    degree_floor=self.degree_floor,
-                )
-            )
+            noise = 1 / self._mu(self.votes_ratio)
+            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted))
         if self.choice_epsilon:
             found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
         return tuple(found)
+
+    @property
+    def weighted(self) -> dict[str, Any]:
+        """How votes weigh, as fields of a release."""
+        return {"mass": self.mass, "degree_floor": self.degree_floor}
 
     @property
     def _stated(self) -> Statement:
@@ -150,8 +148,51 @@ class PoissonVotes(PoissonLots):
 
     def _texts(self) -> tuple[tuple[float | None, str], ...]:
         mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
+        how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
         return (
             (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
-            (voted, f"buckets of votes, noise std {voted or 0:.6g} B, degree floor {self.degree_floor}"),
+            (voted, f"buckets of votes, noise std {voted or 0:.6g} B, {how}"),
             (self.choice_epsilon, f"one of {self.readers} readers chosen at epsilon {self.choice_epsilon:.6g}"),
         )
+
+
+class BoundedVotes(PoissonVotes):
+    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids; edges in both lists count.
+
+    Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D), nobody votes for itself, and a node reads its own
+    bucket alone: no list, no degree. Removing a node with all its edges moves all other buckets by at most B (Theorem
+    R1, docs/privacy.md, 12.6). The composition is that of `PoissonVotes`.
+    """
+
+    relation: ClassVar[Relation] = BOUNDED_VOTES.relation
+
+    kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
+    degree_floor: int = 1
+    degree_bound: int = Field(description="D, public: no list is longer, by a schema and not by looking")
+    taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
+
+    @model_validator(mode="after")
+    def _bounded(self) -> BoundedVotes:
+        if self.degree_bound < 1:
+            raise invalid("degree_bound", self.degree_bound, "an integer >= 1")
+        if not 0 <= self.taper <= 1:
+            raise invalid("taper", self.taper, "a number in [0, 1]")
+        if self.degree_floor != 1:
+            raise invalid("degree_floor", self.degree_floor, "1 under a degree bound")
+        return self
+
+    @property
+    def weighted(self) -> dict[str, Any]:
+        return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
+
+    @property
+    def _stated(self) -> Statement:
+        return BOUNDED_VOTES.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
+        epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
+        return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
