@@ -77,7 +77,7 @@ class PreparedVotes(PreparedTrees):
         """
         mechanism = self.votes_of
         if mechanism.votes_ratio is None:
-            return np.log(probabilities)
+            return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         ballots, mass = self.ballots(), mechanism.mass
         cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
         over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
