@@ -78,7 +78,7 @@ def moved(graph: Graph, node: int, taper: float) -> tuple[float, float]:
 
 
 def _one_way(cls: type[BoundedBallots], plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
-    """Degrees of own lists, whoever names the owner."""
+    """Degrees of own lists, with or without the edge back."""
     return cls(plain.lists, plain.votes, plain.degree_floor, degree_bound, taper)
 
 

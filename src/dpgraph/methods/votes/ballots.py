@@ -114,7 +114,7 @@ class BoundedBallots(Ballots):
     def under(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
         """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee.
 
-        Whoever runs this holds the data. The message is not to be published: that a schema is broken tells of a record.
+        The message is for the holder of the data alone: that a schema is broken tells of a record.
         """
         mutual = plain.lists.multiply(plain.lists.T).tocsr()
         longest = int(np.diff(mutual.indptr).max(initial=0))
