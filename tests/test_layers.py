@@ -21,7 +21,9 @@ LAYERS = [  # from below
     "experiments", "privacy", "data", "problems", "sampling", "models", "training", "preparation", "methods",
     "planning", "audits", "benchmarks", "reporting", "pipeline",
 ]  # fmt: skip
-OF_ONE_METHOD = {Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs")}
+OF_ONE_METHOD = {
+    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "votes", "votes_removed")
+}
 BASE = {"compiled", "errors", "files", "loading", "progress", "randomness"}
 
 

@@ -975,4 +975,35 @@ ACCOUNTING = (
     ),
 )
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING)
+VOTED, OF_VOTES = "tests/methods/test_votes.py::", "tests/privacy/test_votes.py::"
+BALLOTS, BUCKETS, SENSITIVITY = "methods/votes/ballots.py", "methods/votes/prepared.py", "privacy/vote_sensitivity.py"
+VOTES_EPSILON = "privacy/accountants/votes.py"
+VOTES = (
+    _one("everybody's labels vote", BUCKETS, "np.asarray(self.graph.split) == TRAIN, ", "self.graph.labels >= 0, ",
+         VOTED + "test_validation_and_test_labels_do_not_vote"),
+    _one("null votes", BALLOTS, "votes *= (self.votes * self.weights)[:, None]", "votes *= self.weights[:, None]",
+         VOTED + "test_a_null_record_adds_nothing_and_its_place_stays"),
+    _one("copies of an id vote", BALLOTS, "if not ascending.all():", "if False:",
+         VOTED + "test_lists_are_sets_of_ids_of_others"),
+    _one("weights forget the own bucket", BALLOTS, "np.maximum(self.degrees + 1,", "np.maximum(self.degrees,",
+         OF_VOTES + "test_a_record_that_becomes_null_moves_the_buckets_by_at_most_the_norm_of_a_vote"),
+    _one("own share not taken out", BALLOTS, "trusted - shares)", "trusted)",
+         VOTED + "test_a_node_reads_the_others_and_not_itself"),
+    _one("votes are released twice", BUCKETS, "self.released = released\n", "self.released = released\n        "
+         "self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1))\n",
+         "tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[dp-votes-mlp]"),
+    _one("an edge costs one end", SENSITIVITY, "cases += [2 / floor,", "cases += [1 / floor,",
+         OF_VOTES + "test_a_floor_makes_the_bound_of_an_edge_a_simple_one"),
+    _one("votes do not oppose each other", SENSITIVITY, "max(0.0, 1 / FEWEST_CLASSES - mass**2)", "max(0.0, 0 * mass)",
+         OF_VOTES + "test_an_edge_moves_the_buckets_by_at_most_the_stated_bound"),
+    _one("a choice is free", VOTES_EPSILON, "(PureDp(choice),) if choice else ()", "()",
+         OF_VOTES + "test_every_part_costs"),
+    _one("an edge pays the choice once", VOTES_EPSILON, "choice = 4 * choice_epsilon", "choice = choice_epsilon",
+         "tests/privacy/test_evaluate.py::test_reference_value[R405]"),
+    _one("one-way edges under node-remove", BALLOTS, "plain.lists.multiply(plain.lists.T).tocsr()", "plain.lists",
+         VOTED + "test_edges_of_one_list_only_do_not_count_under_a_degree_bound"),
+    _one("delta of the training nodes", "methods/votes/mechanism.py", "asked.counts.num_protected or asked.num_train",
+         "asked.num_train", OF_VOTES + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES)

@@ -29,6 +29,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "residual_one_batch": {
         "affected_roots": 4, "q": 0.1, "neighbour_to_self_clip": 0.2, "sigma_over_self_clip": 5.0, "steps": 5,
     },
+    "private_votes": {
+        "q": 0.1, "noise_multiplier": 4.0, "steps": 5, "sigma_votes_over_norm": 6.0, "mass": 0.3, "degree_floor": 8,
+        "eps_choice": 0.0,
+    },
     "private_quantile": {**TREES, "eps_quantile": 0.1},
     "paid_tuning": {"q": 0.1, "noise_multiplier": 4.0, "steps": 5, "runs": "geometric", "mean_runs": 3},
     "relational_static": {

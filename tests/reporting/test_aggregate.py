@@ -81,6 +81,18 @@ def test_epsilons_are_those_of_the_step(cells):
     assert (rows["eps_rigorous_reason"] == "").all()
 
 
+def test_other_relations_of_a_run_are_stated_beside_its_own(cells):
+    whole = statement(9.0, 4.0)
+    whole["beside"] = [
+        {**whole["rigorous"], "relation": "edge", "epsilon": 1.964},
+        {**whole["rigorous"], "relation": "none", "scope": "none", "epsilon": None, "reason": REASON},
+    ]
+    rows = table(CellRecord(cell=cells[1], status="ok", statement=whole, seeds=(seed(0),)))
+    assert set(rows["eps_beside"]) == {"edge 1.96 (joint)"}
+    alone = table(CellRecord(cell=cells[1], status="ok", statement=statement(9.0, 4.0), seeds=(seed(0),)))
+    assert set(alone["eps_beside"]) == {""}
+
+
 def test_nothing_guaranteed_at_any_step_has_the_statements_reason(cells):
     budgets = (Budget(step=25, eps_published=3.0, eps_rigorous=None),)
     record = CellRecord(

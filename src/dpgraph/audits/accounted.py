@@ -60,6 +60,8 @@ def own_epsilon(kind: Kind) -> float | None:
         step = theory.fixed_size_divergence(ROOTS, size, roots if hops else 1, noise, moved)
         return theory.epsilon_of_renyi(s.steps * step, theory.ORDERS, DELTA)
     mu = 1 / s.components_noise if kind.components else 0.0
+    if kind.votes:  # half of the squared mu by default
+        mu = s.rate * math.sqrt(s.steps) / noise
     return theory.poisson(roots, s.rate, noise, s.steps, mu).epsilon(DELTA)
 
 

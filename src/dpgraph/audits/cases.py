@@ -27,6 +27,7 @@ from dpgraph.preparation.base import PreparedStep
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
 
 CPU = torch.device("cpu")
 CLIP_NORM = 0.5
@@ -171,6 +172,8 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         "privacy": privacy,
         "seeds": (0,),
     }
+    if kind.votes and kind.relation is Relation.NODE_REMOVE:
+        privacy |= {"degree_bound": 1000, "taper": 1.0}
     if kind.release is not None:
         budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
         value["pagerank"] = {
@@ -229,7 +232,8 @@ def prepared_steps(
 ) -> list[PreparedStep]:
     """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each.
 
-    Steps on components read the records as they are, so that what they do can be seen: the projection is public.
+    Steps on components, or on rows of one norm, read the records as they are, so that what they do can be seen: the
+    projection is public, and norms are of each record alone.
     """
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
@@ -241,7 +245,7 @@ def prepared_steps(
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if change is not None:
             change(job.prepared)
-        if kind.components:
+        if kind.components or kind.votes:
             records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
             job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)

@@ -25,6 +25,8 @@ from dpgraph.audits import (
     reach,
     residual,
     subgraphs,
+    votes,
+    votes_removed,
 )
 from dpgraph.audits.result import AuditResult
 from dpgraph.errors import invalid
@@ -52,6 +54,8 @@ AUDITS = {
     "partition": Audit(partition.partition, 10_000, partition.PARTITION_BUGS),
     "residual": Audit(residual.residual, 24_000, residual.RESIDUAL_BUGS),
     "appr": Audit(appr.appr, 20_000, appr.APPR_BUGS),
+    "votes": Audit(votes.votes, 4000, votes.VOTES_BUGS),
+    "votes-removed": Audit(votes_removed.votes_removed, 12, votes_removed.VOTES_REMOVED_BUGS),
     "pate": Audit(pate.pate, 40_000, pate.PATE_BUGS),
     "lists": Audit(exact.lists, 5, exact.LISTS_BUGS),
     "sensitivity": Audit(exact.sensitivity, 60, exact.SENSITIVITY_BUGS),

@@ -16,6 +16,7 @@ from dpgraph.models.inference import FullGraph, Predictor
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler
+from dpgraph.training.averaging import Averaged
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.early_stopping import Watched
 from dpgraph.training.loop import train
@@ -77,10 +78,10 @@ class Run:
     step: Step
     generators: Mapping[str, Generator]  # all that the step draws from besides the network
     notes: Mapping[str, Any] = field(default_factory=dict)
-    last: Callable[[FullGraph], FullGraph] | None = None
+    last: Callable[[FullGraph], Predictor] | None = None
     inference: Predictor | None = None
     late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
-    watched: Watched | None = None  # under early stopping, with a step that stops
+    watched: Watched | Averaged | None = None  # of a step that stops early, or averages: what is released instead
 
     @property
     def steps(self) -> int:

@@ -35,6 +35,7 @@ class AttackCase:
     hops: int = 0
     release: str | None = None  # of rows
     components: bool = False  # whether records are projected to noisy principal components first
+    votes: bool = False  # whether nodes vote after the steps, which read records of one norm
     terms: Terms = "joint"
     batches: Batches
     clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles

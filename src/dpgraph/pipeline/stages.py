@@ -68,7 +68,7 @@ def describe(calibration: Calibration) -> str:
     return (
         f"noise std / clip norm {statement.noise_std_over_clip}, {statement.steps} steps, "
         f"epsilon published {statement.published.text}{statement.published.place}, "
-        f"rigorous {statement.rigorous.text}{statement.rigorous.place}"
+        f"rigorous {', beside it '.join(one.text + one.place for one in (statement.rigorous, *statement.beside))}"
     )
 
 

@@ -31,7 +31,9 @@ from dpgraph.training.noise import GaussianNoise
 PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.STABLE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.STABLE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
-    (Lists.NONE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL, Relation.RECORD_REMOVE}),
+    (Lists.NONE, Batches.POISSON, Clipped.ROOT): frozenset(
+        {Relation.NODE_NULL, Relation.RECORD_REMOVE, Relation.NODE_REMOVE}  # no list is read
+    ),
     (Lists.NONE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.NONE, Batches.SHUFFLED, Clipped.STEP): frozenset({Relation.RECORD_REPLACE}),
     (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.STEP): frozenset({Relation.GRAPH}),

@@ -9,6 +9,7 @@ import torch
 
 from dpgraph.errors import invalid
 from dpgraph.preparation.base import Order, PrivateData
+from dpgraph.preparation.rows import unit_rows
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.mechanisms.lots import COMPONENTS, ComponentLots
 from dpgraph.privacy.procedure import Procedure, Release
@@ -51,11 +52,7 @@ def noisy_moments(records: np.ndarray, std: float, generator: np.random.Generato
     size = records.shape[1]
     total = np.zeros((size, size))
     for start in range(0, len(records), ROWS):
-        rows = records[start : start + ROWS].astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            rows /= np.abs(rows).max(axis=1, keepdims=True, initial=0)  # squares of large numbers overflow
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        rows[~np.isfinite(rows).all(axis=1)] = 0
+        rows = unit_rows(records[start : start + ROWS])
         total += rows.T @ rows
     total += std * generator.standard_normal((size, size))
     return (total + total.T) / 2

@@ -1,8 +1,9 @@
-"""A yes or no by a noisy count: the Laplace mechanism, of which nothing but the sign is released."""
+"""Choices by noisy counts: a yes or no by the Laplace mechanism, one of several by the exponential mechanism."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,3 +21,16 @@ def noisily_positive(*, count: float, sensitivity: float, epsilon: float, genera
     if not 0 < epsilon < math.inf:
         raise invalid("choice_epsilon", epsilon, "a finite number > 0")
     return bool(count + generator.laplace(scale=sensitivity / epsilon) > 0)
+
+
+def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.random.Generator) -> int:
+    """Place of one of `utilities`, with probability proportional to exp(epsilon utility): exponential mechanism.
+
+    Guarantee: (epsilon, 0)-DP if one record moves every utility by at most 1 and all of them in one direction
+    (McSherry & Talwar 2007, monotone utilities); (2 epsilon, 0) if in any direction. Sampled in floating point.
+    """
+    if not len(utilities):
+        raise invalid("utilities", "none", "at least one")
+    if not 0 < epsilon < math.inf:
+        raise invalid("choice_epsilon", epsilon, "a finite number > 0")
+    return int(np.argmax(epsilon * np.asarray(utilities, dtype=float) + generator.gumbel(size=len(utilities))))

@@ -81,6 +81,7 @@ class PrivacyStatement(Frozen):
     steps: int
     published: Guarantee
     rigorous: Guarantee
+    beside: tuple[Guarantee, ...] = Field(default=(), description="The same run under other relations, each proved")
     procedure: Procedure | None = Field(default=None, description="Compared with what ran; None: nothing has run")
     uncovered: tuple[str, ...] = Field(
         default=(), description="Steps before training that read private data and that no epsilon here covers"

@@ -94,6 +94,9 @@ class Release(Frozen):
     lists: Lists = Lists.NONE
     max_degree: int | None = None
     list_cap: int | None = None
+    mass: float | None = Field(default=None, description="a of votes: their coordinate that counts voters")
+    degree_floor: int | None = Field(default=None, description="m of votes: shorter lists weigh as those of m - 1 ids")
+    taper: float | None = Field(default=None, description="kappa of votes under a degree bound, list_cap")
 
 
 class Procedure(Frozen):

@@ -124,6 +124,28 @@ DOUBLE_MIXTURE = Statement(
     ),
     not_covered=(PUBLIC,),
 )
+VOTES = Statement(
+    method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
+    relation=Relation.NODE_NULL,
+    sampling="Poisson, rate {q}",
+    assumptions=(
+        "a gradient, a row of the mean and a vote read one record each",
+        "the votes of a record move the buckets by at most B, whatever its degree",
+        "noise, batches and the choice are drawn in secret",
+        "a node's own prediction reads its own record: nothing is said of publishing it",
+    ),
+    not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
+)
+BOUNDED_VOTES = replace(
+    VOTES,
+    relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
+        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        *VOTES.assumptions[2:],
+    ),
+)
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,
     method="double mixture of residual clipping, privacy loss distribution",

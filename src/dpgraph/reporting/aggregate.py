@@ -56,6 +56,9 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "eps_published_reason": published.reason or "",
         "eps_rigorous": _number(rigorous.epsilon),
         "eps_rigorous_reason": rigorous.reason or "",
+        "eps_beside": protection.joined(
+            f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in statement.beside if one.epsilon is not None
+        ),
         **protection.columns(published, rigorous, statement.uncovered),
         "noise_std_over_clip": _number(statement.noise_std_over_clip),
         "steps": statement.steps,

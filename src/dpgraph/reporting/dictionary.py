@@ -55,6 +55,7 @@ COLUMNS: dict[str, Column] = {
     "scope_published": Column("string", "What eps_published covers"),
     "relation_rigorous": Column("string", "Neighbouring data sets of eps_rigorous"),
     "scope_rigorous": Column("string", "What eps_rigorous covers"),
+    "eps_beside": Column("string", "Epsilons of the same whole run under other relations, as edge 1.96 (joint)"),
     "published_unmet": Column("string", "Premises of eps_published that do not hold for what ran"),
     "uncovered": Column("string", "What of the run no epsilon covers"),
     "noise_std_over_clip": Column("float64", "Noise std per coordinate / clip norm, as it was added"),

@@ -78,6 +78,7 @@ class RecordedStatement(Frozen):
     model_config = ConfigDict(extra="ignore")
     published: RecordedGuarantee = NO_GUARANTEE
     rigorous: RecordedGuarantee = NO_GUARANTEE
+    beside: tuple[RecordedGuarantee, ...] = ()
     uncovered: tuple[str, ...] = ()
     mechanism: dict[str, Any] = Field(default_factory=dict)
     noise_std_over_clip: float | None = None

@@ -123,6 +123,14 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         noise="sigma_over_self_clip",
         rate="q",
     ),
+    ("private_votes", "rigorous", "epsilon"): Accountant(
+        (*_POISSON["required"], "sigma_votes_over_norm", "mass", "degree_floor", "eps_choice"),
+        optional=("sigma_mean", "votes_relation"),
+        premises=SGD_PREMISES,
+        statement=statements.VOTES,
+        noise="noise_multiplier",
+        rate="q",
+    ),
     ("private_quantile", "rigorous", "epsilon"): Accountant(
         (*_DM, "eps_quantile"),
         optional=("own_root_removed",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -49,6 +50,25 @@ def _one_step(pair: Pair, grid: float, tail_mass: float) -> PrivacyLossDistribut
 @lru_cache(maxsize=64)
 def _loss_std(pair: Pair) -> float:
     return pair.loss_std()
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several mechanisms, each once: the composition of their pairs."""
+
+    pairs: tuple[Pair, ...]
+
+    def loss_std(self) -> float:
+        return math.hypot(*(pair.loss_std() for pair in self.pairs))
+
+    def largest_loss(self, tail_mass: float) -> float:
+        return sum(pair.largest_loss(tail_mass / len(self.pairs)) for pair in self.pairs)
+
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+        first, *others = (_one_step(pair, discretization, tail_mass / (2 * len(self.pairs))) for pair in self.pairs)
+        for other in others:
+            first = first.compose(other, tail_mass_truncation=tail_mass / (2 * len(self.pairs)))
+        return first
 
 
 def gaussian_pair(mu: float) -> MixturePair:

@@ -31,6 +31,7 @@ from dpgraph.privacy.accountants.renyi import (
 )
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
+from dpgraph.privacy.accountants.votes import votes_epsilon
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.relation import Relation
@@ -107,6 +108,21 @@ def _double_mixture(p: Parameters, delta: float) -> float:
 
 def _private_quantile(p: Parameters, delta: float) -> float:
     return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta, once=PureDp(p["eps_quantile"]))
+
+
+def _private_votes(p: Parameters, delta: float) -> float:
+    return votes_epsilon(
+        rate=p["q"],
+        noise_multiplier=p["noise_multiplier"],
+        steps=p["steps"],
+        mean_mu=1 / p["sigma_mean"] if "sigma_mean" in p else 0.0,
+        votes_mu=1 / p["sigma_votes_over_norm"],
+        choice_epsilon=p["eps_choice"],
+        mass=p["mass"],
+        degree_floor=p["degree_floor"],
+        delta=delta,
+        relation=p.get("votes_relation", "node-null"),
+    )
 
 
 def _paid_tuning(p: Parameters, delta: float) -> float:
@@ -257,6 +273,7 @@ FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
     ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
     ("residual_one_batch", "rigorous", "epsilon"): _residual_one_batch,
     ("private_quantile", "rigorous", "epsilon"): _private_quantile,
+    ("private_votes", "rigorous", "epsilon"): _private_votes,
     ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
     ("relational_coupled", "published", "epsilon"): _relational_coupled,
     ("relational_coupled", "published", "rdp_per_step"): _relational_coupled_rdp,
@@ -330,7 +347,9 @@ def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Gu
 
 
 def _relation(statement: Statement, parameters: Parameters) -> Relation:
-    """Of the Poisson-subsampled Gaussian with the requested parameters."""
+    """Of the Poisson-subsampled Gaussian, and of votes, with the requested parameters."""
+    if "votes_relation" in parameters:
+        return Relation(parameters["votes_relation"])
     return Relation.RECORD_REPLACE if parameters.get("relation") == "replace_one" else statement.relation
 
 

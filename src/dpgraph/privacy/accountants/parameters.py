@@ -93,11 +93,16 @@ PARAMETERS: dict[str, Parameter] = {
     "conversion": _choice("from RDP", "classic", "improved"),
     "eps_gumbel": _price("Gumbel scale is C2 / eps_gumbel"),
     "eps_laplace": _price("option 2 adds Laplace(K C2 / eps_laplace)"),
+    "eps_choice": _price(
+        "price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0
+    ),
     "eps_pagerank": _price("epsilon of the released matrix", least=0),
     "eps_quantile": _price("price of the privately chosen clip norm, pure DP"),
+    "degree_floor": _count("m: votes weigh 1 / sqrt(max(d + 1, m))"),
     "groups": _count("parameter groups that are clipped and noised separately, one multiplier each"),
     "hops": _count("r", 0, 3),
     "lambda_max": _count("largest moment", most=512),
+    "mass": Parameter("a: what a vote adds to the coordinate that counts voters", above=0, most=1000),
     "max_degree": _count("K", most=100),
     "mean_runs": Parameter("mean number of training runs that are tried", least=1, most=MOST_COUNT),
     "method": _choice("numerics; another one only for cross-checks", "pld"),
@@ -126,10 +131,13 @@ PARAMETERS: dict[str, Parameter] = {
     "sigma_over_clip": _noise("noise std / clip norm"),
     "sigma_over_self_clip": _noise("noise std / C_s"),
     "sigma_over_sensitivity": _noise("noise std / sensitivity", least=0.1),
+    "sigma_mean": _noise("noise std of the sum of rows of norm 1 (default: it is not released)"),
     "sigma_threshold": _noise("noise std of a check"),
     "sigma_votes": _noise("noise std of an answer"),
+    "sigma_votes_over_norm": _noise("noise std of the buckets / B, B the largest norm of a vote"),
     "standard_clipping": Parameter("Theorem C.1, tuples clipped one by one; sigma is noise std / clip norm", bool),
     "steps": _count("T", most=MOST_STEPS),
+    "votes_relation": _choice("adjacency", "node-null", "record-replace", "edge"),
     "top_k": _count("K: entries per row"),
 }
 

@@ -195,7 +195,7 @@ class NoisySteps(Mechanism):
         """The guarantee of the first `step` steps; before the first, nothing has been released."""
         if step == 0:
             statement = self.with_steps(1).statement()
-            nothing = {"steps": 0}
+            nothing: dict[str, Any] = {"steps": 0, "beside": ()}
             for mode in ("published", "rigorous"):
                 guarantee = getattr(statement, mode)
                 epsilon = None if guarantee.epsilon is None else 0.0
@@ -210,6 +210,10 @@ class NoisySteps(Mechanism):
             raise invalid(name, None, "a number: calibrate the mechanism first")
         return self.steps, self.noise_multiplier
 
+    def beside(self) -> tuple[Guarantee, ...]:
+        """What the same run guarantees under other relations than `relation`."""
+        return ()
+
     def statement(self) -> PrivacyStatement:
         steps, _ = self.closed()
         return PrivacyStatement(
@@ -218,6 +222,7 @@ class NoisySteps(Mechanism):
             steps=steps,
             published=self.published(),
             rigorous=self.rigorous(),
+            beside=self.beside(),
         )
 
 

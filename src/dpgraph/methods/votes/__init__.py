@@ -1,0 +1,1 @@
+"""Private votes: training on own records, and one release through which nodes inform their neighbours (ours)."""

@@ -1,0 +1,142 @@
+"""Votes and buckets: who votes where with what weight, what is released, and what a node reads of it.
+
+The list of a node is part of its record. Every row of the arrays here belongs to one record; nothing but the noisy sum
+of `release` mixes records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgraph.errors import invalid
+from dpgraph.methods.votes.readers import BucketReader
+
+GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
+SMALLEST = 1e-3  # of a probability, before its logarithm is taken
+
+
+@dataclass(frozen=True)
+class Ballots:
+    """Lists as sets of others' ids, and which nodes vote."""
+
+    lists: sp.csr_matrix  # (N, N) 1 where the owner's list names the node
+    votes: np.ndarray  # (N,) bool: nodes with a record
+    degree_floor: int
+
+    @classmethod
+    def of(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
+        """From lists by owner, ids in any order: duplicates, the owner's own id and ids out of range are left out.
+
+        Each is a function of one record, so leaving them out is no release; an error would be one.
+        """
+        size = len(votes)
+        owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(np.asarray(ptr)))
+        members = np.asarray(idx)
+        good = (members >= 0) & (members < size) & (members != owners)
+        if not good.all():
+            owners, members = owners[good], members[good]
+        ascending = np.ones(len(members), dtype=bool)
+        ascending[1:] = (members[1:] > members[:-1]) | (owners[1:] > owners[:-1])
+        if not ascending.all():
+            keys = np.unique(owners.astype(np.int64) * size + members)
+            owners, members = keys // size, keys % size
+        clean = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
+        lists = sp.csr_matrix((np.ones(len(members), dtype=np.float64), members, clean), shape=(size, size))
+        return cls(lists, np.asarray(votes, dtype=bool), degree_floor)
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """(N,) d: ids in a list, the owner left out."""
+        return np.diff(self.lists.indptr)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) g = 1 / sqrt(max(d + 1, m)): a node votes into d + 1 buckets."""
+        return np.asarray(1 / np.sqrt(np.maximum(self.degrees + 1, self.degree_floor)))
+
+    def ballots(self, labels: np.ndarray, probabilities: np.ndarray, mass: float) -> np.ndarray:
+        """(N, C + 1) V of every node: its label in `labels` (N,), else its probabilities (N, C), less 1 / C, and the
+        mass; times its weight.
+
+        Zero for a node without a record. What is no probability vector is made one: numbers that are not finite, or
+        negative, count 0, and without any left all classes count alike. The norm is at most B times the weight.
+        """
+        size = probabilities.shape[1]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            shares = np.where(np.isfinite(probabilities) & (probabilities > 0), probabilities, 0.0).astype(np.float64)
+            shares /= shares.max(axis=1, keepdims=True, initial=0)
+            shares /= shares.sum(axis=1, keepdims=True)
+        shares[~np.isfinite(shares).all(axis=1)] = 1 / size
+        labelled = np.flatnonzero((labels >= 0) & (labels < size))
+        shares[labelled] = 0
+        shares[labelled, labels[labelled]] = 1
+        votes = np.column_stack([shares - 1 / size, np.full(len(shares), mass)])
+        votes *= (self.votes * self.weights)[:, None]
+        return np.trunc(votes * GRID) / GRID
+
+    def buckets(self, ballots: np.ndarray) -> np.ndarray:
+        """(N, C + 1): to each node, the ballots of all whose lists name it, and its own."""
+        return np.asarray(self.lists.T @ ballots + ballots)
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) what each node reads: the buckets of its own list and its own, shrunk, less its own share in them.
+
+        `std` is that of the noise on each number of a bucket. A node that never voted has no share.
+        """
+        voters = np.maximum(released[:, -1] / mass, 1.0)
+        trust = voters / (voters**2 + (shrinkage * std) ** 2)
+        trusted = released[:, :-1] * trust[:, None]
+        shares = ballots[:, :-1] * (self.lists @ trust + trust)[:, None]
+        return np.asarray(self.lists @ trusted + trusted - shares)
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        """(N, C) from each node's own probabilities and what it read."""
+        factor = reader.strength / np.sqrt(self.degrees + 1.0)
+        return np.log(probabilities + SMALLEST) + factor[:, None] * read
+
+
+@dataclass(frozen=True)
+class BoundedBallots(Ballots):
+    """Votes under a public degree bound D: nobody votes for itself, and a node reads its own bucket alone.
+
+    d counts edges that are in both ends' lists: a node that leaves with all its edges then changes as many weights as
+    it has votes. All that concerns single ballots is as in `Ballots`.
+    """
+
+    degree_bound: int = 1
+    taper: float = 0.0
+
+    @classmethod
+    def under(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
+        """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee.
+
+        The message is for the holder of the data alone: that a schema is broken tells of a record.
+        """
+        mutual = plain.lists.multiply(plain.lists.T).tocsr()
+        longest = int(np.diff(mutual.indptr).max(initial=0))
+        if longest > degree_bound:
+            raise invalid("degree_bound", degree_bound, f"at least {longest}, or no guarantee under node-remove")
+        return cls(mutual, plain.votes, plain.degree_floor, degree_bound, taper)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) g = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D)."""
+        tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
+        return np.asarray(tapered / np.sqrt(self.degree_bound))
+
+    def buckets(self, ballots: np.ndarray) -> np.ndarray:
+        """(N, C + 1): to each node, the ballots of all whose lists name it."""
+        return np.asarray(self.lists.T @ ballots)
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
+        floor = 1 / np.sqrt(self.degree_bound)  # what one vote weighs without a taper
+        voters = np.maximum(released[:, -1] / mass, floor)
+        return np.asarray(released[:, :-1] * (voters / (voters**2 + (shrinkage * std) ** 2))[:, None])
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)

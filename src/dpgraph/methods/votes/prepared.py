@@ -1,0 +1,112 @@
+"""The private part of a run with votes: rows, steps on own records, one release of buckets, and a choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
+from dpgraph.methods.votes.readers import READERS, BucketReader
+from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
+from dpgraph.preparation.base import Order
+from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.privacy.choice import bounded_choice
+from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, BoundedVotes, PoissonVotes
+from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.vote_sensitivity import vote_norm
+
+# Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
+# norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
+ROW_NORM = 10.0
+
+
+class PreparedVotes(PreparedTrees):
+    """Rows of one norm, centred if their mean is released; steps over them; then `scores`, once."""
+
+    def __init__(self, order: Order) -> None:
+        mechanism, graph = order.mechanism, order.data.graph
+        if not isinstance(mechanism, PoissonVotes):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
+        self.votes_of, noise = mechanism, mechanism.closed()[1]
+        self.made: list[Release] = []
+        features = np.asarray(graph.features)
+        if mechanism.mean_ratio is None:
+            rows = scaled_rows(features)
+        else:
+            std = mechanism.mean_ratio * noise
+            rows = centred_rows(features, noisy_sum(features, std, order.generator("mean of the rows")), std)
+            self.made.append(Release(kind=MEAN, noise=std, sensitivity=1.0, count=1))
+        read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
+        super().__init__(replace(order, data=replace(order.data, features=read)))
+        self.graph: Graph = graph
+        self._votes, self._choice = order.generator("votes"), order.generator("choice of the reader")
+        self.reader: BucketReader | None = None
+        self.released: np.ndarray | None = None  # (N, C + 1) buckets
+
+    @property
+    def labels_that_vote(self) -> np.ndarray:
+        """(N,) labels of training nodes; -1 elsewhere: those of validation nodes judge, they do not vote."""
+        return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
+
+    def with_record(self) -> np.ndarray:
+        """(N,) bool: nodes that vote. The null record has no label and no feature, and must not vote.
+
+        The list is not asked, so that the loss of an edge silences nobody.
+        """
+        features = np.asarray(self.graph.features)
+        return np.asarray((features != 0).any(axis=1)) | (self.labels_that_vote >= 0)
+
+    def ballots(self) -> Ballots:
+        graph = self.graph
+        plain = Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        if not isinstance(self.votes_of, BoundedVotes):
+            return plain
+        bound, taper = self.votes_of.degree_bound, self.votes_of.taper
+        return BoundedBallots.under(plain, bound, taper)
+
+    def scores(self, probabilities: np.ndarray) -> np.ndarray:
+        """(N, C) scores of every node, from its own record and the release: the only step that mixes records.
+
+        `probabilities` (N, C) are the trained network's, each of its own record. To be called once, after the last
+        step; without votes they are the own predictions' logarithms.
+        """
+        mechanism = self.votes_of
+        if mechanism.votes_ratio is None:
+            return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+        ballots, mass = self.ballots(), mechanism.mass
+        cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
+        over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
+        std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
+        released = ballots.buckets(cast)
+        released += std * self._votes.standard_normal(released.shape)
+        self.released = released
+        weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
+        if isinstance(ballots, BoundedBallots):
+            weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
+        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
+
+        read: dict[float, np.ndarray] = {}
+
+        def scores_of(reader: BucketReader) -> np.ndarray:
+            if reader.shrinkage not in read:
+                read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
+            return ballots.scores(probabilities, read[reader.shrinkage], reader)
+
+        self.reader = READERS[0]
+        if mechanism.choice_epsilon:
+            # of training and validation nodes; all other labels are hidden. A null record is right with no reader
+            labels = np.asarray(self.graph.labels)
+            judged = np.flatnonzero(labels >= 0)
+            right = [int((scores_of(one)[judged].argmax(axis=1) == labels[judged]).sum()) for one in READERS]
+            chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
+            self.made.append(Release(kind=READER, noise=mechanism.choice_epsilon, sensitivity=1.0, count=1))
+            self.reader = READERS[chosen]
+        return scores_of(self.reader)
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})

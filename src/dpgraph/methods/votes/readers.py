@@ -1,0 +1,24 @@
+"""Ways to read buckets of votes: few and public, so that choosing one of them costs little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BucketReader:
+    """How a node reads buckets; one of few public ones."""
+
+    shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
+    strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
+
+
+# the first is used without a choice
+READERS = (
+    BucketReader(1.0, 2.0),
+    BucketReader(1.0, 1.0),
+    BucketReader(1.0, 4.0),
+    BucketReader(3.0, 4.0),
+    BucketReader(3.0, 8.0),
+    BucketReader(1.0, 0.0),
+)

@@ -1,0 +1,64 @@
+"""Private votes (ours, docs/privacy.md, Theorem V)."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dpgraph.methods.assembly import run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.ego_trees.train import tree_run
+from dpgraph.methods.votes.prepared import PreparedVotes
+from dpgraph.models.inference import Predictor
+from dpgraph.models.network import Network
+from dpgraph.preparation.base import expected
+from dpgraph.training.averaging import Averaged, AveragingStep
+
+
+@dataclass(frozen=True)
+class Voting:
+    """Own predictions first, then the one release and what every node reads of it."""
+
+    own: Predictor
+    prepared: PreparedVotes
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        own = self.own.logits(network, features).double()
+        scores = self.prepared.scores(torch.softmax(own, dim=1).cpu().numpy())
+        return torch.from_numpy(scores).to(features.device, features.dtype)
+
+
+class DpVotes:
+    """DP-SGD on own records, then one noisy release of every node's votes to the nodes it lists.
+
+    Softmax regression (no encoder, one decoder layer) starts at zero, so that one full step is the classes' sums of
+    records. Predictions during training are of own records; after the last step everybody votes, once.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        run, prepared = tree_run(job), expected(job.prepared, PreparedVotes)
+        network, model = run.bench.network, job.cell.model
+        if model.encoder_layers == 0 and model.decoder_layers == 1:
+            with torch.no_grad():
+                for parameter in network.parameters():
+                    parameter.zero_()
+        share = job.cell.training.averaged_share
+        if share:
+            skipped = run.steps - math.ceil(share * run.steps)
+            averaged = Averaged(network, deepcopy(network), skipped)
+            run = replace(run, step=AveragingStep(run.step, averaged), watched=averaged)
+        return run_loop(
+            replace(run, last=lambda own: Voting(own, prepared), late_notes=lambda: notes(prepared)), observe
+        )
+
+
+def notes(prepared: PreparedVotes) -> dict[str, float | str]:
+    """What a record states of the reader."""
+    reader = prepared.reader
+    if reader is None:
+        return {"reader": "own records alone"}
+    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}"}

@@ -1,0 +1,43 @@
+"""How far one record, or one edge, moves the buckets of votes (docs/privacy.md, section 12).
+
+A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node with d ids in its list adds V / sqrt(max(d
++ 1, m)) to the bucket of each of them, and to its own. Sensitivities are in units of B.
+"""
+
+from __future__ import annotations
+
+import math
+
+FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
+
+
+def vote_norm(*, num_classes: int, mass: float) -> float:
+    """B = sqrt(1 - 1 / C + a^2): the largest norm of a vote (l - 1 / C, a), l a probability vector of C classes."""
+    return math.sqrt(1 - 1 / num_classes + mass**2)
+
+
+def opposed(mass: float) -> float:
+    """-<V, V'> / B^2 of the most opposed two votes, max(0, 1 / C - a^2) / B^2, where it is largest: for two classes."""
+    return max(0.0, 1 / FEWEST_CLASSES - mass**2) / vote_norm(num_classes=FEWEST_CLASSES, mass=mass) ** 2
+
+
+def replaced_votes(mass: float) -> float:
+    """Sensitivity of the buckets, in B, to a record that is replaced by any other."""
+    return math.sqrt(2 * (1 + opposed(mass)))
+
+
+def edge_votes(*, mass: float, degree_floor: int) -> float:
+    """Sensitivity of the buckets, in B, to an edge that is in both ends' lists (docs/privacy.md, 12.3)."""
+    floor, apart = degree_floor, opposed(mass)
+    weight = 1 / math.sqrt(floor + 1)  # of a list of `floor` ids, the shortest that the floor does not reach
+    less = 1 / math.sqrt(floor) - weight
+    moved = 2 - 2 * math.sqrt(floor / (floor + 1))
+    cases = [2 * (moved + 2 * apart * weight * less)]
+    if floor > 1:  # lists that the floor reaches: of both ends, or of one of them
+        cases += [2 / floor, 1 / floor + moved + 2 * apart * less / math.sqrt(floor)]
+    return math.sqrt(max(cases))
+
+
+def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
+    """Sensitivity of the buckets, in B, to an edge in both ends' lists, where votes weigh `tapered_weight`: a bound."""
+    return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
