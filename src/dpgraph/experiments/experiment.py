@@ -97,6 +97,7 @@ class Search(Finite):
 
 
 Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 
 View = Literal[
     "accuracy",
@@ -346,9 +347,6 @@ class Rule(Finite):
         if self.settings is None and (self.settings_of is not None or self.settings_method is not None):
             raise ValueError("settings_of, settings_method: expected only with settings")
         return self
-
-
-Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 
 
 class Grid(Finite):
