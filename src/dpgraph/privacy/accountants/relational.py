@@ -11,7 +11,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.composition import composed_epsilon, pair_rdp
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair, RevealedPair
 from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
 
@@ -200,3 +200,29 @@ def static_epsilon(
         noise=noise,
     )
     return composed_epsilon(pair, steps=steps, delta=delta)
+
+
+def static_rdp(
+    *,
+    nodes: int,
+    relations: int,
+    max_degree: int,
+    refill: int,
+    negatives: int,
+    rate: float,
+    noise: float,
+    orders: Orders = ORDERS,
+) -> np.ndarray:
+    """RDP of one step with static clipping: the mean over revealed batch sizes of the moments, which are convex, too."""
+    pair = static_pair(
+        nodes=nodes,
+        relations=relations,
+        max_degree=max_degree,
+        refill=refill,
+        negatives=negatives,
+        rate=rate,
+        noise=noise,
+    )
+    scale = np.asarray(orders) - 1
+    moments = np.stack([scale * pair_rdp(one, orders) for one in pair.pairs])
+    return logsumexp(np.log(pair.weights)[:, None] + moments, axis=0) / scale

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from dpgraph.data.adjacency import symmetric_csr
+from dpgraph.data.adjacency import transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
 from dpgraph.experiments.record import Metric
@@ -52,9 +53,17 @@ class RelationPrediction:
             raise ValueError("relation: expected no tuples but those that the method may read")
 
     def graph(self, value: Relations) -> Graph:
-        """Entities as nodes, the private ones training nodes, and the training tuples as edges in both directions."""
-        ends = value.tuples_of("train").astype(np.int64)
-        ptr, idx = symmetric_csr(ends[:, 0], ends[:, 1], value.num_entities)
+        """Entities as nodes, the private ones training nodes; a list holds the partners in the tuples that a node owns.
+
+        Who of two owns their tuple is a public function of their ids.
+        """
+        head, tail = value.tuples_of("train").T
+        own = (head + tail) % 2 == 0
+        ones, shape = np.ones(len(head), dtype=np.int8), (value.num_entities, value.num_entities)
+        lists = sp.coo_matrix((ones, (np.where(own, head, tail), np.where(own, tail, head))), shape=shape).tocsr()
+        lists.sum_duplicates()
+        ptr, idx = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
+        back = transpose(ptr, idx)
         return Graph(
             name=value.name,
             features=value.features,
@@ -64,8 +73,8 @@ class RelationPrediction:
             meta=value.meta,
             out_ptr=ptr,
             out_idx=idx,
-            in_ptr=ptr,
-            in_idx=idx,
+            in_ptr=back[0],
+            in_idx=back[1],
         )
 
     def evaluate(self, value: Relations, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
