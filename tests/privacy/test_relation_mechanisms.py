@@ -10,7 +10,8 @@ from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples,
 
 # MAG-USA of Huang et al.: uncapped relations, 2 epochs of batches of 32 (design: privacy-soundness 4.3)
 MAG = {
-    "num_roots": 702482, "num_protected": 132558, "steps": 43905, "delta": 1 / 702482 * 0.999, "sampling_rate": 32 / 702482,
+    "num_roots": 702482, "num_protected": 132558, "steps": 43905,
+    "delta": 1 / 702482 * 0.999, "sampling_rate": 32 / 702482,
     "negatives": 4,
 }  # fmt: skip
 SMALL = {
@@ -29,7 +30,7 @@ def test_static_clipping_at_the_papers_size(noise, cap, epsilon):
 
 
 def test_published_epsilons_of_the_scripts_noises():
-    """Scripts' noises on the uncapped relations: 10.38 with adaptive clipping at .532 (as if the sensitivity were C)."""
+    """Scripts' noises on the uncapped relations: 10.38 with adaptive clipping at .532, as if one entity moved C."""
     asked = {**MAG, "max_degree": 5}
     assert ReleasedTuples(**asked, noise_multiplier=0.532).published().epsilon == pytest.approx(10.38, rel=2e-3)
     assert AdaptiveTuples(**asked, noise_multiplier=0.532).published().epsilon == pytest.approx(10.38, rel=2e-3)

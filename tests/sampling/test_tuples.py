@@ -81,7 +81,10 @@ def test_a_null_entity_moves_few_tuples(seed, degree, cap, hub, entity):
 
 def test_no_entity_is_in_too_many_tuples():
     pairs = random_pairs(3, 40, 300, 39)
-    for found, most in ((stable_tuples(graph_of(pairs, 40), 2, 3, 1), 5), (capped_tuples(graph_of(pairs, 40), 4, 1), 4)):
+    for found, most in (
+        (stable_tuples(graph_of(pairs, 40), 2, 3, 1), 5),
+        (capped_tuples(graph_of(pairs, 40), 4, 1), 4),
+    ):
         assert 0 < np.bincount(found.pairs.ravel()).max() <= most
         assert found.kind is (Lists.STABLE_TUPLES if most == 5 else Lists.CAPPED_TUPLES)
     few = graph_of([(0, 1), (2, 3)], 4)
@@ -106,7 +109,9 @@ def batches_of(tuples, rate=1.0, negatives=2, places=None, entities=30, seed=0):
     random = [np.random.Generator(np.random.PCG64(seed + i)) for i in (0, 1)]
     sampler = PoissonSampler(places or len(pairs), rate)
     return TupleBatches(
-        Tuples(pairs, Lists.STABLE_TUPLES, 3), Draws(sampler, random[0]), Negatives(np.arange(entities), negatives, random[1])
+        Tuples(pairs, Lists.STABLE_TUPLES, 3),
+        Draws(sampler, random[0]),
+        Negatives(np.arange(entities), negatives, random[1]),
     )
 
 

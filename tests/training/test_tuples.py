@@ -30,7 +30,9 @@ def one_by_one(parameters, scores, loss, batch):
     found = []
     for one in batch:
         gradients = torch.autograd.grad(loss(scores(one[None])).sum(), parameters, allow_unused=True)
-        found.append(torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in zip(gradients, parameters)]))
+        found.append(
+            torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in zip(gradients, parameters)])
+        )
     return torch.stack(found)
 
 
@@ -116,7 +118,13 @@ def test_a_perceptron_equals_autograd_whatever_the_chunks(loss, chunk):
 def tiny_encoder(family):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("peft")
-    shared = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 40}
+    shared = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+        "vocab_size": 40,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(6)
         if family == "bert":
@@ -134,11 +142,15 @@ def tiny_tower(family, pooling, rank=2):
     tower = TextTower(adapted, ids, lengths, pooling, unit=True).double()
     with torch.no_grad():
         for parameter in tower.parameters():  # as after some steps: B is no longer zero
-            parameter.add_(0.3 * torch.randn(parameter.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(9)))
+            parameter.add_(
+                0.3 * torch.randn(parameter.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+            )
     return tower
 
 
-@pytest.mark.parametrize(("family", "pooling", "chunk"), [("bert", "mean", 1), ("bert", "first", 200), ("llama", "last", 90)])
+@pytest.mark.parametrize(
+    ("family", "pooling", "chunk"), [("bert", "mean", 1), ("bert", "first", 200), ("llama", "last", 90)]
+)
 def test_adapters_of_transformers_equal_autograd(family, pooling, chunk):
     """BERT with bidirectional attention and padding; Llama with rotary positions, grouped keys and causal attention."""
     tower = tiny_tower(family, pooling)

@@ -1,4 +1,5 @@
-"""Pre-trained transformers as towers: LoRA adapters on the attention and dense layers (Hu et al. 2022), the rest frozen.
+"""Pre-trained transformers as towers: LoRA adapters on the attention and dense layers (Hu et al. 2022), the rest
+frozen.
 
 BERT and Llama families, from a folder or Hugging Face's cache, never from the network (`data/text/encoders.py`).
 """
@@ -18,7 +19,7 @@ ADAPTED = ("query", "key", "value", "dense", "q_proj", "k_proj", "v_proj", "o_pr
 ADAPTER = "default"  # peft's name
 
 
-class Settings(Protocol):
+class EncoderNeeds(Protocol):
     """Of an encoder, see `methods.tuples.spec.EncoderSettings`."""
 
     encoder: str
@@ -31,6 +32,9 @@ class Settings(Protocol):
 
 class TextTower(Tower):
     """States of texts by their positions; `ids` (N, L) are their tokens, of which the first `lengths` (N,) count."""
+
+    ids: Tensor
+    lengths: Tensor
 
     def __init__(self, encoder: nn.Module, ids: Tensor, lengths: Tensor, pooling: str, unit: bool) -> None:
         super().__init__(adapters_of(encoder), len(ids))
@@ -98,7 +102,7 @@ def with_adapters(encoder: nn.Module, rank: int, alpha: float, generator: torch.
     return adapted.eval()
 
 
-def text_tower(texts: list[str], settings: Settings, generator: torch.Generator) -> TextTower:
+def text_tower(texts: list[str], settings: EncoderNeeds, generator: torch.Generator) -> TextTower:
     """The encoder of `settings` on `texts`, cut at `max_tokens`. Raises UserError in one line for what is missing."""
     ids, lengths, encoder = loaded(texts, settings.encoder, settings.max_tokens)
     adapted = with_adapters(encoder, settings.rank, settings.alpha, generator)

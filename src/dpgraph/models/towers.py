@@ -19,8 +19,8 @@ MLP = "mlp"  # name of the perceptron among encoders
 class Tower(nn.Module):
     """`forward` maps positions (b,) to states (b, d); `trained` are the linear layers whose parameters are trained.
 
-    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights: frozen parts are in
-    `frozen`, which no `nn.Module` looks into.
+    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights: frozen parts are
+    in `frozen`, which no `nn.Module` looks into.
     """
 
     def __init__(self, trained: list[nn.Linear], num_entities: int) -> None:
@@ -41,6 +41,8 @@ class Tower(nn.Module):
 
 class Perceptron(Tower):
     """Two linear layers with tanh between them, on fixed features (N, F)."""
+
+    features: Tensor
 
     def __init__(self, features: Tensor, width: int, unit: bool, generator: torch.Generator) -> None:
         layers = [nn.Linear(features.shape[1], width), nn.Linear(width, width)]

@@ -186,6 +186,6 @@ STATIC_TUPLES = replace(
     not_covered=(PUBLIC,),
 )
 UNSTABLE_TUPLES = (
-    "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of tuples "
-    "that do not name it"
+    "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
+    "tuples that do not name it"
 )

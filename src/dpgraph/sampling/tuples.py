@@ -1,4 +1,4 @@
-"""Which tuples of a relation are trained on, and the batches of them with their negatives (Huang et al., Algorithm 2)."""
+"""Which tuples of a relation are trained on, and their batches with negatives (Huang et al., Algorithm 2)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Heads on fixed vectors of entities: scores, and each tuple's gradient in closed form.
 
 For a tuple with head h, entities x_j and slopes c_j = dL / ds_j let y = sum_j c_j x_j. Then dL / dw = h * y for the
-diagonal head s_j = sum_d w_d h_d x_jd, dL / dM = h y' for the bilinear one, s_j = h' M x_j, and dL / dW = (W y) h' + (W h) y'
-for the linear one, s_j = (W h)' (W x_j). The norms of the last two need inner products only.
+diagonal head s_j = sum_d w_d h_d x_jd, dL / dM = h y' for the bilinear one, s_j = h' M x_j, and dL / dW = (W y) h' + (W
+h) y' for the linear one, s_j = (W h)' (W x_j). The norms of the last two need inner products only.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Clipped gradients of towers: every tuple's joint gradient is scaled exactly, and none of them is formed.
 
-For a linear layer y = W x + b of one tuple's texts, with rows x_t and the loss' derivatives g_t by y_t over its texts and
-their tokens, dL/dW = sum_t g_t x_t' and dL/db = sum_t g_t. Its squared norm is either sum_tt' (g_t . g_t')(x_t . x_t'), the
-ghost norm (Li et al. 2022), or that of the matrix itself, whichever is smaller: a LoRA layer has few outputs or inputs.
-The clipped sum over tuples is one product of the rows, those of g scaled by their tuple's factor. A forward and a backward
-pass of a chunk of tuples is all that is in memory; a text that several tuples of a chunk hold is encoded for each of them,
-since the derivatives differ.
+For a linear layer y = W x + b of one tuple's texts, with rows x_t and the loss' derivatives g_t by y_t over its texts
+and their tokens, dL/dW = sum_t g_t x_t' and dL/db = sum_t g_t. Its squared norm is either sum_tt' (g_t . g_t')(x_t .
+x_t'), the ghost norm (Li et al. 2022), or that of the matrix itself, whichever is smaller: a LoRA layer has few outputs
+or inputs. The clipped sum over tuples is one product of the rows, those of g scaled by their tuple's factor. A forward
+and a backward pass of a chunk of tuples is all that is in memory; a text that several tuples of a chunk hold is encoded
+for each of them, since the derivatives differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK_NUMBERS = 1 << 14  # about, of the inputs of one pass: tokens of texts, or
 
 
 @dataclass
-class Rows:
+class LayerRows:
     """Inputs and outputs of the trained layers during one pass, by the layers' numbers; each (texts, tokens, size)."""
 
     inputs: dict[int, Tensor] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class TowerModel:
     def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
         """Adds the clipped gradients of a chunk (b, 2 + k) of tuples; (b,) their norms."""
         layers = self.network.trained
-        rows = Rows()
+        rows = LayerRows()
         order = self.network.order(tuples.reshape(-1))
         back = torch.argsort(order)
         with rows.recorded(layers), torch.enable_grad():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.models.towers import MLP, perceptron
+from dpgraph.models.towers import MLP, Tower, perceptron
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations
 from dpgraph.privacy.procedure import Lists
@@ -25,7 +25,7 @@ from dpgraph.training.tower_clipping import TowerModel
 from dpgraph.training.tuples import PlainRelationStep, TupleLoss, TupleModel
 
 
-class States:
+class EntityStates:
     """Of all entities, whatever the loop passes."""
 
     def __init__(self, model: TupleModel) -> None:
@@ -47,7 +47,7 @@ def trained(job: Job, model: TupleModel, observe: Observe) -> Outcome:
     step, generators = (
         prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
     )
-    return run_loop(Run(job, bench, step, generators, inference=States(model)), observe)
+    return run_loop(Run(job, bench, step, generators, inference=EntityStates(model)), observe)
 
 
 def prepared_step(
@@ -85,6 +85,7 @@ class RelationEncoder:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        tower: Tower
         if settings.encoder == MLP:
             tower = perceptron(np.array(job.shown.features), settings.width, settings.unit_states, generator)
         else:

@@ -119,9 +119,9 @@ class TupleSteps(NoisySteps):
 class StaticTuples(TupleSteps):
     """Stable tuples, each clipped to C: docs/privacy.md, Theorem 7.
 
-    An entity owns at most D tuples and is accepted by at most K owners, so at most K + D tuples leave with it; those that
-    it owned let in at most D others. Given l unaffected tuples of a batch, one of them has the entity among its l k
-    negatives with probability l k / n, and moves by 2 C.
+    An entity owns at most D tuples and is accepted by at most K owners, so at most K + D tuples leave with it; those
+    that it owned let in at most D others. Given l unaffected tuples of a batch, one of them has the entity among its l
+    k negatives with probability l k / n, and moves by 2 C.
     """
 
     relation: ClassVar[Relation] = Relation.ENTITY
@@ -200,9 +200,9 @@ class StandardTuples(TupleSteps):
 class AdaptiveTuples(TupleSteps):
     """As published (Algorithms 1 to 3): a tuple is clipped to C over the largest count of its entities in the batch.
 
-    `noise_multiplier` is noise std / sensitivity, which Proposition 4.1 says to be 2 C with each entity at most once among
-    the negatives. It is not: the counts of a leaving entity's partners fall, and the limits of tuples without it rise
-    (audit `tuples`: 13.5 C where the released code claims C).
+    `noise_multiplier` is noise std / sensitivity, which Proposition 4.1 says to be 2 C with each entity at most once
+    among the negatives. It is not: the counts of a leaving entity's partners fall, and the limits of tuples without it
+    rise (audit `tuples`: 13.5 C where the released code claims C).
     """
 
     relation: ClassVar[Relation] = Relation.NONE
@@ -234,7 +234,7 @@ class AdaptiveTuples(TupleSteps):
 
     def rigorous(self) -> Guarantee:
         reason = (
-            "Proposition 4.1 is false: limits of tuples without the entity depend on it, and one batch's sum moves by up "
+            "Proposition 4.1 is false: limits of tuples without the entity depend on it, and a batch's sum moves by up "
             f"to C (1 + K (1 + k) / 2) = {1 + self.max_degree * (1 + self.negatives) / 2:g} C; {UNSTABLE_TUPLES}"
         )
         return self._none("rigorous", reason, STATIC_TUPLES.filled(self._numbers).sampling)
