@@ -1,9 +1,9 @@
 """Audits of steps over tuples: what each prepared step draws, limits and adds, and what one entity moves.
 
-`tuple-facts` takes the prepared step of every variant as its method gets it, with a head on random vectors, and compares
-batches, negatives, limits and noise with what the theorem of the variant wants, worked out here again. `tuple-sensitivity` is
-exact: the change of a batch's clipped sum when an entity's tuples leave, on the batch for which Proposition 4.1 of Huang et
-al. fails most, and how many tuples a null entity moves.
+`tuple-facts` takes the prepared step of every variant as its method gets it, with a head on random vectors, and
+compares batches, negatives, limits and noise with what the theorem of the variant wants, worked out here again.
+`tuple-sensitivity` is exact: the change of a batch's clipped sum when an entity's tuples leave, on the batch for which
+Proposition 4.1 of Huang et al. fails most, and how many tuples a null entity moves.
 """
 
 from __future__ import annotations
@@ -229,13 +229,12 @@ def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
 
 
 def moved(clipped: Clipped, own: int = 5) -> float:
-    """Change of the clipped sum, over C, when the tuples of entity 0 leave the batch."""
-    batch, model = worst_batch(own), Charged()
-    none = Tuples(batch[:, :2], stable_tuples(_empty(), 1, 1, 0).kind, 1)
-    generator = numpy_generator("audits", "unused")
-    batches = TupleBatches(none, Draws(PoissonSampler(1, 1.0), generator), Negatives(np.arange(1), 1, generator))
-    noise = GaussianNoise(0.0, torch_generator("audits", "unused"))
-    step = RelationStep(model, torch.optim.SGD(model.network.parameters(), lr=1.0), batches, clipped, CLIP_NORM, noise, 1.0, CPU)  # fmt: skip
+    """Change of the clipped sum, over C, when the tuples of entity 0 leave the batch.""" batch, model =
+    worst_batch(own), Charged() none = Tuples(batch[:, :2], stable_tuples(_empty(), 1, 1, 0).kind, 1) generator =
+    numpy_generator("audits", "unused") batches = TupleBatches(none, Draws(PoissonSampler(1, 1.0), generator),
+    Negatives(np.arange(1), 1, generator)) noise = GaussianNoise(0.0, torch_generator("audits", "unused")) step =
+    RelationStep(model, torch.optim.SGD(model.network.parameters(), lr=1.0), batches, clipped, CLIP_NORM, noise, 1.0,
+    CPU)  # fmt: skip
 
     def total(some: np.ndarray) -> float:
         return float(model.clipped(torch.from_numpy(some), step._limits(some)).sums[0])

@@ -45,14 +45,17 @@ def capped_tuples(graph: Graph, max_degree: int, key: int) -> Tuples:
     """
     if max_degree < 1:
         raise invalid("max_degree", max_degree, "an integer >= 1")
-    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    partners = np.asarray(graph.out_idx).astype(np.int64)
-    there = present(graph)
-    both = there[owners] & there[partners]
-    pairs = np.stack([owners[both], partners[both]], axis=1)
+    pairs = owned_pairs(graph)
+    pairs = pairs[present(graph)[pairs].all(axis=1)]
     ends, others = pairs.T.reshape(-1), pairs.T[::-1].reshape(-1)
     kept = smallest_in_group(ends, others, max_degree, graph.num_nodes, key, CAP).reshape(2, -1).all(axis=0)
     return Tuples(pairs[kept], Lists.CAPPED_TUPLES, max_degree)
+
+
+def owned_pairs(graph: Graph) -> np.ndarray:
+    """(M, 2) int64: the owner and the partner of every tuple."""
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
+    return np.stack([owners, np.asarray(graph.out_idx).astype(np.int64)], axis=1)
 
 
 def present(graph: Graph) -> np.ndarray:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from dpgraph.models.towers import Tower
 from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors, joint_norms
 
-CHUNK_NUMBERS = 1 << 14  # about, of the inputs of one pass: tokens of texts, or features
+CHUNK_NUMBERS = 1 << 12  # about, of the inputs of one pass: tokens of texts, or features
 
 
 @dataclass

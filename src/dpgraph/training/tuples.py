@@ -74,8 +74,8 @@ class TupleModel(Protocol):
 
 def factors(norms: Tensor, limits: Tensor) -> Tensor:
     """(b,) min(1, limit / norm), a little less by rounding; 0 for a gradient that is not finite."""
-    room = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
-    ratio = torch.where(limits >= norms, torch.ones_like(norms), room * limits / norms)
+    slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
+    ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)
     return torch.where(torch.isfinite(norms), ratio, torch.zeros_like(norms))
 
 

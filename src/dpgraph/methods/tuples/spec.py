@@ -35,6 +35,12 @@ class TupleTraining(RootBatches):
     margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
 
 
+class PlainTupleTraining(TupleTraining):
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="K: tuples capped at both ends, as the paper does; null: all"
+    )
+
+
 class TuplePrivacy(Privacy):
     variant: Literal["rigorous", "standard", "published", "released"] = Field(
         default="rigorous",
@@ -80,7 +86,7 @@ class EncoderSettings(Finite):
 
 class HeadCell(Cell):
     model: HeadSettings = HeadSettings()
-    training: TupleTraining
+    training: PlainTupleTraining
     privacy: None = None
 
     @property
@@ -90,7 +96,7 @@ class HeadCell(Cell):
 
 class EncoderCell(Cell):
     model: EncoderSettings
-    training: TupleTraining
+    training: PlainTupleTraining
     privacy: None = None
 
     @property
@@ -106,11 +112,13 @@ NOISE_IGNORES = {
 
 class DpHeadCell(HeadCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
 class DpEncoderCell(EncoderCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 

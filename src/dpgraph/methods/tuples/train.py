@@ -8,15 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
+from dpgraph.methods.asked import batch_size
+from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.models.towers import MLP, Tower, perceptron
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations
 from dpgraph.privacy.procedure import Lists
-from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import Draws
-from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples
+from dpgraph.randomness import entropy, numpy_generator, torch_generator
+from dpgraph.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
 from dpgraph.training.checkpoint import Generator
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.relation_heads import Head, HeadModel
@@ -58,12 +59,14 @@ def prepared_step(
 
 
 def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:
-    """Batches of fixed size of all training tuples, in a random direction each, with negatives of the same graph."""
+    """Batches of fixed size of all training tuples, or of capped ones, with negatives of the same graph."""
     batches, negatives = (numpy_generator(*job.names(role)) for role in ("batches", "negatives"))
-    pairs = job.shown.tuples_of("train").astype(np.int64)
-    pairs = np.where((pairs.sum(axis=1) % 2 == 0)[:, None], pairs, pairs[:, ::-1])  # as the private ones
+    cap = job.cell.training.max_degree
+    pairs = owned_pairs(job.graph)
     tuples = Tuples(pairs, Lists.UNBOUNDED, len(pairs))
-    draws = Draws(fixed_size_sampler(job.cell, len(pairs)), batches)
+    if cap is not None:
+        tuples = capped_tuples(job.graph, cap, entropy(*job.names("edge lists")) % 2**63)
+    draws = Draws(FixedSizeSampler(len(tuples), batch_size(job.cell.training, len(tuples))), batches)
     drawn = TupleBatches(
         tuples, draws, Negatives(np.arange(job.shown.num_private), job.cell.training.negatives, negatives)
     )

@@ -124,7 +124,9 @@ def paired_negatives_are_rarely_true() -> Finding:
     text = "expected share of negatives that are relations, by Table 2: " + ", ".join(
         f"{name} {share:.1e}" for name, share in shares.items()
     )
-    text += ". Heads are drawn by their tuples: hubs have more, a factor of E[d^2] / E[d]^2, which Table 2 does not give"
+    text += (
+        ". Heads are drawn by their tuples: hubs have more, a factor of E[d^2] / E[d]^2, which Table 2 does not give"
+    )
     return Finding("reproduced" if max(shares.values()) < 1e-3 else "contradicted", text, len(shares))
 
 
