@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpgraph.experiments.config import Config
+from dpgraph.planning.cost import size_of
 from dpgraph.planning.fairness import settings_of, unequal
 from dpgraph.planning.plan import Plan, load_plan
 
@@ -67,3 +68,22 @@ def test_an_epoch_is_as_many_steps_as_there_are_parts(plan: Plan) -> None:
     assert {value: settings_of(cell)["epochs"] for value, cell in entries.items()} == dict.fromkeys(
         ["1", "4", "10"], 2000
     )
+
+
+def test_between_the_artefacts_of_a_claim(plan: Plan) -> None:
+    """D7 compares GIN of Table 4 with GCN of Table 2."""
+    lines = changed(plan, "daigavane/table4", "dp-gin-1-published", None, model={"width": 128})
+    across = [line for line in lines if "(table2)" in line]
+    pair = "daigavane/table4: dp-gin-1-published on pubmed-disjoint and dp-gcn-1-published on pubmed-disjoint (table2)"
+    assert f"{pair}: model.width=128 and 64" in across
+    assert all(line.startswith("daigavane/table4: dp-gin-1-published on pubmed-disjoint and") for line in across)
+
+
+def test_batches_of_a_number_and_of_a_share_are_the_same_epochs(plan: Plan) -> None:
+    cell = next(entry.cell for entry in plan.entries_of("daigavane/table1") if entry.method_id == "dp-mlp")
+    nodes = size_of(cell.task).train_nodes
+    share = cell.training.model_copy(update={"sampling_rate": 0.5, "batch_size": None, "steps": 10})
+    number = share.model_copy(update={"sampling_rate": None, "batch_size": nodes // 2, "steps": 10})
+    both = [settings_of(cell.model_copy(update={"training": training}))["epochs"] for training in (share, number)]
+    assert both[0] == 5
+    assert both[1] == pytest.approx(5, rel=1 / nodes)

@@ -12,6 +12,7 @@ from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import read_yaml
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Suite
+from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.schemas import models, schema_text
 from tests.contract.cells import CELLS, raw_cells
@@ -46,6 +47,29 @@ def test_more_seeds_keep_the_cells():
     many = load_plan(Config(suite="demo", seeds=7), WORKFLOW)
     assert list(few.cells) == list(many.cells)
     assert {len(cell.seeds) for cell in many.cells.values()} == {7}
+
+
+def test_seeds_of_a_grid_of_a_paper_and_of_the_suite(tmp_path):
+    workflow = tmp_path / "workflow"
+    shutil.copytree(WORKFLOW, workflow)
+    suite = read_yaml(workflow / "suites" / "baselines.yaml")
+    paper = suite["papers"]["daigavane"]
+    grid = {"methods": ["mlp"], "tasks": ["cora"]}
+    paper["artefacts"] = {"baselines": [grid, grid | {"methods": ["gcn-2"], "seeds": 3}]}
+    suite["papers"] = {"daigavane": paper | {"seeds": 2}}
+    (workflow / "suites" / "baselines.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+    plan = load_plan(Config(suite="baselines"), workflow)
+    found = {entry.method_id: (len(entry.cell.seeds), entry) for entry in plan.entries}
+    assert {method: number for method, (number, _) in found.items()} == {"mlp": 2, "gcn-2": 3}
+    places = {
+        method: next(row["from"] for row in explained(plan, entry) if row["setting"] == "seeds")
+        for method, (_, entry) in found.items()
+    }
+    assert places == {
+        "mlp": "suites/baselines.yaml: papers.daigavane.seeds",
+        "gcn-2": "suites/baselines.yaml: papers.daigavane.artefacts.baselines[1].seeds",
+    }
+    assert {len(entry.cell.seeds) for entry in load_plan(Config(suite="baselines", seeds=4), workflow).entries} == {4}
 
 
 def test_rules_do_not_override_what_makes_a_row():

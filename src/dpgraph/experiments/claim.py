@@ -144,7 +144,8 @@ class RarerClasses(Finite):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
     Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
-    seeds, is below 0; with `of: accuracy`, that with the method's own accuracy is above 0. Classes are the sample.
+    seeds, is below 0; with `of: accuracy`, that with the method's own accuracy is above 0. Classes are the sample; all
+    data sets are one test, of the mean correlation, in which each weighs as much as it has classes less one.
     """
 
     kind: Literal["rarer-classes"] = "rarer-classes"

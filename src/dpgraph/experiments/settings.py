@@ -32,7 +32,7 @@ class SearchedMethod(Finite):
     private: bool
     epsilon: float | None = Field(default=None, description="Target of the private trials")
     trials: Annotated[int, Field(ge=1)]
-    seeds: Annotated[int, Field(ge=1)] = Field(description="Of each trial on each data set")
+    seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
     datasets: dict[str, ChosenSetting] = Field(description="By data set of the search")
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
     scores: dict[str, dict[str, Score]] = Field(

@@ -2,7 +2,8 @@
 
 Two cells of one artefact on one data set may differ in what the experiment file gives their methods, in what the sweep
 varies, in the target epsilon, and in what the artefact or the suite declares with a reason (`varies`). All else is
-equal. Training length is compared in epochs, how often a record is seen, under the name `epochs`.
+equal. So may two cells of the artefacts that one claim compares, which also differ in what either artefact varies.
+Training length is compared in epochs, how often a record is seen, under the name `epochs`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from itertools import combinations
 from typing import Any
 
 from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.claim import uses
 from dpgraph.experiments.varies import Difference
+from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import Entry, Plan
 
 EPOCHS, PRIVATE = "epochs", "private"
@@ -30,34 +33,55 @@ OTHER_VIEWS = frozenset({"statistics", "accounting", "search", "hyperparameters"
 
 
 def unequal(plan: Plan) -> list[str]:
-    """A line for each setting in which cells of an artefact differ without a declared reason."""
-    return [
+    """A line for each setting in which cells of an artefact, or of a claim, differ without a declared reason."""
+    within = [
         line
         for artefact, described in plan.artefacts.items()
         if described.view not in OTHER_VIEWS
-        for line in _unequal(plan, artefact)
+        for line in _unequal(plan, [(artefact, plan.entries_of(artefact))])
     ]
+    across = [line for parts in _several(plan) for line in _unequal(plan, parts)]
+    return [*within, *dict.fromkeys(across)]
+
+
+def _several(plan: Plan) -> Iterator[list[tuple[str, list[Entry]]]]:
+    """Of each test that compares cells of several artefacts: these, with the entries of the test's methods."""
+    for paper, claim in plan.claims().values():
+        for test in getattr(claim, "parts", ()):
+            methods_of: dict[str, set[str]] = {}
+            for artefact, methods in uses(test):
+                methods_of.setdefault(f"{paper}/{artefact}", set()).update(methods)
+            known = {name: methods for name, methods in methods_of.items() if name in plan.artefacts}
+            if len(known) > 1:
+                yield [
+                    (name, [entry for entry in plan.entries_of(name) if entry.method_id in methods])
+                    for name, methods in known.items()
+                ]
 
 
 def settings_of(cell: Cell) -> dict[str, Any]:
     """Settings by dotted path, with `epochs` for the number of steps and `private` for whether there is a budget."""
     parts = cell.model_dump(mode="json", exclude={"task", "seeds", "method"})
     flat = dict(_flat("", parts))
-    flat |= {EPOCHS: _epochs(flat), PRIVATE: cell.privacy is not None}
+    records = flat.get("pagerank.num_rows") or size_of(cell.task).train_nodes
+    flat |= {EPOCHS: _epochs(flat, records), PRIVATE: cell.privacy is not None}
     if not flat.get("model.hops"):
         flat = {path: value for path, value in flat.items() if path not in OF_NEIGHBOURS}
     return flat
 
 
-def _epochs(flat: Mapping[str, Any]) -> float | str | None:
-    """Steps times the share of the records that a step reads; of batches of m, steps times m."""
+def _epochs(flat: Mapping[str, Any], records: int) -> float | str | None:
+    """Steps times the share of the records that a step reads."""
     steps = flat.get("training.steps")
     if not isinstance(steps, int):
         return steps if steps is None else str(steps)
     if flat.get("training.num_splits") is not None:
         return steps / flat["training.num_splits"]
-    share = flat.get("training.sampling_rate") or flat.get("training.batch_size") or 1
-    return float(f"{steps * share:.9g}")
+    share = flat.get("training.sampling_rate")
+    if share is None:
+        batch = flat.get("training.batch_size")
+        share = 1.0 if batch is None else min(1.0, batch / records)
+    return float(f"{steps * share:.6g}")
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -68,21 +92,26 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _unequal(plan: Plan, artefact: str) -> Iterator[str]:
-    paper, name = artefact.split("/")
-    described = plan.experiments[paper].artefacts[name]
-    declared = [plan.experiments[paper].varies, plan.suite.papers[paper].varies, described.varies]
-    swept = set(described.sweep.settings) if described.sweep is not None else set()
+def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
+    """Of one artefact's entries, or between those of several; lines begin with the first artefact's name."""
+    paper, first_name = parts[0][0].split("/")
+    experiment, across = plan.experiments[paper], len(parts) > 1
+    declared = [experiment.varies, plan.suite.papers[paper].varies]
+    swept: set[str] = set()
     by_task: dict[str, list[Entry]] = {}
-    for entry in plan.entries_of(artefact):
-        by_task.setdefault(entry.task_id, []).append(entry)
+    for artefact, entries in parts:
+        described = experiment.artefacts[artefact.split("/")[1]]
+        declared.append(described.varies)
+        swept |= set(described.sweep.settings) if described.sweep is not None else set()
+        for entry in entries:
+            by_task.setdefault(entry.task_id, []).append(entry)
     seen: set[tuple[str, ...]] = set()
     for entries in by_task.values():
         flat = {entry.cell.slug: settings_of(entry.cell) for entry in entries}
         for one, other in combinations(entries, 2):
-            if not _compared(one, other):
+            if one.artefact == other.artefact if across else not _compared(one, other):
                 continue
-            allowed = _of_methods(one, other) | (swept if one.value != other.value else set())
+            allowed = _of_methods(one, other) | (swept if across or one.value != other.value else set())
             first, second = flat[one.cell.slug], flat[other.cell.slug]
             unlike = {path for path in first.keys() & second.keys() if first[path] != second[path]}
             for path in sorted(unlike - allowed - NOT_COMPARED):
@@ -95,7 +124,9 @@ def _unequal(plan: Plan, artefact: str) -> Iterator[str]:
                 key = (path, one.method_id, other.method_id)
                 if key not in seen:
                     seen.add(key)
-                    yield f"{artefact}: {_named(one)} and {_named(other)}: {path}={first[path]} and {second[path]}"
+                    where = f" ({other.artefact.split('/')[1]})" if across else ""
+                    line = f"{_named(one)} and {_named(other)}{where}: {path}={first[path]} and {second[path]}"
+                    yield f"{paper}/{first_name}: {line}"
 
 
 def _all(declared: Difference | tuple[Difference, ...]) -> tuple[Difference, ...]:

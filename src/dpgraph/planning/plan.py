@@ -128,12 +128,14 @@ class Plan:
         return next((other for other in places if (other.method_id, other.task_id, other.value) == same), None)
 
     def claims(self) -> dict[str, tuple[str, Any]]:
-        """(paper, Claim) by claim id, for the papers of this plan."""
-        return {
-            name: (paper, claim)
-            for paper, experiment in self.experiments.items()
-            for name, claim in experiment.claims.items()
-        }
+        """(paper, Claim) by claim id, for the papers of this plan. Raises UserError for an id of two papers."""
+        claims: dict[str, tuple[str, Any]] = {}
+        for paper, experiment in self.experiments.items():
+            for name, claim in experiment.claims.items():
+                if name in claims:
+                    raise invalid(f"experiments/{paper}.yaml: claims", name, f"an id that {claims[name][0]} has not")
+                claims[name] = (paper, claim)
+        return claims
 
 
 def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
@@ -162,6 +164,7 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     plan = replace(draft, entries=tuple(entries))
     _check_references(plan)
     _check_crossed(plan)
+    plan.claims()
     return plan
 
 

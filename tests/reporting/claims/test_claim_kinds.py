@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr
 
 from dpgraph.experiments.claim import Claim
 from dpgraph.experiments.experiment import Experiment
@@ -137,29 +137,43 @@ def test_rarer_classes(verdict, of):
 
 def test_evidence_of_rarer_classes(verdict):
     row = verdict(RARE, {})
-    name = "dp-gcn at target ε = 12, minus the rank correlation of frequency with accuracy lost to gcn, 4 classes"
+    name = "dp-gcn at target ε = 12, 4 classes: minus the rank correlation of frequency with accuracy lost to gcn"
     assert f"{name}: +1.00; above 0: p = 0.042" in row["evidence"]
 
 
-@pytest.mark.parametrize("classes", [4, 7, 8, 15, 40])
+@pytest.mark.parametrize("classes", [(4,), (7,), (8,), (15,), (40,), (3, 7, 15), (3, 3)])
 def test_seeds_that_agree_on_a_chance_order_of_classes_show_nothing(classes):
     """Each class loses something of its own, the same in all seeds, whatever its frequency."""
-    random = numpy_generator("test", "rank test", classes)
-    found = [rank_test(np.arange(classes), random.standard_normal(classes))[0] for _ in range(1000)]
+    random = numpy_generator("test", "rank test", *classes)
+    ranks = [np.arange(number) for number in classes]
+    found = [rank_test(ranks, [random.standard_normal(number) for number in classes])[0] for _ in range(1000)]
     assert np.mean(np.array(found) < 0.05) < 0.07
     assert strength_of_ranks(classes).size <= 0.05 + 0.01
 
 
 def test_power_over_classes_grows_with_their_number():
-    powers = [strength_of_ranks(classes).power for classes in (3, 5, 10, 20, 40)]
+    powers = [strength_of_ranks((classes,)).power for classes in (3, 5, 10, 20, 40)]
     assert powers == sorted(powers)
     assert powers[0] == 0
     assert powers[-1] > 0.9
+    assert strength_of_ranks((3, 7, 15)).power > max(strength_of_ranks((7,)).power, strength_of_ranks((15,)).power)
+
+
+@pytest.mark.parametrize("classes", [(8,), (3, 7, 15)])
+def test_power_over_classes_is_that_of_the_test(classes):
+    random = numpy_generator("test", "power of the rank test", *classes)
+    ranks = [np.arange(number) for number in classes]
+    held = []
+    for _ in range(1000):
+        scores = [norm.ppf((rank + 0.5) / len(rank)) for rank in ranks]
+        values = [0.5 * one + np.sqrt(0.75) * random.standard_normal(len(one)) for one in scores]
+        held.append(rank_test(ranks, values)[0] < 0.05)
+    assert np.mean(held) == pytest.approx(strength_of_ranks(classes).power, abs=0.05)
 
 
 def test_a_rank_correlation_is_spearmans():
     values = np.array([0.3, 0.1, 0.7, 0.2, 0.5])
-    above, below, value = rank_test(np.array([10, 50, 20, 40, 30]), values)
+    above, below, value = rank_test([np.array([10, 50, 20, 40, 30])], [values])
     assert value == pytest.approx(spearmanr([10, 50, 20, 40, 30], values).statistic)
     assert above + below == pytest.approx(1 + 1 / 120, abs=0.1)
 

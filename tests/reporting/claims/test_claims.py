@@ -7,11 +7,14 @@ import re
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.claim import Computed
+from dpgraph.errors import UserError
+from dpgraph.experiments.claim import Computed, NotTested
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.page import _html_row
+from dpgraph.reporting.claims.page import _html_row, strong_enough
+from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
-from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
+from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
 
 
@@ -213,8 +216,55 @@ def test_group_privacy_by_hand():
 
 @pytest.mark.parametrize(("last", "folded"), [("c: p = 0.2", False), ("epsilon of " + "x" * 400, True)])
 def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
-    texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "control", "scope")
+    texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "control", "scope",
+             "would_reproduce", "would_contradict", "effect", "effect_source")  # fmt: skip
     row = dict.fromkeys(texts, "") | {"size": 0.05, "power": math.nan}
     page = _html_row(row | {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3})
     assert last in page
     assert ("<details><summary>1 more</summary>" in page) is folded
+
+
+def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
+    one = Comparison("a", 0.1, 0.5, 0.0, 5, 0.4, 0.6, given=Strength(math.nan, math.nan))
+    found = decide(Comparisons(made=[one]), "")
+    assert (found.verdict, found.reason) == ("underpowered", "undecided, and the power of the test is not known")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "powers", "comparisons", "text"),
+    [
+        (["reproduced", "inconclusive", "underpowered"], [0.9, 0.6, 0.1], [1, 2, 3],
+         "Of 3 whose data are here, 2 are tested with a power of 0.5 or more, which is two thirds of them"),
+        (["reproduced", "not run", "underpowered", "not run"], [0.9, 0.9, 0.1, math.nan], [1, 2, 3, 0],
+         "Of 3 whose data are here, 1 of them in part only since runs are missing, 1 are tested with a power of 0.5 or "
+         "more, which is not two thirds of them"),
+        (["reproduced", "contradicted"], [math.nan, math.nan], [0, 0], ""),  # computed
+    ],
+)  # fmt: skip
+def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, comparisons, text):
+    table = pd.DataFrame({"verdict": verdicts, "power": powers, "comparisons": comparisons})
+    assert strong_enough(table) == (f". {text}" if text else "")
+
+
+def test_the_same_id_in_two_experiment_files_is_refused(paper_plan):
+    again = paper_plan.experiments["daigavane"].model_copy(update={"paper": "again"})
+    plan = dataclasses.replace(paper_plan, experiments=paper_plan.experiments | {"again": again})
+    with pytest.raises(UserError, match=r"^experiments/again.yaml: claims=D1: expected an id that daigavane has not$"):
+        plan.claims()
+
+
+def test_what_would_decide_each_claim_is_said(paper_plan, claim):
+    for _, one in paper_plan.claims().values():
+        sentences = would_reproduce(one), would_contradict(one)
+        assert all(sentences) != isinstance(one.test, NotTested)
+    claims = {name: one for name, (_, one) in paper_plan.claims().items()}
+    assert would_reproduce(claims["D2"]).startswith(
+        "dp-gcn-1-sgd-published is more than 4 points above mlp, on ogbn-arxiv, ogbn-products; dp-gcn-1-sgd-published"
+    )
+    assert would_contradict(claims["D14"]) == (
+        "gcn-1 is below one of dp-gcn-1-published, dp-gcn-1-sgd-published, on one data set"
+    )
+    row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
+    assert row["level"] == 0.05
+    assert row["effect"] == "6.51 to 22.88"
+    assert row["effect_source"] == "the paper's printed difference"

@@ -63,14 +63,35 @@ def test_all_comparisons_must_hold() -> None:
 
 
 def test_ways_share_the_level() -> None:
-    """Best of k that is picked: at the margin, all k independent, at most one in twenty is called above it."""
+    """Best of k that is picked: at the margin, all k independent, at most one in twenty is called above it.
+
+    Where one of the four is above, it is found less easily than alone.
+    """
     ways = tuple((part(12, 1.0, name=str(index)),) for index in range(4))
     found = strength([ways])
     assert found is not None
     assert found.size <= LEVEL + SLACK
     single = strength([(ways[0],)])
     assert single is not None
-    assert found.power > single.power  # one of four is found more easily
+    assert found.power < single.power
+    quarter = float(nct.sf(t.isf(LEVEL / 4, 11), 11, np.sqrt(12)))
+    assert found.power == pytest.approx(quarter, abs=SLACK)
+
+
+def test_the_size_is_that_of_the_least_favourable_null() -> None:
+    """One contrast at its margin and the other beyond doubt: not both at their margins, which is found more rarely."""
+    both = strength([(tuple(part(8, 1.0, name=name) for name in ("a", "b")),)])
+    assert both is not None
+    assert both.size == pytest.approx(LEVEL, abs=SLACK)
+    random = numpy_generator("test", "least favourable")
+    called = []
+    for _ in range(2000):
+        at, beyond = random.standard_normal((2, 8))
+        called.append(
+            contrast([(1.0, "a", pd.Series(at))]).p_above(0) < LEVEL
+            and contrast([(1.0, "b", pd.Series(beyond + 100))]).p_above(0) < LEVEL
+        )
+    assert both.size == pytest.approx(np.mean(called), abs=SLACK)
 
 
 def test_spread_is_pooled_over_the_claim() -> None:

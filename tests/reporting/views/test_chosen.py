@@ -56,7 +56,7 @@ tasks: {TASKS}
 papers:
   toy:
     artefacts:
-      sought: [{{tasks: [cora, cora-ml, pubmed], epsilons: [4]}}]
+      sought: [{{tasks: [cora, cora-ml], epsilons: [4]}}, {{tasks: [pubmed], epsilons: [4], seeds: 1}}]
 """
 READER = f"""
 name: reader
@@ -124,8 +124,9 @@ def test_a_private_method_takes_what_was_best_on_data_without_its_records(plan: 
     }
     assert (private.others.trial, private.others.chosen_on) == ("trial 1", ("cora", "cora-ml", "pubmed"))
     assert private.datasets["pubmed"].set == {"training": {"learning_rate": 0.1}}
-    assert (private.private, private.epsilon, private.trials, private.seeds) == (True, 4.0, 3, 2)
-    assert private.scores["trial 2"] == pytest.approx({"cora": 50, "cora-ml": 50, "pubmed": 80})
+    assert (private.private, private.epsilon, private.trials) == (True, 4.0, 3)
+    assert private.seeds == {"cora": 2, "cora-ml": 2, "pubmed": 1}
+    assert private.scores["trial 2"] == pytest.approx({"cora": 50, "cora-ml": 50, "pubmed": 79.5})  # seed 0
 
 
 def test_a_method_without_privacy_takes_what_was_best_on_the_data_set(plan: Plan) -> None:

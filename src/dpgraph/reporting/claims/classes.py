@@ -3,11 +3,15 @@
 Seeds repeat the same classes: were they the sample, a correlation that a few classes happen to have would be found
 significant as soon as the seeds agree on it. So the accuracies of a class are averaged over seeds, and the rank
 correlation of the classes' frequencies with them is compared with those of all orders of the classes (a permutation
-test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three can show nothing.
+test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three can show nothing alone.
+The data sets of a claim are one test: the mean of their correlations, each weighted by C - 1, the inverse of its
+variance under the null, against orders of the classes within each data set.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from math import factorial, sqrt
@@ -27,52 +31,92 @@ MOST_ORDERS = 10_000  # of the classes that are tried; of up to 7 classes all
 CORRELATION = 0.5  # under the alternative: the papers print none
 
 
-def compare_classes(test: RarerClasses, label: str, by_entry: list[ClassValues], comparisons: Comparisons) -> None:
-    """Adds the comparisons of `rarer-classes` on one task: the rank correlation over its classes."""
-    references = [values for values in by_entry if values.entry.method_id == test.reference]
+ByTask = Sequence[tuple[str, list[ClassValues]]]  # label of a task, and what its entries have
+
+
+def compare_classes(test: RarerClasses, by_task: ByTask, comparisons: Comparisons) -> None:
+    """Adds the comparison of `rarer-classes` for each method: the mean rank correlation over the data sets."""
     for method in test.methods:
-        own = [values for values in by_entry if values.entry.method_id == method]
-        if not own or not references:
-            comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
+        found = [_of_task(test, method, label, by_entry, comparisons) for label, by_entry in by_task]
+        samples = [sample for sample in found if sample is not None]
+        if not samples:
             continue
-        private = max(own, key=lambda values: values.entry.epsilon or 0.0)
-        _one_method(test, label, private, references[0], comparisons)
+        above, below, value = rank_test([sample.frequency for sample in samples], [sample.values for sample in samples])
+        sizes = tuple(len(sample.values) for sample in samples)
+        what = "accuracy" if test.of == "accuracy" else f"accuracy lost to {test.reference}"
+        order = "" if test.of == "accuracy" else "minus the "
+        where = "; ".join(sample.where for sample in samples)
+        mean = "rank correlation" if len(samples) == 1 else "mean rank correlation"
+        name = f"{where}: {order}{mean} of frequency with {what}"
+        seeds = min(sample.seeds for sample in samples)
+        given = strength_of_ranks(sizes)
+        effect = f"correlation {CORRELATION:g} (the paper prints none)"
+        comparisons.made.append(
+            Comparison(name, value, float("nan"), 0.0, seeds, above, below, "", given=given, effect=effect)
+        )
 
 
-def _one_method(
-    test: RarerClasses, label: str, private: ClassValues, reference: ClassValues, comparisons: Comparisons
-) -> None:
+@dataclass(frozen=True)
+class Sample:
+    """The classes of one data set: how often each is trained on, and what is to be higher for frequent ones."""
+
+    where: str
+    frequency: np.ndarray
+    values: np.ndarray
+    seeds: int
+
+
+def _of_task(
+    test: RarerClasses, method: str, label: str, by_entry: list[ClassValues], comparisons: Comparisons
+) -> Sample | None:
+    """None: missing, with the reason among the comparisons."""
+    references = [values for values in by_entry if values.entry.method_id == test.reference]
+    own = [values for values in by_entry if values.entry.method_id == method]
+    if not own or not references:
+        comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
+        return None
+    private, reference = max(own, key=lambda values: values.entry.epsilon or 0.0), references[0]
     entry = private.entry
     bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
     at = f" at target ε = {entry.epsilon:g}" if entry.epsilon is not None else ""
     where = f"{label}, {entry.method_id}{at}"
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")
-        return
+        return None
     changes = class_changes(private, reference, test.of)  # (seeds, C)
     number = changes.shape[1]
     mean = changes.mean(axis=0) if len(changes) else np.zeros(0)
     if number < 3 or np.isnan(mean).any() or np.ptp(mean) == 0:
         comparisons.missing.append(f"{where}: no rank correlation over {number} classes")
-        return
-    sign, what = (1.0, "accuracy") if test.of == "accuracy" else (-1.0, f"accuracy lost to {test.reference}")
-    order = "" if sign > 0 else "minus the "
-    name = f"{where}, {order}rank correlation of frequency with {what}, {number} classes"
+        return None
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    above, below, value = rank_test(np.asarray(private.frequency, dtype=float), sign * mean)
-    comparisons.made.append(
-        Comparison(name, value, float("nan"), 0.0, len(changes), above, below, "", given=strength_of_ranks(number))
+    sign = 1.0 if test.of == "accuracy" else -1.0
+    frequency = np.asarray(private.frequency, dtype=float)
+    return Sample(f"{where}, {number} classes", frequency, sign * mean, len(changes))
+
+
+def rank_test(frequencies: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> tuple[float, float, float]:
+    """p-values against "no positive" and "no negative" rank correlation, and the mean of Spearman's correlations.
+
+    Each data set has its own classes, and weighs as many as these less one.
+    """
+    sizes = tuple(len(one) for one in values)
+    ranks = [_centred(one) for one in values]
+    observed = sum(
+        _share(sizes, size) * float(_centred(frequency) @ rank)
+        for frequency, rank, size in zip(frequencies, ranks, sizes, strict=True)
     )
-
-
-def rank_test(frequency: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
-    """p-values against "no positive" and "no negative" rank correlation, and Spearman's correlation."""
-    ranks = _centred(frequency)
-    observed = float(ranks @ _centred(values))
-    others = ranks[_orders(len(ranks))] @ _centred(values)
+    others = sum(
+        _share(sizes, size) * (_centred(frequency)[orders] @ rank)
+        for frequency, rank, size, orders in zip(frequencies, ranks, sizes, _together(sizes), strict=True)
+    )
     slack = 1e-9
     return float((others >= observed - slack).mean()), float((others <= observed + slack).mean()), observed
+
+
+def _share(sizes: tuple[int, ...], size: int) -> float:
+    return (size - 1) / sum(one - 1 for one in sizes)
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
@@ -93,17 +137,43 @@ def _orders(number: int) -> np.ndarray:
 
 
 @cache
-def strength_of_ranks(number: int) -> Strength:
+def _together(sizes: tuple[int, ...]) -> list[np.ndarray]:
+    """Of each data set (orders, C), equally many: row by row one order of all classes, the first as they are."""
+    if len(sizes) == 1:
+        return [_orders(sizes[0])]
+    random = numpy_generator("dpgraph", "orders of classes together", *sizes)
+    chosen = [_orders(size)[random.integers(len(_orders(size)), size=MOST_ORDERS)] for size in sizes]
+    for size, orders in zip(sizes, chosen, strict=True):
+        orders[0] = np.arange(size)
+    return chosen
+
+
+@cache
+def strength_of_ranks(sizes: tuple[int, ...]) -> Strength:
     """Of `rank_test` at 5 %, for values with correlation 0 and `CORRELATION` with the normal scores of the ranks."""
-    random = numpy_generator("dpgraph", "power over classes", number)
-    ranks = _centred(np.arange(number))
-    null = np.sort(ranks[_orders(number)] @ ranks)
-    scores = norm.ppf((np.arange(number) + 0.5) / number)
-    noise = random.standard_normal((DRAWS, number))
+    random = numpy_generator("dpgraph", "power over classes", *sizes)
+    ranks = [_centred(np.arange(size)) for size in sizes]
+    null = np.sort(
+        sum(
+            _share(sizes, size) * (rank[orders] @ rank)
+            for size, rank, orders in zip(sizes, ranks, _together(sizes), strict=True)
+        )
+    )
+    noise = [random.standard_normal((DRAWS, size)) for size in sizes]
     rates = []
     for correlation in (0.0, CORRELATION):
-        drawn = rankdata(correlation * scores + sqrt(1 - correlation**2) * noise, axis=1) - (number + 1) / 2
-        observed = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) @ ranks
+        observed = sum(
+            _share(sizes, size) * _correlations(correlation, part, rank)
+            for size, part, rank in zip(sizes, noise, ranks, strict=True)
+        )
         as_large = len(null) - np.searchsorted(null, observed - 1e-9)
         rates.append(float((as_large / len(null) < LEVEL).mean()))
     return Strength(*rates)
+
+
+def _correlations(correlation: float, noise: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """(R,) rank correlations of draws (R, C) that have this correlation with the normal scores."""
+    number = len(ranks)
+    scores = norm.ppf((np.arange(number) + 0.5) / number)
+    drawn = rankdata(correlation * scores + sqrt(1 - correlation**2) * noise, axis=1) - (number + 1) / 2
+    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) @ ranks  # type: ignore[no-any-return]

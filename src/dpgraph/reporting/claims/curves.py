@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 from dpgraph.experiments.claim import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
 from dpgraph.reporting.claims.contrasts import Contrast
-from dpgraph.reporting.claims.power import Above
+from dpgraph.reporting.claims.power import Above, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared
 
 Points = dict[str, Place]  # one curve, by label
@@ -150,9 +150,9 @@ def _peak_inside(where: str, points: Points) -> Comparison:
     inside, ends = labels[1:-1], (labels[0], labels[-1])
     if not inside:
         value = _minus(points, labels[0], labels[1])
-        return Comparison(
-            f"{where}: no value between {ends[0]} and {ends[1]}", 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit
-        )  # no way to hold
+        never = Strength(0.0, 0.0)  # no way to hold
+        where = f"{where}: no value between {ends[0]} and {ends[1]}"
+        return Comparison(where, 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit, given=never)
     means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
     top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
     value = _minus(points, top, end)

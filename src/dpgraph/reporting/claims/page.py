@@ -23,10 +23,7 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     counts = table["verdict"].value_counts()
     where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    tested = table[table["power"].notna()]
-    if len(tested):
-        enough = int((tested["power"] >= ENOUGH).sum())
-        lead += f". Of {len(tested)} that are tested on results, {enough} have a power of {ENOUGH:g} or more"
+    lead += strong_enough(table)
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
@@ -37,7 +34,8 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         "one is refuted after Bonferroni’s correction. Underpowered: neither, and at this number of seeds a true "
         "effect (the paper’s printed difference, else 1 point) would be seen less than half of the time. "
         "Inconclusive: neither, though it would. Size and power are simulated with the measured spread over seeds: how "
-        "often a claim that is false, or true by that effect, is called reproduced. Similar: surely within the margin, "
+        "often a claim that is false in the least favourable way, or true by the effect named, is called reproduced. "
+        "Computed claims have neither. Similar: surely within the margin, "
         "from both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
         "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
         "lists it."
@@ -50,8 +48,43 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     )
 
 
+def strong_enough(table: pd.DataFrame) -> str:
+    """How many claims whose data are in the suite have enough power, and whether these are two thirds of them.
+
+    Computed claims have no sample, and count neither way.
+    """
+    here = table[(table["comparisons"] > 0) | table["power"].notna()]
+    if not len(here):
+        return ""
+    whole = here[here["verdict"] != "not run"]
+    enough = int((whole["power"] >= ENOUGH).sum())
+    rule = "which is" if 3 * enough >= 2 * len(here) else "which is not"
+    lacking = len(here) - len(whole)
+    part = f", {lacking} of them in part only since runs are missing" if lacking else ""
+    return (
+        f". Of {len(here)} whose data are here{part}, {enough} are tested with a power of {ENOUGH:g} or more, "
+        f"{rule} two thirds of them"
+    )
+
+
 def _rate(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def _how(row: dict) -> str:
+    """What would decide the claim, unfolded by a click."""
+    lines = [
+        f"{name}: {row[column]}"
+        for name, column in (("Reproduced if", "would_reproduce"), ("Contradicted if", "would_contradict"))
+        if row[column]
+    ]
+    if row["effect"]:
+        unit = f" points ({row['effect_source']})" if row["effect_source"] else ""
+        lines.append(f"Effect for the power: {row['effect']}{unit}")
+    if not lines:
+        return ""
+    shown = "".join(f"<div>{html_text(line)}</div>" for line in lines)
+    return f'<details class="why"><summary>how it is decided</summary>{shown}</details>'
 
 
 def _html_row(row: dict) -> str:
@@ -62,6 +95,7 @@ def _html_row(row: dict) -> str:
     scope += "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in below if row[name])
     kind = word.replace(" ", "-") + (" elsewhere" if row["scope"].startswith((ELSEWHERE, DEMONSTRATION)) else "")
     texts = [f"<td>{html_text(str(row[name]))}</td>" for name in ("claim", "statement", "source", "own_numbers")]
+    texts[1] = texts[1].replace("</td>", f"{_how(row)}</td>")
     parts = [f"<div>{html_text(part)}</div>" for part in row["evidence"].split(". ") if part]
     evidence = "".join(parts)
     if len(parts) > SHOWN + 1 or len("".join(parts[SHOWN:])) > LONG:

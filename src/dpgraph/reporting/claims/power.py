@@ -5,16 +5,21 @@ cells. A sum of one seed is normal around its true value; every draw estimates i
 so that the uncertainty of a standard error from a handful of seeds is in it. The standard deviation of a contrast is
 the root mean square of its own and that of all contrasts of the claim, since few seeds estimate one badly.
 
-*Size*: one comparison is false and just so, its contrasts at their margins; all others hold beyond doubt. The largest
-rate over which one it is. *Power*: every contrast has its effect: the paper's printed difference where the paper prints
-one that agrees with the claim, 0 where the claim is that two things differ by less than a margin, else 1 point above
-the margin.
+*Size*, its supremum over the null: one comparison is false and all others hold beyond doubt. For the false one to hold
+most often, of each of its ways (an OR) one contrast is just at its margin and the others of that way (an AND) are
+beyond doubt: that contrast which is called above its margin most often. The largest rate over the comparisons.
+
+*Power*: of each comparison one way is true, the one that is found most often, and no other counts. Every contrast of it
+has its effect: the paper's printed difference where the paper prints one that agrees with the claim, 0 where the claim
+is that two things differ by less than a margin, else 1 point above the margin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate, pairwise
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,6 +29,14 @@ from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
 
 DRAWS, CHUNK = 4000, 500  # and how many at once
 EFFECT = 1.0  # points, where the paper prints none
+
+
+class Source(StrEnum):
+    """Of the effect under which power is simulated."""
+
+    PRINTED = "the paper's printed difference"
+    UNIT = f"{EFFECT:g} point above the margin: the paper prints none that agrees"
+    EQUAL = "no difference, as claimed"
 
 
 @dataclass(frozen=True)
@@ -36,10 +49,20 @@ class Above:
     @property
     def effect(self) -> float:
         """The true value under the alternative."""
-        printed = self.contrast.printed
+        match self.source:
+            case Source.EQUAL:
+                return 0.0
+            case Source.PRINTED:
+                return float(self.contrast.printed or 0.0)
+        return self.margin + EFFECT
+
+    @property
+    def source(self) -> Source:
+        """Where the effect is from."""
         if self.margin < 0:  # not worse, or not other, by more than so much
-            return 0.0
-        return printed if printed is not None and printed > self.margin else self.margin + EFFECT
+            return Source.EQUAL
+        printed = self.contrast.printed
+        return Source.PRINTED if printed is not None and printed > self.margin else Source.UNIT
 
 
 Ways = tuple[tuple[Above, ...], ...]
@@ -75,13 +98,13 @@ def strength(comparisons: Sequence[Ways]) -> Strength | None:
         drawn = random.standard_normal((CHUNK, n, n)) @ scaled  # (R, n, P)
         drawn[:, :, still] = wanted[still] * random.standard_normal((CHUNK, n, int(still.sum())))
         means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(n)  # (R, P)
-        true.append(_holds(comparisons, _statistics(means + effects - margins, errors, n), n).all(axis=1))
-        false.append(_holds(comparisons, _statistics(means, errors, n), n))  # each at its margin
-    return Strength(float(np.concatenate(false).mean(axis=0).max()), float(np.concatenate(true).mean()))
+        true.append(_statistics(means + effects - margins, errors, n))
+        false.append(_statistics(means, errors, n))  # each at its margin
+    return Strength(_size(comparisons, np.concatenate(false), n), _power(comparisons, np.concatenate(true), n))
 
 
 def together(one: Strength | None, others: Sequence[Strength]) -> Strength:
-    """Of tests that must all hold, as if they were independent of each other."""
+    """Of tests that must all hold, as if they were independent of each other: one false, the others beyond doubt."""
     parts = [*([] if one is None else [one]), *others]
     if not parts:
         return Strength(np.nan, np.nan)
@@ -95,14 +118,34 @@ def _statistics(excess: np.ndarray, errors: np.ndarray, n: int) -> np.ndarray:
         return np.where(errors > 0, excess / errors, np.where(excess > 0, sure, -np.inf))
 
 
-def _holds(comparisons: Sequence[Ways], statistics: np.ndarray, n: int) -> np.ndarray:
-    """(R, comparisons): whether each holds at the level, in one of its ways."""
-    columns, start = [], 0
+def _size(comparisons: Sequence[Ways], at_margins: np.ndarray, n: int) -> float:
+    """Largest rate at which a comparison holds though in each of its ways one contrast is at its margin only."""
+    rates = []
+    for columns in _columns(comparisons):
+        critical = _critical(columns, n)
+        called = [at_margins[:, way] > critical for way in columns]  # of each way (R, its contrasts)
+        rates.append(np.any([way[:, way.mean(axis=0).argmax()] for way in called], axis=0).mean())
+    return float(max(rates))
+
+
+def _power(comparisons: Sequence[Ways], statistics: np.ndarray, n: int) -> float:
+    """Rate at which each comparison holds in one way, the one that is found most often."""
+    holds = np.ones(len(statistics), dtype=bool)
+    for columns in _columns(comparisons):
+        critical = _critical(columns, n)
+        ways = np.stack([(statistics[:, way] > critical).all(axis=1) for way in columns])
+        holds &= ways[ways.mean(axis=1).argmax()]
+    return float(holds.mean())
+
+
+def _columns(comparisons: Sequence[Ways]) -> Iterator[list[slice]]:
+    """Of each comparison the columns of its ways."""
+    start = 0
     for ways in comparisons:
-        holds = np.zeros(len(statistics), dtype=bool)
-        for way in ways:
-            least = statistics[:, start : start + len(way)].min(axis=1)
-            holds |= least > stdtrit(n - 1, 1 - LEVEL / len(ways))
-            start += len(way)
-        columns.append(holds)
-    return np.stack(columns, axis=1)
+        ends = list(accumulate((len(way) for way in ways), initial=start))
+        yield [slice(first, last) for first, last in pairwise(ends)]
+        start = ends[-1]
+
+
+def _critical(ways: Sequence[slice], n: int) -> float:
+    return float(stdtrit(n - 1, 1 - LEVEL / len(ways)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -28,18 +30,21 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
+from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
 from dpgraph.reporting.claims.kinds import compare, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
+from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, paper_value
 from dpgraph.reporting.results import Results, write_csv
 from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
 
 COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "paper", "statement", "source",
-           "own_numbers", "control", "scope", "evidence", "comparisons", "suite")  # fmt: skip
+           "own_numbers", "would_reproduce", "would_contradict", "level", "effect", "effect_source", "control", "scope",
+           "evidence", "comparisons", "suite")  # fmt: skip
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -64,7 +69,9 @@ def claims_table(
     rows = []
     for name, (paper, claim) in plan.claims().items():
         result = _unlike(unlike, paper, claim) or _verdict(plan, paper, claim, known, counts)
-        claimed = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
+        claimed: dict[str, Any] = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
+        claimed |= {"would_reproduce": would_reproduce(claim), "would_contradict": would_contradict(claim)}
+        claimed |= {"level": LEVEL if claim.parts else math.nan}
         rows.append({"paper": paper, "claim": name, **claimed, **vars(result), "suite": plan.suite.name})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -133,14 +140,16 @@ def _run(
         drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
         tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
     scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
-    by_class = []
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
+        by_task = [
+            (task.label, [values for values in by_class if values.entry.task_id == task_id])
+            for task_id, task in tasks.items()
+        ]
+        compare_classes(test, by_task, comparisons)
+        return ""
     for task_id, task in tasks.items():
-        if isinstance(test, RarerClasses):
-            own = [values for values in by_class if values.entry.task_id == task_id]
-            compare_classes(test, task.label, own, comparisons)
-        elif isinstance(test, WeightedSum):
+        if isinstance(test, WeightedSum):
             places = {name: _known(plan, name, task_id, test, results) for name in artefacts}
             weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
         else:

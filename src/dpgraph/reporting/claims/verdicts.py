@@ -42,6 +42,8 @@ class Verdict:
     reason: str = ""  # why it was not run, or not decided
     size: float = math.nan
     power: float = math.nan
+    effect: str = ""  # the true differences, in points, under which power is simulated
+    effect_source: str = ""
     mechanism: str = ""  # what decided it: the methods' mechanisms, with the relations of their epsilons
 
 
@@ -67,6 +69,7 @@ class Comparison:
     unit: str = "points"
     ways: tuple[tuple[Above, ...], ...] = ()
     given: Strength | None = None  # of a test that is none on contrasts
+    effect: str = ""  # of such a test
 
     @property
     def sentence(self) -> str:
@@ -142,8 +145,8 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
 
     *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
     whatever else is missing. Else *not run* if a comparison is missing, else *underpowered* where a true effect would
-    be seen with probability below 1/2 at this number of seeds, else *inconclusive*. The evidence begins with the
-    weakest comparison.
+    be seen with probability below 1/2 at this number of seeds, or nobody knows, else *inconclusive*. The evidence
+    begins with the weakest comparison.
     """
     made = sorted(comparisons.made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
     evidence = [comparison.sentence for comparison in made]
@@ -164,6 +167,7 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
         "n": n,
         "size": tested.size,
         "power": tested.power,
+        **_effects(testable),
         "mechanism": mechanisms(comparisons.private.values()),
     }
     if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
@@ -174,10 +178,23 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
         return Verdict(UNDERPOWERED, scope, text, reason="one seed only: no test is possible", **shared)
     if all(comparison.p_above < LEVEL for comparison in testable):
         return Verdict(REPRODUCED, scope, text, **shared)
+    if math.isnan(tested.power):
+        return Verdict(UNDERPOWERED, scope, text, reason="undecided, and the power of the test is not known", **shared)
     if tested.power < ENOUGH:
         why = f"with {n} seeds a true effect would be seen with probability {tested.power:.2f}"
         return Verdict(UNDERPOWERED, scope, text, reason=why, **shared)
     return Verdict(INCONCLUSIVE, scope, text, reason="neither shown nor refuted at the 5 % level", **shared)
+
+
+def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """The effects of all contrasts, from the smallest to the largest, and where they are from."""
+    parts = [part for comparison in comparisons for way in comparison.ways for part in way]
+    values = sorted({round(part.effect, 2) for part in parts})
+    given = [comparison.effect for comparison in comparisons if comparison.effect]
+    shown = [" to ".join(f"{value:g}" for value in dict.fromkeys((values[0], values[-1])))] if values else []
+    sources = dict.fromkeys(str(part.source) for part in parts)
+    texts = [*shown, *dict.fromkeys(given)]
+    return {"effect": "; ".join(texts).replace("-", "−"), "effect_source": "; ".join(sources)}
 
 
 def mechanisms(places: Iterable[Place]) -> str:

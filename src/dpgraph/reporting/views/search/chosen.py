@@ -86,7 +86,7 @@ def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> S
         private=private,
         epsilon=epsilons[0] if epsilons else None,
         trials=len(settings),
-        seeds=len(first.cell.seeds),
+        seeds={entry.cell.task.dataset: len(entry.cell.seeds) for entry in entries},
         datasets={one: best(others(one) if private else [one]) for one in datasets},
         others=best(datasets),
         scores=scores,
