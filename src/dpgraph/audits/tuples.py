@@ -27,7 +27,7 @@ from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.procedure import Clipped
+from dpgraph.privacy.procedure import Clipped, Lists
 from dpgraph.problems.relations.value import Relations
 from dpgraph.problems.relations.work import RelationPrediction
 from dpgraph.randomness import numpy_generator, torch_generator
@@ -167,8 +167,8 @@ def _facts(kind: Kind, value: Relations, kept: Tuples, seen: Watching, moves: np
         exact["tuples are training tuples"] &= {tuple(sorted(one)) for one in batch[:, :2].tolist()} <= known
         negatives = batch[:, 2:].ravel()
         counts += np.bincount(negatives, minlength=ENTITIES)
-        exact["negatives once and private"] &= (
-            len(np.unique(negatives)) == len(negatives) and (negatives < PRIVATE).all()
+        exact["negatives once and private"] &= len(np.unique(negatives)) == len(negatives) and bool(
+            (negatives < PRIVATE).all()
         )
         wanted = np.full(len(batch), CLIP_NORM)
         if kind.clipping is Clipped.ROOT_COUNTS:
@@ -221,7 +221,7 @@ class Charged:
 
 
 def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
-    """Entity 0 in `own` tuples; each of its partners, negatives included, is in one more tuple of entities of its own."""
+    """Entity 0 in `own` tuples; each of its partners, negatives too, is in one more tuple of entities of its own."""
     partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
     with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
     fresh = 1 + partners.size + np.arange(partners.size * (1 + negatives)).reshape(-1, 1 + negatives)
@@ -229,22 +229,19 @@ def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
 
 
 def moved(clipped: Clipped, own: int = 5) -> float:
-    """Change of the clipped sum, over C, when the tuples of entity 0 leave the batch.""" batch, model =
-    worst_batch(own), Charged() none = Tuples(batch[:, :2], stable_tuples(_empty(), 1, 1, 0).kind, 1) generator =
-    numpy_generator("audits", "unused") batches = TupleBatches(none, Draws(PoissonSampler(1, 1.0), generator),
-    Negatives(np.arange(1), 1, generator)) noise = GaussianNoise(0.0, torch_generator("audits", "unused")) step =
-    RelationStep(model, torch.optim.SGD(model.network.parameters(), lr=1.0), batches, clipped, CLIP_NORM, noise, 1.0,
-    CPU)  # fmt: skip
+    """Change of the clipped sum, over C, when the tuples of entity 0 leave the batch."""
+    batch, model = worst_batch(own), Charged()
+    generator = numpy_generator("audits", "unused")
+    draws = Draws(PoissonSampler(1, 1.0), generator)
+    batches = TupleBatches(Tuples(batch[:, :2], Lists.STABLE_TUPLES, 1), draws, Negatives(np.arange(1), 1, generator))
+    noise = GaussianNoise(0.0, torch_generator("audits", "unused"))
+    optimizer = torch.optim.SGD(model.network.parameters(), lr=1.0)
+    step = RelationStep(model, optimizer, batches, clipped, CLIP_NORM, noise, 1.0, CPU)
 
     def total(some: np.ndarray) -> float:
         return float(model.clipped(torch.from_numpy(some), step._limits(some)).sums[0])
 
     return abs(total(batch) - total(batch[own:])) / CLIP_NORM
-
-
-def _empty() -> Graph:
-    value = probe_relation()
-    return RelationPrediction().graph(replace(value, tuples=value.tuples[:0], split=value.split[:0]))
 
 
 def null_entity(graph: Graph, entity: int) -> Graph:

@@ -44,8 +44,8 @@ class PlainTupleTraining(TupleTraining):
 class TuplePrivacy(Privacy):
     variant: Literal["rigorous", "standard", "published", "released"] = Field(
         default="rigorous",
-        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (tuples "
-        "capped as the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
+        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
+        "the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
         "noise_multiplier is std / 2 C), released (the same with half of that noise, as the released code has it)",
     )
     max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: of a stable sampler, owners that accept it")] = 4

@@ -35,7 +35,7 @@ def _settings() -> list[dict[str, Any]]:
 
 
 def _bounds(at: dict[str, Any], orders: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """RDP of one step: Theorem 3, Theorem C.1 and the Gaussian mechanism without sampling, at noise over sensitivity."""
+    """RDP of one step, at noise over sensitivity: Theorem 3, Theorem C.1, the Gaussian mechanism without sampling."""
     from dpgraph.privacy.accountants.relational import coupled_rdp
 
     ours = coupled_rdp(**at, orders=orders)
@@ -58,7 +58,8 @@ def _compared(settings: list[dict[str, Any]]) -> tuple[str, Finding]:
         ratios.append(min(whole[1:]) / whole[0])
     text = (
         f"{len(settings)} settings: Theorem 3 is below both other bounds at {lower} of {cases} orders (2 to 8; at most "
-        f"{worst:.3g} of the smaller one), and after 1000 steps its epsilon is below both in {composed} of {len(settings)}, "
+        f"{worst:.3g} of the smaller one), and after 1000 steps its epsilon is below both in {composed} of "
+        f"{len(settings)}, "
         f"by factors {min(ratios):.3g} to {max(ratios):.3g}. {PREMISE}. {WHERE}"
     )
     holds = lower == cases and composed == len(settings)
@@ -93,7 +94,8 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Finding:
     text = (
         f"a batch of {len(batch)} tuples in which every entity is a negative at most {times.max()} time: without one "
         f"entity of {own} tuples the clipped sum moves by {change:g} C, where Proposition 4.1 has 2 C and the released "
-        f"code's noise C. The limits of tuples that do not hold the entity rise from C/2 to C, which Eq. (2) leaves out; "
+        f"code's noise C. The limits of tuples that do not hold the entity rise from C/2 to C, which Eq. (2) "
+        f"leaves out; "
         f"the family reaches C (1 + K (1 + k) / 2)"
     )
     return Finding("contradicted" if change > 2 else "reproduced", text, 1)
