@@ -51,8 +51,8 @@ class TextTower(Tower):
     def order(self, positions: Tensor) -> Tensor:
         return torch.argsort(self.lengths[positions], stable=True)
 
-    def cost(self) -> int:
-        return int(self.ids.shape[1])
+    def cost(self, positions: Tensor) -> int:
+        return int(self.lengths[positions].max()) if len(positions) else 1
 
     def forward(self, positions: Tensor) -> Tensor:
         lengths = self.lengths[positions]

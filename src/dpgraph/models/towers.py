@@ -34,8 +34,8 @@ class Tower(nn.Module):
         """(b,) in which order to encode, so that a batch of neighbours costs little; any order gives the same."""
         return torch.arange(len(positions), device=positions.device)
 
-    def cost(self) -> int:
-        """Numbers that a text needs at most, for batches in bounded memory."""
+    def cost(self, positions: Tensor) -> int:
+        """Numbers that each of these entities needs at most, for batches in bounded memory."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class Perceptron(Tower):
         states = second(torch.tanh(first(self.features[positions])))
         return nn.functional.normalize(states, dim=-1) if self.unit else states
 
-    def cost(self) -> int:
+    def cost(self, positions: Tensor) -> int:
         return int(self.features.shape[1])
 
 

@@ -57,7 +57,7 @@ class TowerModel:
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
         parameters = list(self.network.parameters())
         sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
-        size = max(1, self.chunk_numbers // max(1, self.network.cost() * batch.shape[1]))
+        size = max(1, self.chunk_numbers // max(1, self.network.cost(batch.reshape(-1)) * batch.shape[1]))
         for tuples, allowed in zip(batch.split(size), limits.split(size), strict=True):
             if len(tuples):
                 norms.append(self._add(sums, tuples, allowed))
@@ -116,6 +116,6 @@ class TowerModel:
     def states(self) -> Tensor:
         everyone = torch.arange(self.network.num_entities, device=next(self.network.parameters()).device)
         order = self.network.order(everyone)
-        size = max(1, self.chunk_numbers // max(1, self.network.cost()))
+        size = max(1, self.chunk_numbers // max(1, self.network.cost(everyone)))
         encoded = torch.cat([self.network(part) for part in everyone[order].split(size)])
         return encoded[torch.argsort(order)]

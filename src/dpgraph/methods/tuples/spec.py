@@ -30,7 +30,7 @@ MLP_WIDTH = 256
 
 class TupleTraining(RootBatches):
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
-    loss: Literal["infonce", "hinge"] = "infonce"
+    loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
     margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
 

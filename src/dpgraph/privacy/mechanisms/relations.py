@@ -34,7 +34,7 @@ class TupleSteps(NoisySteps):
 
     sampling_rate: float = Field(description="q, public")
     max_degree: int = Field(description="K")
-    negatives: int = Field(description="k")
+    negatives: int = Field(description="k, negatives of each tuple")
 
     def _check_tuples(self) -> None:
         self._check()
