@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from dpgraph.audits.cases import KINDS, Settings, kinds, mechanism_of, multiplier
+from dpgraph.audits.cases import ALL_KINDS, KINDS, TUPLE_KINDS, Settings, kinds, mechanism_of, multiplier
 from dpgraph.errors import UserError
 from dpgraph.methods.registry import specs
 
 
 def test_every_private_method_brings_a_case_for_each_variant() -> None:
-    assert kinds(specs().values()) == KINDS
-    assert {kind.method for kind in KINDS.values()} == {name for name, one in specs().items() if one.private}
+    assert kinds(specs().values()) == {**KINDS, **TUPLE_KINDS}
+    assert {kind.method for kind in ALL_KINDS.values()} == {name for name, one in specs().items() if one.private}
 
 
 @pytest.mark.parametrize("name", [name for name, one in specs().items() if one.private])

@@ -88,5 +88,8 @@ def test_what_is_no_cell_is_one_line(value):
     for name in (value, {}, "x" * 500):
         if name == "gnn":
             continue
-        with pytest.raises(UserError, match=r"^there: method=.{0,210}: expected one of appr, .*random$"):
+        with pytest.raises(
+            UserError,
+            match=r"^there: method=.{0,210}: expected one of appr, .*random, relation-encoder, relation-head$",
+        ):
             resolve({"method": name}, "there")

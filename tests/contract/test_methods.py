@@ -1,7 +1,6 @@
 """What every method must keep, on a toy graph. A new method is tested by being in methods/."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method, spec
-from dpgraph.planning.resolve import calibrate, inference_of
+from dpgraph.planning.resolve import calibrate, inference_of, mechanism_for, target_of
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.lots import UnclippedLots
 from dpgraph.privacy.mechanisms.none import NoRecord
@@ -32,18 +31,37 @@ every_cell = pytest.mark.parametrize("name", CELLS)
 every_cell_on_nodes = pytest.mark.parametrize(
     "name", [name for name, cell in CELLS.items() if problem_of(cell.task).name == FIRST_PROBLEM]
 )
+private_on_nodes = pytest.mark.parametrize(
+    "name", [name for name in PRIVATE if problem_of(CELLS[name].task).name == FIRST_PROBLEM]
+)
+private_on_relations = pytest.mark.parametrize(
+    "name", [name for name in PRIVATE if problem_of(CELLS[name].task).name == "relations"]
+)
 
 
-@cache
-def calibrated(found: Cell, num_train: int):
-    return calibrate(found, num_train)
+KNOWN = {}  # methods share mechanisms
+
+
+def calibrated_for(found: Cell, num_train: int, num_protected: int | None):
+    key = repr((mechanism_for(found, num_train, num_protected), target_of(found)))
+    if key not in KNOWN:
+        KNOWN[key] = calibrate(found, num_train, num_protected=num_protected)
+    return KNOWN[key]
+
+
+def calibrated(found: Cell, graph):
+    """For the public counts of `graph`; of another problem for those of its own data."""
+    counts = problem_of(found.task).working().counts(value_of(found, graph))
+    if problem_of(found.task).name == FIRST_PROBLEM:
+        return calibrated_for(found, counts.num_train, None)
+    return calibrated_for(found, counts.num_train, counts.num_protected)
 
 
 def run(graph, name, seed=0, device=CPU, observe=lambda step, logits: {"step": step}, factor=1.0):
     """On `graph`, with `factor` times the noise that the cell's epsilon needs; of another problem on its own data."""
     asked = CELLS[name]
-    value, working = value_of(asked, graph), problem_of(asked.task).working()
-    calibration = calibrated(asked, working.counts(value).num_train)
+    value = value_of(asked, graph)
+    calibration = calibrated(asked, graph)
     if factor != 1:
         mechanism = calibration.mechanism.with_noise(factor * calibration.mechanism.noise_multiplier)
         calibration = calibration.model_copy(update={"mechanism": mechanism, "statement": mechanism.statement()})
@@ -109,7 +127,7 @@ def test_no_global_generator_is_used(toy, name):
 def test_what_ran_is_what_was_accounted_for(toy, name):
     """Read off the objects that ran, and equal to what the mechanism states, whose epsilon is reported."""
     found = CELLS[name]
-    (job,) = make_jobs(value_of(found, toy), found, [0], calibrated(found, len(toy.train_nodes)), CPU)
+    (job,) = make_jobs(value_of(found, toy), found, [0], calibrated(found, toy), CPU)
     if not spec(found.method).private:
         assert job.prepared is None
         return
@@ -130,7 +148,7 @@ def test_what_ran_is_what_was_accounted_for(toy, name):
 
 @every_cell
 def test_statement_has_both_epsilons(toy, name):
-    calibration = calibrated(CELLS[name], len(toy.train_nodes))
+    calibration = calibrated(CELLS[name], toy)
     statement = calibration.statement
     assert mechanism_from(type(calibration.mechanism), statement.mechanism) == calibration.mechanism
     assert calibration.mechanism.statement() == statement
@@ -142,7 +160,7 @@ def test_statement_has_both_epsilons(toy, name):
     guarantee = statement.published if target == "published" else statement.rigorous
     assert guarantee.epsilon is not None
     assert 5.5 < guarantee.epsilon <= 6.0
-    if isinstance(calibration.mechanism, FixedBatchTrees | UnclippedSubgraphs | UnclippedLots):
+    if not calibration.mechanism.proves or isinstance(calibration.mechanism, UnclippedSubgraphs | UnclippedLots):
         assert statement.rigorous.epsilon is None
         assert statement.rigorous.reason
         assert statement.rigorous.relation == statement.rigorous.scope == "none"
@@ -154,10 +172,10 @@ def test_statement_has_both_epsilons(toy, name):
         assert statement.rigorous.epsilon == 0
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@private_on_nodes
 def test_a_private_method_sees_no_label(toy, name):
     """What it trains on is in the prepared step: it cannot copy labels into its predictions."""
-    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], toy), CPU)
     assert (job.graph.labels == -1).all()
     with pytest.raises(ValueError, match="expected no labels"):
         replace(job, shown=toy)
@@ -166,7 +184,7 @@ def test_a_private_method_sees_no_label(toy, name):
 @pytest.mark.parametrize("name", [one for one, cell in CELLS.items() if spec(cell.method).without_noise is NoRecord])
 def test_a_method_whose_epsilon_is_0_sees_no_record(toy, name):
     """Any method may say so of itself: then it gets nothing that an epsilon would have to cover."""
-    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+    (job,) = make_jobs(toy, CELLS[name], [0], calibrated(CELLS[name], toy), CPU)
     assert job.calibration.statement.rigorous.epsilon == 0
     assert (job.graph.labels == -1).all()
     assert job.graph.num_edges == job.graph.num_features == len(job.graph.meta) == 0
@@ -176,17 +194,42 @@ def test_a_method_whose_epsilon_is_0_sees_no_record(toy, name):
             replace(job, shown=shown)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@private_on_nodes
 def test_a_null_record_can_be_fed(toy, name):
     """A training node without label, list and features, whose place stays: the same public numbers, other results."""
     outcomes, procedures = [], []
     for graph in (toy, null_record(toy, 3)):
-        (job,) = make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)
+        (job,) = make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], toy), CPU)
         outcomes.append(method(CELLS[name].method).run(job, lambda step, logits: {}))
         procedures.append(job.prepared.check())
-    if not isinstance(calibrated(CELLS[name], 40).mechanism, FixedBatchTrees):  # whose clip norms move
+    if not isinstance(calibrated(CELLS[name], toy).mechanism, FixedBatchTrees):  # whose clip norms move
         assert procedures[0] == procedures[1]
     assert all(np.isfinite(outcome.logits).all() for outcome in outcomes)
+
+
+@private_on_relations
+def test_a_private_method_sees_no_tuple(toy, name):
+    found, value = CELLS[name], value_of(CELLS[name], toy)
+    (job,) = make_jobs(value, found, [0], calibrated(found, toy), CPU)
+    assert len(job.shown.tuples) == 0
+    for shown in (value, problem_of(found.task).working().blind(value)):
+        with pytest.raises(ValueError, match="expected no tuples but those"):
+            replace(job, shown=shown)
+
+
+@private_on_relations
+def test_an_entity_that_is_in_no_tuple_changes_no_public_number(toy, name):
+    """Fewer tuples, the same batches, noise and divisor as accounted."""
+    found, value = CELLS[name], value_of(CELLS[name], toy)
+    kept = (np.asarray(value.tuples) != 3).all(axis=1)
+    fewer = replace(value, tuples=np.asarray(value.tuples)[kept], split=np.asarray(value.split)[kept])
+    procedures = []
+    for one in (value, fewer):
+        (job,) = make_jobs(one, found, [0], calibrated(found, toy), CPU)
+        outcome = method(found.method).run(job, lambda step, states: {})
+        procedures.append(job.prepared.check())
+        assert np.isfinite(outcome.logits).all()
+    assert procedures[0] == procedures[1]
 
 
 def null_record(graph, node):
@@ -208,7 +251,7 @@ def test_a_null_record_has_no_gradient(toy):
             features = (scale * toy.features).astype(np.float32)
             labels = np.where(toy.split == TRAIN, -1, toy.labels)
             (job,) = make_jobs(replace(toy, features=features, labels=labels), CELLS[name], [0],
-                               calibrated(CELLS[name], 40), CPU)  # fmt: skip
+                               calibrated(CELLS[name], toy), CPU)  # fmt: skip
             step = run_steps(job)
             results.append(step)
         assert all(np.array_equal(a, b) for a, b in zip(*results)), name
@@ -240,7 +283,7 @@ def test_observations_come_at_the_asked_points(toy, name):
 @every_cell
 def test_more_steps_cost_more_or_nothing(toy, name):
     """At the same noise; the one epsilon that is 0 is that of noise alone."""
-    calibration = calibrated(CELLS[name], len(toy.train_nodes))
+    calibration = calibrated(CELLS[name], toy)
     if not spec(CELLS[name].method).private:
         assert calibration.statement.noise_std_over_clip is None
         return
@@ -255,11 +298,11 @@ def test_noise_reaches_the_parameters(toy, name):
     assert not np.array_equal(first_run(toy, name)[0].logits, run(toy, name, factor=0.1)[0].logits)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@private_on_nodes
 def test_the_divisor_is_public(toy, name):
     """A record that becomes null must not change what the noisy sum is divided by, nor any other public number."""
     found, nulled = (
-        make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], 40), CPU)[0].prepared for graph in
+        make_jobs(graph, CELLS[name], [0], calibrated(CELLS[name], toy), CPU)[0].prepared for graph in
         (toy, null_record(toy, int(toy.train_nodes[0])))
     )  # fmt: skip
     assert getattr(found, "divisor", 1.0) == getattr(nulled, "divisor", 1.0)

@@ -188,5 +188,5 @@ def test_whoever_learns_from_all_records_has_been_looked_at():
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if learns.search(path.read_text())}
     assert found == {
         "clusters.py", "readers/digits.py", "readers/digit_images.py", "readers/pokec.py",
-        "readers/pokec_extract.py", "text/fasttext.py",
+        "readers/pokec_extract.py", "readers/text_relations.py", "text/fasttext.py",
     }  # fmt: skip

@@ -18,7 +18,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.cost import size_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.problems.registry import problem, problem_of, problems
-from dpgraph.problems.relations.evaluate import evaluate, ranks
+from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks
 from tests.contract.values import prepared
 
 SPLIT = "random-60-15-25"
@@ -156,8 +156,28 @@ def test_ranks_are_those_of_a_loop():
         own = states[head] @ states[tail]
         others = [states[head] @ states[other] for other in few.tuples[:, 1] if other != tail]
         assert rank == 1 + sum(score >= own for score in others)
-    metrics = {metric.metric: metric.value for metric in evaluate(few, states, 1, final=True)}
+    metrics = {metric.metric: metric.value for metric in evaluate(few, states, 1, final=False)}
     assert metrics == {"prec_at_1/test": np.mean(found == 1), "mrr/test": pytest.approx(np.mean(1 / found))}
+
+
+def test_full_ranks_are_those_of_a_loop_within_the_graph_that_is_tested():
+    """Of a transfer only the second graph's entities compete, and a head never competes with its tail."""
+    relations, random = prepared(TASKS[3]), np.random.Generator(np.random.PCG64(1))
+    domain = np.repeat(np.array([TRAIN, TEST], dtype=np.uint8), [60, 20])
+    pairs = np.array([[60, 61], [62, 79], [65, 70], [66, 71]], dtype=np.int32)
+    few = replace(relations, features=relations.features[:80], tuples=pairs, domain=domain,
+                  split=np.full(4, TEST, dtype=np.uint8), text_ends=np.zeros(80, dtype=np.int64))  # fmt: skip
+    assert few.num_private == 60
+    for shape in ((80, 3), (80, 2, 3)):
+        states = random.integers(-2, 3, size=shape).astype(np.float32)
+        heads, tails = (states, states) if len(shape) == 2 else (states[:, 0], states[:, 1])
+        found = full_ranks(few, states, "test")
+        for (head, tail), rank in zip(pairs, found, strict=True):
+            own = heads[head] @ tails[tail]
+            others = [heads[head] @ tails[other] for other in range(60, 80) if other not in (head, tail)]
+            assert rank == 1 + sum(score >= own for score in others)
+    names = {metric.metric for metric in evaluate(few, states, 1, final=True)}
+    assert names == {"prec_at_1/test", "mrr/test", "prec_at_1_full/test", "mrr_full/test"}
 
 
 def test_relations_hide_the_tested_tuples_and_keep_every_edge_once():
@@ -203,4 +223,4 @@ def test_entries_of_one_source_have_the_same_files():
     for name, known in registry().items():
         if known.problem != "node-classification" and known.variant_of is not None:
             assert known.files == entry(known.variant_of).files, name
-            assert re.fullmatch(rf"{known.variant_of}-(images|relations)", name)
+            assert re.fullmatch(rf"{known.variant_of}-(images|relations|words)", name)

@@ -25,6 +25,7 @@ from dpgraph.audits import (
     reach,
     residual,
     subgraphs,
+    tuples,
     votes,
     votes_removed,
 )
@@ -63,6 +64,8 @@ AUDITS = {
     "locality": Audit(exact.locality, 30, exact.LOCALITY_BUGS),
     "subgraph-steps": Audit(subgraphs.steps, 6000, subgraphs.STEPS_BUGS),
     "subgraph-locality": Audit(subgraphs.locality, 30, subgraphs.LOCALITY_BUGS),
+    "tuple-facts": Audit(tuples.tuple_facts, 400, dict.fromkeys(tuples.FACTS_BUGS)),
+    "tuple-sensitivity": Audit(tuples.tuple_sensitivity, 6, dict.fromkeys(tuples.SENSITIVITY_BUGS)),
     "canary": Audit(canary.canary_gnn, 1000, canary.CANARY_BUGS, nightly=True),
     "canary-residual": Audit(canary.canary_residual, 1000, canary.CANARY_BUGS, nightly=True),
     "one-run": Audit(one_run.one_run, 1000, one_run.ONE_RUN_BUGS, nightly=True),

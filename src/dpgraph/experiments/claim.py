@@ -200,6 +200,11 @@ class Computed(Finite):
         "epsilon-one-without-splits",
         "privacy-bound-factor",
         "lot-size-accounting",
+        "bound-of-theorem-3",
+        "bounds-elsewhere",
+        "constant-sensitivity",
+        "standard-grows-with-the-batch",
+        "paired-negatives-are-rarely-true",
     ]
 
 

@@ -42,6 +42,7 @@ PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.INDUCED, Batches.POISSON, Clipped.STEP): frozenset({Relation.NODE_REMOVE}),
     (Lists.CAPPED_ROWS, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.SCALED_ROWS, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
+    (Lists.STABLE_TUPLES, Batches.POISSON, Clipped.ROOT): frozenset({Relation.ENTITY}),
     (Lists.NONE, Batches.NONE, Clipped.STEP): frozenset({Relation.GRAPH}),
 }
 

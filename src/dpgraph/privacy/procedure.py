@@ -41,6 +41,8 @@ class Lists(StrEnum):
     INDUCED = "induced subgraph"
     CAPPED_ROWS = "rows, column support capped"
     SCALED_ROWS = "rows, column norm clipped"
+    STABLE_TUPLES = "stable tuples"
+    CAPPED_TUPLES = "tuples capped at both ends"
     UNBOUNDED = "uncut lists"
 
 
@@ -60,6 +62,7 @@ class Clipped(StrEnum):
 
     ROOT = "each root's gradient"
     ROOT_GROUPS = "each root's gradient, group by group"
+    ROOT_COUNTS = "each tuple's gradient, by how often its entities occur in the batch"
     STEP = "the gradient of a step"
     NOTHING = "nothing"
 
@@ -80,6 +83,8 @@ class ClippedSum(Frozen):
     num_parts: int | None = Field(default=None, description="s, fixed parts")
     clipped: Clipped
     clip_norms: tuple[float, ...] = Field(description="C, or one for each group; inf: none")
+    negatives: int | None = Field(default=None, description="k entities for each tuple, each at most once a batch")
+    num_entities: int | None = Field(default=None, description="n: entities that negatives are drawn from")
     draws: int = Field(description="Batches that are drawn for this term in the run")
 
 

@@ -38,7 +38,8 @@ MEANINGS = {
     Relation.EDGE: "one edge appears or disappears",
     Relation.RECORD_REMOVE: "one record is replaced by null, its loss term vanishes; their number is public",
     Relation.RECORD_REPLACE: "one record is replaced by any other or by null; their number is public",
-    Relation.ENTITY: "one entity's record becomes null, and with it all tuples that name it",
+    Relation.ENTITY: "the ids are public; one entity's record becomes null: its text, its own list of tuples, and the "
+    "loss of tuples in others' lists that name it, whose places stay; negatives are drawn from the other entities then",
     Relation.CLASS: "all records of one class are replaced or leave",
     Relation.SUBCLASS: "all records of one subclass are replaced or leave; the partition is public",
     Relation.VOTE: "one teacher's vote in every histogram moves to another class",

@@ -187,3 +187,27 @@ THEOREMS_6_TO_8 = Statement(
     sampling="rate {B / N}",
     assumptions=("constants of Theorem 8 are not given: moments accountant at sigma / tau",),
 )
+COUPLED = Statement(
+    method="Theorem 3, RDP of coupled sampling",
+    relation=Relation.ENTITY,
+    sampling="Poisson, rate {q}, over tuples; {k} negatives each, without replacement",
+    assumptions=("every entity is in at most {K} tuples", "one entity moves a batch's sum by at most {C} (Prop. 4.1)"),
+)
+COUPLED_STANDARD = replace(
+    COUPLED,
+    method="Theorem C.1, RDP of coupled sampling",
+    assumptions=("every entity is in at most {K} tuples", "one tuple moves a batch's sum by at most C"),
+)
+STATIC_TUPLES = replace(
+    COUPLED,
+    method="double mixture over tuples, batch sizes revealed, privacy loss distribution",
+    assumptions=(
+        "stable tuples: at most {K + D} leave with an entity, and at most {D} take their places",
+        "the negatives of a batch are one uniformly random ordered sample without replacement",
+    ),
+    not_covered=(PUBLIC,),
+)
+UNSTABLE_TUPLES = (
+    "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
+    "tuples that do not name it"
+)

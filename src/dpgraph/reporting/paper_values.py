@@ -18,6 +18,8 @@ METRICS: dict[str, dict[str, int]] = {
     "accuracy/test": {"accuracy_pct": 0, "f1": 2},  # decimals that percent takes off
     HARD_CASES: {"hard_case_pct": 0},
     "epsilon": {"epsilon": 0},
+    "prec_at_1/test": {"prec_at_1_pct": 0},
+    "mrr/test": {"mrr_pct": 0},
 }
 
 

@@ -36,7 +36,13 @@ OTHERS = {
 }  # fmt: skip
 
 
-NAMES = {"macro_f1": "macro F1", "prec_at_1": "PREC@1", "mrr": "MRR"}
+NAMES = {
+    "macro_f1": "macro F1",
+    "prec_at_1": "PREC@1",
+    "mrr": "MRR",
+    "prec_at_1_full": "PREC@1 of the full ranking",
+    "mrr_full": "MRR of the full ranking",
+}
 
 
 def quantity(metric: str) -> Quantity:

@@ -19,7 +19,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.privacy.procedure import Lists, NotAsAccounted
 
-PROPOSE, ACCEPT = 1, 2
+PROPOSE, ACCEPT, CAP = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap
 
 def _stable(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
     owners, members = _entries(graph, roots)
-    proposed = _smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
+    proposed = smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
     owners, members = owners[proposed], members[proposed]
-    accepted = _smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
+    accepted = smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
     return _pack(graph.num_nodes, owners[accepted], members[accepted])
 
 
@@ -211,7 +211,7 @@ def _pack(num_nodes: int, owners: np.ndarray, members: np.ndarray) -> EdgeLists:
     return EdgeLists(ptr, members.astype(np.int32, copy=False))
 
 
-def _smallest_in_group(
+def smallest_in_group(
     groups: np.ndarray, elements: np.ndarray, limit: int, num_nodes: int, key: int, purpose: int
 ) -> np.ndarray:
     """Mask of the entries among the `limit` smallest priorities of their group; entries of short groups all stay."""

@@ -11,14 +11,16 @@ from scipy.interpolate import make_interp_spline
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.composition import composed_epsilon, pair_rdp
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair, RevealedPair
 from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
 
 ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float, range(12, 64)))
 QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
-# Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords.
-MOST_EVALUATED = 192  # chances of being drawn as a negative; beyond, moments, which are smooth in it, are interpolated
+# Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords. Chances of
+# being drawn as a negative; of more, moments, which are smooth in it, are interpolated: densely where the first
+# chances raise those of high orders.
+MOST_EVALUATED = 40
 MOST_NODES = 1 << 17  # of a grid, times the terms of a mixture
 NOISE_GUESS = 1.0  # noise multipliers of relations are near it: rates are small and few tuples change
 NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
@@ -98,7 +100,7 @@ def _coupled_rdp(
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
     asked = np.unique(as_negative)
     if len(asked) > MOST_EVALUATED:
-        asked = np.linspace(asked[0], asked[-1], MOST_EVALUATED)
+        asked = asked[0] + (asked[-1] - asked[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
     log_moments = []
     with np.errstate(divide="ignore"):
         for probability in asked:
@@ -200,3 +202,29 @@ def static_epsilon(
         noise=noise,
     )
     return composed_epsilon(pair, steps=steps, delta=delta)
+
+
+def static_rdp(
+    *,
+    nodes: int,
+    relations: int,
+    max_degree: int,
+    refill: int,
+    negatives: int,
+    rate: float,
+    noise: float,
+    orders: Orders = ORDERS,
+) -> np.ndarray:
+    """RDP of one step with static clipping: moments, which are convex, too, averaged over revealed batch sizes."""
+    pair = static_pair(
+        nodes=nodes,
+        relations=relations,
+        max_degree=max_degree,
+        refill=refill,
+        negatives=negatives,
+        rate=rate,
+        noise=noise,
+    )
+    scale = np.asarray(orders) - 1
+    moments = np.stack([scale * pair_rdp(one, orders) for one in pair.pairs])
+    return logsumexp(np.log(pair.weights)[:, None] + moments, axis=0) / scale

@@ -87,6 +87,7 @@ class NoisySteps(Mechanism):
     proves: ClassVar[bool] = True  # whether any noise gives a rigorous epsilon
     # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
     refuses_delta: ClassVar[bool] = True
+    roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
 
     num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(
@@ -99,7 +100,10 @@ class NoisySteps(Mechanism):
     def _check(self) -> None:
         if self.num_roots < 1:
             raise invalid("num_roots", self.num_roots, "an integer >= 1")
-        if self.num_protected is not None and self.num_protected < self.num_roots:
+        fewer = self.num_protected is not None and self.num_protected < (
+            self.num_roots if self.roots_are_protected else 1
+        )
+        if fewer:
             raise invalid("num_protected", self.num_protected, f"an integer >= num_roots = {self.num_roots}")
         if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
             raise invalid("steps", self.steps, f"an integer from 1 to {MOST_STEPS}")

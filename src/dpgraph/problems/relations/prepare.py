@@ -9,7 +9,7 @@ import numpy as np
 from dpgraph.data.adjacency import owners
 from dpgraph.data.features import dense, transform
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT
+from dpgraph.data.records import DATA_DEPENDENT, TEST, TRAIN
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import random_percentages
 from dpgraph.errors import UserError, invalid
@@ -18,15 +18,17 @@ from dpgraph.problems.relations.value import Relations, save_relations, with_spl
 
 
 def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
-    """Stores the relation of `task`: every edge once, in the parts of random-A-B-C.
+    """Stores the relation of `task`: every edge once, in the parts of random-A-B-C; of two graphs with split public:
+    the first one's edges train, the other's test.
 
     Raises UserError for another split, and for statistics that differ from the registry's.
     """
     if not isinstance(raw, RawGraph) or raw.features is None:
         raise UserError(f"{task.dataset}: reader {known.reader}: expected one that reads a graph with features")
-    percent = random_percentages(task.split)
-    if percent is None:
-        raise invalid("split", task.split, "random-A-B-C: percent of the tuples")
+    percent, domain = random_percentages(task.split), domains(raw)
+    if (percent is None) != bool(domain.any()) or (percent is None and task.split != "public"):
+        expected = "public: one graph trains, one tests" if domain.any() else "random-A-B-C: percent of the tuples"
+        raise invalid("split", task.split, expected)
     ptr, idx = raw.symmetric
     head = owners(ptr)
     once = head < idx
@@ -36,11 +38,15 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
         wanted = getattr(known.expected, statistic)
         if wanted is not None and wanted != value:
             raise UserError(f"{task.dataset}: {statistic}={value}: expected {wanted} as in the registry")
+    texts = [text.encode() for text in (raw.texts or {"text": [""] * raw.num_nodes})["text"]]
     relations = Relations(
         name=task.dataset,
         features=dense(transform(raw.features, task.features)),
         tuples=tuples,
-        split=np.full(len(tuples), NO_SPLIT, dtype=np.uint8),
+        split=domain[tuples[:, 0]],
+        domain=domain,
+        letters=np.frombuffer(b"".join(texts), dtype=np.uint8),
+        text_ends=np.cumsum([len(text) for text in texts], dtype=np.int64),
         meta={
             "task": task.model_dump(mode="json"),
             "title": known.title,
@@ -50,4 +56,13 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
             DATA_DEPENDENT: list(raw.data_dependent),
         },
     )
-    save_relations(with_split(relations, percent, task.split, 0), folder)
+    drawn = relations if percent is None else with_split(relations, percent, task.split, 0)
+    save_relations(drawn, folder)
+
+
+def domains(raw: RawGraph) -> np.ndarray:
+    """(N,) TRAIN, or of two graphs, which no edge joins, TRAIN and then TEST."""
+    of = raw.split
+    if of is None or np.any(of[raw.source] != of[raw.target]) or set(np.unique(of)) != {TRAIN, TEST}:
+        return np.full(raw.num_nodes, TRAIN, dtype=np.uint8)
+    return of

@@ -8,30 +8,57 @@ from pathlib import Path
 import numpy as np
 from pydantic import model_validator
 
-from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, TEST, TRAIN
 from dpgraph.data.splits import random_percentages, random_split
 from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
 from dpgraph.errors import UserError
 
-DTYPES = {"features": "float32", "tuples": "int32", "split": "uint8"}
+DTYPES = {
+    "features": "float32",
+    "tuples": "int32",
+    "split": "uint8",
+    "domain": "uint8",
+    "letters": "uint8",
+    "text_ends": "int64",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relations:
     """N entities with F features each, and M tuples (head, tail) of entities that the relation joins.
 
-    A tuple of an undirected relation occurs once, its smaller entity first. Arrays may be memory-mapped.
+    A tuple of an undirected relation occurs once, its smaller entity first. `domain` is TRAIN for the entities that are
+    private, TEST for those of another graph, to which what was learnt is transferred; without a transfer all are TRAIN.
+    Arrays may be memory-mapped.
     """
 
     name: str
     features: np.ndarray  # (N, F) float32
     tuples: np.ndarray  # (M, 2) int32
     split: np.ndarray  # (M,) uint8: the tuple's part
+    domain: np.ndarray  # (N,) uint8
+    letters: np.ndarray  # (B,) uint8: all texts in UTF-8, one after the other; none: no texts
+    text_ends: np.ndarray  # (N,) int64
     meta: dict[str, object] = field(default_factory=dict)
 
     @property
     def num_entities(self) -> int:
         return len(self.features)
+
+    @property
+    def num_private(self) -> int:
+        """n: entities whose records the guarantee protects, and of which negatives are drawn; their ids come first."""
+        return int((np.asarray(self.domain) == TRAIN).sum())
+
+    def candidates(self, part: str) -> np.ndarray:
+        """Ids among which the tail of a tuple of `part` is ranked: those of its graph."""
+        transfer = part == "test" and self.num_private < self.num_entities
+        return np.flatnonzero(np.asarray(self.domain) == (TEST if transfer else TRAIN))
+
+    def texts(self) -> list[str]:
+        """N texts; empty where the data have none."""
+        letters, ends = np.asarray(self.letters).tobytes(), np.asarray(self.text_ends).tolist()
+        return [letters[start:end].decode() for start, end in zip([0, *ends], ends)]
 
     def tuples_of(self, split: str) -> np.ndarray:
         """(m, 2) tuples of one part."""
@@ -78,6 +105,11 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
     tuples, parts = arrays["tuples"], arrays["split"]
     if arrays["features"].ndim != 2 or tuples.ndim != 2 or tuples.shape[1] != 2 or parts.shape != (len(tuples),):
         raise UserError(f"{folder / 'tuples.npy'}: does not fit the other arrays of this relation ({REMEDY})")
+    domain, ends = arrays["domain"], arrays["text_ends"]
+    if not domain.shape == ends.shape == (len(arrays["features"]),) or np.any(np.diff(domain.astype(int)) < 0):
+        raise UserError(f"{folder / 'domain.npy'}: expected the entities of the first graph first ({REMEDY})")
+    if len(ends) and (ends[-1] != len(arrays["letters"]) or ends[0] < 0 or np.any(np.diff(ends) < 0)):
+        raise UserError(f"{folder / 'text_ends.npy'}: does not fit the texts ({REMEDY})")
     if len(tuples) and not 0 <= tuples.min() <= tuples.max() < len(arrays["features"]):
         raise UserError(f"{folder / 'tuples.npy'}: expected entities in 0..{len(arrays['features']) - 1} ({REMEDY})")
     if not np.isin(parts, [*SPLIT_NAMES.values(), NO_SPLIT]).all():

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from dpgraph.data.adjacency import transpose
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TEST
-from dpgraph.errors import UserError
+from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
 from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.relations.evaluate import evaluate, ranks
@@ -28,7 +29,7 @@ class RelationPrediction:
 
     def counts(self, value: Relations) -> Counts:
         """N are the training tuples; protected are the entities."""
-        return Counts(len(value.tuples_of("train")), value.num_entities)
+        return Counts(len(value.tuples_of("train")), value.num_private)
 
     def blind(self, value: Relations) -> Relations:
         """Without the test tuples."""
@@ -41,16 +42,40 @@ class RelationPrediction:
 
     def counts_only(self, value: Relations) -> Relations:
         none = np.zeros((value.num_entities, 0), dtype=np.float32)
-        return replace(self.unlabelled(value), features=none, meta={})
+        ends = np.zeros(value.num_entities, dtype=np.int64)
+        letters = np.zeros(0, dtype=np.uint8)
+        return replace(self.unlabelled(value), features=none, letters=letters, text_ends=ends, meta={})
 
     def check_shown(self, value: Relations, labels: bool, records: bool) -> None:
-        if not records and value.features.shape[1]:
+        if not records and (value.features.shape[1] or len(value.letters)):
             raise ValueError("relation: expected no features for a method whose epsilon is 0")
         if len(value.tuples_of("test")) or (not labels and len(value.tuples)):
             raise ValueError("relation: expected no tuples but those that the method may read")
 
     def graph(self, value: Relations) -> Graph:
-        raise UserError(f"{value.name}: relations have no records that a prepared step reads: expected another method")
+        """Entities as nodes, the private ones training nodes; a list holds the partners in the tuples that a node owns.
+
+        Who of two owns their tuple is a public function of their ids.
+        """
+        head, tail = value.tuples_of("train").T
+        own = (head + tail) % 2 == 0
+        ones, shape = np.ones(len(head), dtype=np.int8), (value.num_entities, value.num_entities)
+        lists = sp.coo_matrix((ones, (np.where(own, head, tail), np.where(own, tail, head))), shape=shape).tocsr()
+        lists.sum_duplicates()
+        ptr, idx = lists.indptr.astype(np.int64), lists.indices.astype(np.int32)
+        back = transpose(ptr, idx)
+        return Graph(
+            name=value.name,
+            features=value.features,
+            labels=np.full(value.num_entities, -1, dtype=np.int64),
+            split=np.where(np.asarray(value.domain) == TRAIN, TRAIN, NO_SPLIT).astype(np.uint8),
+            num_classes=0,
+            meta=value.meta,
+            out_ptr=ptr,
+            out_idx=idx,
+            in_ptr=back[0],
+            in_idx=back[1],
+        )
 
     def evaluate(self, value: Relations, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
         return evaluate(value, scores, step, final)

@@ -1,0 +1,227 @@
+"""Relation prediction trained on tuples with negatives, with entity-level privacy or without (Huang et al. 2025).
+
+Either the entities' vectors stay fixed and a head of few parameters is trained on them, or the encoder of the entities
+is fine-tuned: LoRA adapters of a pre-trained transformer on their texts, or a perceptron on dense features.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.experiments.cell import LARGE, Cell, Privacy, RootBatches
+from dpgraph.experiments.frozen import Finite
+from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import loop_seconds
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.tuples.look import encoder_look, head_look
+from dpgraph.methods.tuples.mechanism import adaptive_tuples, released_tuples, standard_tuples, static_tuples
+from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.problems.base import Size
+
+LARGEST_WIDTH = 100_000
+MLP = "mlp"  # in the place of an encoder's name
+ENCODER_FLOPS = 20e9  # of a text through a small transformer on a CPU core, a second
+MLP_WIDTH = 256
+
+
+class TupleTraining(RootBatches):
+    negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
+    loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
+    temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
+    margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
+
+
+class PlainTupleTraining(TupleTraining):
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="K: tuples capped at both ends, as the paper does; null: all"
+    )
+
+
+class TuplePrivacy(Privacy):
+    variant: Literal["rigorous", "standard", "published", "released"] = Field(
+        default="rigorous",
+        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
+        "the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
+        "noise_multiplier is std / 2 C), released (the same with half of that noise, as the released code has it)",
+    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: of a stable sampler, owners that accept it")] = 4
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D: tuples that an entity owns (variant rigorous); None: 1"
+    )
+
+    @model_validator(mode="after")
+    def _owned(self) -> Self:
+        if self.list_cap is not None and self.variant != "rigorous":
+            raise ValueError(f"list_cap={self.list_cap}: expected null for variant {self.variant}")
+        return self
+
+
+class HeadSettings(Finite):
+    head: Literal["diagonal", "bilinear", "linear"] = Field(
+        default="diagonal",
+        description="Score of two vectors: a weight for each coordinate, a matrix, or a linear map of both",
+    )
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Rows of the linear map")] = 256
+
+
+class EncoderSettings(Finite):
+    encoder: str = Field(
+        min_length=1,
+        description="mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in "
+        "Hugging Face's cache",
+    )
+    pooling: Literal["mean", "first", "last"] = Field(
+        default="mean", description="State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"
+    )
+    unit_states: bool = Field(default=True, description="States of norm 1, so that scores are cosines")
+    rank: Annotated[int, Field(ge=1, le=1024, description="Of the LoRA adapters")] = 4
+    alpha: Annotated[float, Field(gt=0, description="Adapters are scaled by alpha / rank")] = 16.0
+    max_tokens: Annotated[int, Field(ge=2, le=4096, description="Longest text; the rest is cut")] = 32
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Of the perceptron's two layers")] = MLP_WIDTH
+
+
+class HeadCell(Cell):
+    model: HeadSettings = HeadSettings()
+    training: PlainTupleTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return f"{self.model.head} head", 0
+
+
+class EncoderCell(Cell):
+    model: EncoderSettings
+    training: PlainTupleTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.encoder, 0
+
+
+NOISE_IGNORES = {
+    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin"),
+    "privacy": ("clip_norm",),
+}
+
+
+class DpHeadCell(HeadCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
+    privacy: TuplePrivacy  # type: ignore[assignment]
+
+
+class DpEncoderCell(EncoderCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
+    privacy: TuplePrivacy  # type: ignore[assignment]
+
+
+def own_record(cell: Any) -> PredictionInput:
+    return PredictionInput.OWN_RECORD
+
+
+def head_seconds(cell: Any, size: Size) -> float:
+    rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
+    width = {"diagonal": 1, "bilinear": size.features, "linear": 2 * cell.model.width}[cell.model.head]
+    return loop_seconds(cell.training, 6 * rows * size.features * width, 2 * size.nodes * size.features * width)
+
+
+def encoder_seconds(cell: Any, size: Size) -> float:
+    """Of a transformer of 11 million weights besides its vocabulary, three passes a text of a batch."""
+    weights = size.features * cell.model.width if cell.model.encoder == MLP else 11e6 * cell.model.max_tokens / 2
+    rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
+    return loop_seconds(cell.training, 6 * weights * rows, 2 * weights * size.nodes, ENCODER_FLOPS)
+
+
+VARIANTS = {
+    "rigorous": Variant(StaticTuples, static_tuples),
+    "standard": Variant(StandardTuples, standard_tuples, target="published"),
+    "published": Variant(AdaptiveTuples, adaptive_tuples, target="published"),
+    "released": Variant(ReleasedTuples, released_tuples, target="published"),
+}
+TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
+BATCHES = {"sampling_rate": 0.005, "negatives": 2}
+ENCODER = {"encoder": MLP, "width": 4}
+
+
+def contract(model: dict[str, Any], variants: tuple[str | None, ...]) -> dict[str, dict[str, Any]]:
+    cells: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        cells[variant or "none"] = {"task": TASK, "model": model, "training": BATCHES}
+        if variant is not None:
+            cells[variant]["privacy"] = {"variant": variant, "epsilon": 6.0}
+    return cells
+
+
+ATTACKS = tuple(
+    AttackCase(
+        variant=variant,
+        reads="tuples",
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT if variant in ("rigorous", "standard") else Clipped.ROOT_COUNTS,
+        noise_unit="2 C" if variant == "published" else "C",
+        relation=Relation.ENTITY if variant == "rigorous" else Relation.NONE,
+    )
+    for variant in VARIANTS
+)
+TRAIN = "dpgraph.methods.tuples.train"
+HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
+TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
+
+SPECS = (
+    MethodSpec(
+        "relation-head",
+        f"Relation prediction trained without privacy {HEAD}.",
+        f"{TRAIN}:RelationHead",
+        HeadCell,
+        contract({}, (None,))
+        | {"linear": {"task": TASK, "model": {"head": "linear", "width": 4}, "training": BATCHES}},
+        look=head_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=head_seconds,
+    ),
+    MethodSpec(
+        "dp-relation-head",
+        f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
+        f"{TRAIN}:RelationHead",
+        DpHeadCell,
+        contract({}, tuple(VARIANTS)),
+        VARIANTS,
+        ATTACKS,
+        look=head_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=head_seconds,
+    ),
+    MethodSpec(
+        "relation-encoder",
+        f"Relation prediction trained without privacy {TUNED}.",
+        f"{TRAIN}:RelationEncoder",
+        EncoderCell,
+        contract(ENCODER, (None,)),
+        look=encoder_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=encoder_seconds,
+    ),
+    MethodSpec(
+        "dp-relation-encoder",
+        f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
+        f"{TRAIN}:RelationEncoder",
+        DpEncoderCell,
+        contract(ENCODER, ("rigorous", "published")),
+        VARIANTS,
+        ATTACKS,
+        look=encoder_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=encoder_seconds,
+    ),
+)

@@ -1,0 +1,98 @@
+"""Training on tuples with negatives, with a prepared step or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.methods.asked import batch_size
+from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.models.towers import MLP, Tower, perceptron
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.relations import PreparedRelations
+from dpgraph.privacy.procedure import Lists
+from dpgraph.randomness import entropy, numpy_generator, torch_generator
+from dpgraph.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
+from dpgraph.training.checkpoint import Generator
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.relation_heads import Head, HeadModel
+from dpgraph.training.steps import Step
+from dpgraph.training.tower_clipping import TowerModel
+from dpgraph.training.tuples import PlainRelationStep, TupleLoss, TupleModel
+
+
+class EntityStates:
+    """Of all entities, whatever the loop passes."""
+
+    def __init__(self, model: TupleModel) -> None:
+        self.model = model
+
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return self.model.states()
+
+
+def loss_of(job: Job) -> TupleLoss:
+    training = job.cell.training
+    return TupleLoss(training.loss, training.temperature, training.margin)
+
+
+def trained(job: Job, model: TupleModel, observe: Observe) -> Outcome:
+    optimizer = make_optimizer(model.network.parameters(), job.cell.training)
+    features = torch.zeros(0, device=job.device)
+    bench = Bench(model.network, optimizer, features, None)
+    step, generators = (
+        prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
+    )
+    return run_loop(Run(job, bench, step, generators, inference=EntityStates(model)), observe)
+
+
+def prepared_step(
+    job: Job, model: TupleModel, optimizer: torch.optim.Optimizer
+) -> tuple[Step, Mapping[str, Generator]]:
+    prepared = expected(job.prepared, PreparedRelations)
+    return prepared.step(model, optimizer), prepared.generators
+
+
+def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:
+    """Batches of fixed size of all training tuples, or of capped ones, with negatives of the same graph."""
+    batches, negatives = (numpy_generator(*job.names(role)) for role in ("batches", "negatives"))
+    cap = job.cell.training.max_degree
+    pairs = owned_pairs(job.graph)
+    tuples = Tuples(pairs, Lists.UNBOUNDED, len(pairs))
+    if cap is not None:
+        tuples = capped_tuples(job.graph, cap, entropy(*job.names("edge lists")) % 2**63)
+    draws = Draws(FixedSizeSampler(len(tuples), batch_size(job.cell.training, len(tuples))), batches)
+    drawn = TupleBatches(
+        tuples, draws, Negatives(np.arange(job.shown.num_private), job.cell.training.negatives, negatives)
+    )
+    return PlainRelationStep(model, optimizer, drawn, job.device), {"batches": batches, "negatives": negatives}
+
+
+class RelationHead:
+    """A head on the entities' vectors of norm 1, which a public encoder or their features give."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
+        settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        head = Head(settings.head, vectors.shape[1], settings.width, generator).to(job.device)
+        return trained(job, HeadModel(head, vectors, loss_of(job)), observe)
+
+
+class RelationEncoder:
+    """The encoder of the entities: one tower for heads, tails and negatives."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        tower: Tower
+        if settings.encoder == MLP:
+            tower = perceptron(np.array(job.shown.features), settings.width, settings.unit_states, generator)
+        else:
+            from dpgraph.models.text_tower import text_tower
+
+            tower = text_tower(job.shown.texts(), settings, generator)
+        return trained(job, TowerModel(tower.to(job.device), loss_of(job)), observe)

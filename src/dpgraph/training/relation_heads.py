@@ -1,0 +1,69 @@
+"""Heads on fixed vectors of entities: scores, and each tuple's gradient in closed form.
+
+For a tuple with head h, entities x_j and slopes c_j = dL / ds_j let y = sum_j c_j x_j. Then dL / dw = h * y for the
+diagonal head s_j = sum_d w_d h_d x_jd, dL / dM = h y' for the bilinear one, s_j = h' M x_j, and dL / dW = (W y) h' + (W
+h) y' for the linear one, s_j = (W h)' (W x_j). The norms of the last two need inner products only.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors
+
+HeadName = Literal["diagonal", "bilinear", "linear"]
+
+
+class Head(nn.Module):
+    """The one parameter; at first scores are the inner products of the vectors, or of a random projection of them."""
+
+    def __init__(self, name: HeadName, features: int, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.name = name
+        if name == "diagonal":
+            first = torch.ones(features)
+        elif name == "bilinear":
+            first = torch.eye(features)
+        else:
+            first = torch.empty(width, features).normal_(std=width**-0.5, generator=generator)
+        self.weight = nn.Parameter(first)
+
+
+class HeadModel:
+    """A head on vectors (N, d), which stay as they are: the `TupleModel` of a frozen encoder."""
+
+    def __init__(self, head: Head, vectors: Tensor, loss: TupleLoss) -> None:
+        self.network, self.vectors, self.loss = head, vectors, loss
+
+    @torch.no_grad()
+    def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
+        weight, kind = self.network.weight, self.network.name
+        heads, others = self.vectors[batch[:, 0]], self.vectors[batch[:, 1:]]
+        seen = heads * weight if kind == "diagonal" else heads @ weight if kind == "bilinear" else heads @ weight.T
+        right = others @ weight.T if kind == "linear" else others
+        slopes = self.loss.slopes(torch.einsum("bd,bkd->bk", seen, right))
+        mixed = torch.einsum("bk,bkd->bd", slopes, others)  # y
+        if kind == "diagonal":
+            gradients = heads * mixed
+            norms = gradients.norm(dim=1)
+            return ClippedTuples([factors(norms, limits) @ gradients], norms)
+        if kind == "bilinear":
+            norms = heads.norm(dim=1) * mixed.norm(dim=1)
+            return ClippedTuples([(heads * factors(norms, limits)[:, None]).T @ mixed], norms)
+        moved = mixed @ weight.T  # W y
+        squares = (moved * moved).sum(1) * (heads * heads).sum(1) + (seen * seen).sum(1) * (mixed * mixed).sum(1)
+        cross = 2 * (moved * seen).sum(1) * (heads * mixed).sum(1)
+        norms = (squares + cross).clamp_min(0).sqrt()
+        scale = factors(norms, limits)[:, None]
+        return ClippedTuples([(moved * scale).T @ heads + (seen * scale).T @ mixed], norms)
+
+    @torch.no_grad()
+    def states(self) -> Tensor:
+        weight, kind = self.network.weight, self.network.name
+        if kind == "linear":
+            return self.vectors @ weight.T
+        as_head = self.vectors * weight if kind == "diagonal" else self.vectors @ weight
+        return torch.stack([as_head, self.vectors], dim=1)

@@ -1,0 +1,35 @@
+"""Claims of Huang et al. that need no training."""
+
+import pytest
+
+from dpgraph.reporting.claims.computed import FUNCTIONS
+from dpgraph.reporting.claims.computed_relations import DEFAULTS, _bounds, constant_sensitivity
+
+
+def test_adaptive_clipping_moves_by_13_5_and_3_5_clip_norms():
+    """At K = 5, k = 4, and the star of section 4's reading without negatives that repeat."""
+    found = constant_sensitivity()
+    assert found.verdict == "contradicted"
+    assert "by 13.5 C" in found.evidence
+    assert "at most 1 time" in found.evidence
+    assert "by 3 C" in constant_sensitivity(own=2, negatives=1).evidence
+    assert constant_sensitivity(own=1, negatives=1).verdict == "reproduced"
+
+
+def test_bounds_are_the_accountants():
+    """Reference value: n = 10^6, m = 5 10^6, sigma = .5, order 2: 5.5427e-6."""
+    ours, _, naive = _bounds({**DEFAULTS, "noise": 0.5}, (2.0,))
+    assert ours[0] == pytest.approx(5.5427e-6, rel=1e-3)
+    assert naive[0] == 4
+
+
+def test_shares_of_true_negatives_come_from_table_2():
+    found = FUNCTIONS["paired-negatives-are-rarely-true"]()
+    assert found.verdict == "reproduced"
+    assert "mag-usa 8.0e-05" in found.evidence
+
+
+def test_without_replacement_the_change_does_not_grow():
+    found = FUNCTIONS["standard-grows-with-the-batch"]()
+    assert found.verdict == "reproduced"
+    assert "negative of at most 1 tuple" in found.evidence
