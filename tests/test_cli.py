@@ -68,7 +68,8 @@ def test_a_cell_alone(tmp_path, capsys):
         (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],
-            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, variance",
+            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, text-cpu, "
+            "variance",
         ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),

@@ -1,7 +1,6 @@
 """What a comparison of numbers cannot see: independence of draws, of noise, and of what one node may move."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,26 +9,22 @@ import torch
 from dpgraph.data.records import NO_SPLIT
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.kipf import GraphBlocks
-from dpgraph.planning.resolve import calibrate
 from dpgraph.preparation.base import PROVED
 from dpgraph.preparation.parts import source_of
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, differences
 from dpgraph.sampling.edge_lists import EdgeLists
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
+from tests.contract.test_methods import calibrated
+from tests.contract.values import value_of
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
 PRIVATE = [name for name, cell in CELLS.items() if cell.privacy is not None]
 
 
-@cache
-def calibrated(name):
-    return calibrate(CELLS[name], 40)
-
-
 def prepared_of(name, seed=0, graph=GRAPH):
-    return make_jobs(graph, CELLS[name], [seed], calibrated(name), CPU)[0].prepared
+    return make_jobs(value_of(CELLS[name], graph), CELLS[name], [seed], calibrated(CELLS[name], graph), CPU)[0].prepared
 
 
 def noise_of(prepared, steps=400, size=50):
@@ -124,7 +119,7 @@ def test_nobody_else_changes_parts_when_a_node_leaves():
     """Parts by id: the split of training nodes by their ids alone (node-remove; the place stays empty)."""
     name = "dp-subgraph-3-cut"
     cell = CELLS[name].model_copy(update={"training": CELLS[name].training.model_copy(update={"train_share": 1.0})})
-    mechanism = calibrate(cell, 40)
+    mechanism = calibrated(cell, GRAPH)
     before = make_jobs(GRAPH, cell, [0], mechanism, CPU)[0].prepared.schedule.parts
     split = GRAPH.split.copy()
     gone = int(GRAPH.train_nodes[5])
@@ -181,8 +176,8 @@ def test_what_no_theorem_is_about_protects_nothing():
         assert clipped in (Clipped.ROOT, Clipped.STEP)
         assert (lists is Lists.STABLE) <= (batches in (Batches.POISSON, Batches.FIXED_SIZE))
     held = {name: prepared_of(name).accounted().relation for name in PRIVATE}
-    assert {relation for name, relation in held.items() if "rigorous" in name} == {"node-null", "node-remove",
-                                                                                  "record-remove"}  # fmt: skip
+    rigorous = {relation for name, relation in held.items() if "rigorous" in name}
+    assert rigorous == {"node-null", "node-remove", "record-remove", "entity"}
 
 
 def test_differences_are_named_with_both_values():

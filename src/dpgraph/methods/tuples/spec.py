@@ -216,7 +216,7 @@ SPECS = (
         f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
         f"{TRAIN}:RelationEncoder",
         DpEncoderCell,
-        contract(ENCODER, ("rigorous", "published")),
+        contract(ENCODER, tuple(VARIANTS)),
         VARIANTS,
         ATTACKS,
         look=encoder_look,
