@@ -326,8 +326,8 @@ CLIPPED = (
     ),
     _one(
         "components of records of any length",
-        "preparation/components.py",
-        "            rows /= np.linalg.norm(rows, axis=1, keepdims=True)\n",
+        "preparation/rows.py",
+        "        scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)\n",
         "",
         "tests/preparation/test_components.py::test_a_record_that_becomes_null_moves_the_matrix_by_at_most_1",
     ),
