@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -267,6 +268,17 @@ class Claim(Finite):
         "is not better than it",
     )
     test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_are_names(cls, value: Any) -> Any:
+        """Before pydantic looks a kind up: it would write a number of thousands of digits to stderr."""
+        test = value.get("test") if isinstance(value, Mapping) else None
+        parts = test.get("tests") if isinstance(test, Mapping) else None
+        for one in (test, *(parts if isinstance(parts, list | tuple) else ())):
+            if isinstance(one, Mapping) and not isinstance(one.get("kind", ""), str):
+                raise ValueError("test.kind: expected the name of a kind of test")
+        return value
 
     @property
     def parts(self) -> tuple[SimpleTest, ...]:
