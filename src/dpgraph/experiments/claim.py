@@ -22,6 +22,14 @@ At = Annotated[
 Values = Annotated[
     tuple[str, ...] | None, Field(description="Of a sweep: only at these of its values, by label; null: at each")
 ]
+Across = Annotated[
+    Literal["each", "mean"],
+    Field(
+        description="Of which data sets it is true: of each, or of their mean, for a statement that names no data set "
+        "and says nothing of all. Data sets that are not the paper's are always one mean: what is printed of each of "
+        "the paper's own is not said of every other one"
+    ),
+]
 Points = Annotated[float, Field(gt=0, description="Percentage points")]
 Over = Annotated[
     Literal["values", "epsilon"],
@@ -30,7 +38,14 @@ Over = Annotated[
 End = Annotated[str | None, Field(description="First or last label of the part that is meant; null: the whole curve")]
 
 
-class Greater(Finite):
+class OnDataSets(Finite):
+    """A test that is made on every data set of its artefact alike."""
+
+    tasks: Tasks = None
+    across: Across = "each"
+
+
+class Greater(OnDataSets):
     """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit).
 
     A negative margin means that `better` is at least as good: less than so much below.
@@ -42,12 +57,11 @@ class Greater(Finite):
     worse: tuple[Id, ...] = Field(min_length=1)
     worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
     margin: float = Field(default=0.0, description="In percentage points")
-    tasks: Tasks = None
     values: Values = None
     at: At = "largest-epsilon"
 
 
-class Similar(Finite):
+class Similar(OnDataSets):
     """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
 
     kind: Literal["similar"] = "similar"
@@ -55,22 +69,20 @@ class Similar(Finite):
     pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
     second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
     within: Points
-    tasks: Tasks = None
     values: Values = None
     at: At = "largest-epsilon"
 
 
-class GrowingGap(Finite):
+class GrowingGap(OnDataSets):
     """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
 
     kind: Literal["growing-gap"] = "growing-gap"
     artefact: Id
     better: Id
     worse: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
 
 
-class Curve(Finite):
+class Curve(OnDataSets):
     """What tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
 
     Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
@@ -81,7 +93,6 @@ class Curve(Finite):
     over: Over = "values"
     start: End = None
     end: End = None
-    tasks: Tasks = None
     values: Values = None
     at: At = "largest-epsilon"
 
@@ -119,7 +130,7 @@ class PeakInside(Curve):
     kind: Literal["peak-inside"] = "peak-inside"
 
 
-class NearBest(Finite):
+class NearBest(OnDataSets):
     """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
 
     kind: Literal["near-best"] = "near-best"
@@ -127,18 +138,16 @@ class NearBest(Finite):
     methods: tuple[Id, ...] = Field(min_length=1)
     values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
     within: Points
-    tasks: Tasks = None
     at: At = "largest-epsilon"
 
 
-class SmallerRange(Finite):
+class SmallerRange(OnDataSets):
     """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
 
     kind: Literal["smaller-range"] = "smaller-range"
     artefact: Id
     than: Id
     methods: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
 
 
 class RarerClasses(Finite):
@@ -168,7 +177,7 @@ class WeightedMean(Finite):
     epsilon: float | None = Field(default=None, description="Target; null: the largest")
 
 
-class WeightedSum(Finite):
+class WeightedSum(OnDataSets):
     """A weighted sum of means is above `above` (in the metric's unit, percentage points).
 
     Says what compares differences or ratios: a smaller drop on one task than on another (weights 1, -1, -1, 1), or at
@@ -180,13 +189,12 @@ class WeightedSum(Finite):
     artefact: Id
     terms: tuple[WeightedMean, ...] = Field(min_length=1)
     above: float = 0.0
-    tasks: Tasks = None
 
     @model_validator(mode="after")
     def _tasks(self) -> WeightedSum:
         named = [term.task is not None for term in self.terms]
-        if any(named) and (not all(named) or self.tasks is not None):
-            raise ValueError("terms.task: expected in every term, without tasks, or in none")
+        if any(named) and (not all(named) or self.tasks is not None or self.across != "each"):
+            raise ValueError("terms.task: expected in every term, without tasks and across, or in none")
         return self
 
 
@@ -258,6 +266,9 @@ def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
             return [(test.artefact, test.methods)]
 
 
+MARGINS = ("margin", "above", "by")  # of kinds that say that something is above it
+
+
 class Claim(Finite):
     statement: str
     source: str = Field(description="Section, table or figure of the paper")
@@ -267,7 +278,22 @@ class Claim(Finite):
         description="A method that learns nothing (pure noise): the verdict lists where a private method of the claim "
         "is not better than it",
     )
+    asserts: Points | None = Field(
+        default=None,
+        description="The difference that the statement names, where the paper prints none: what power is about. "
+        "Larger than the margin of the claim's tests",
+    )
     test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
+
+    @model_validator(mode="after")
+    def _asserts_more_than_margins(self) -> Claim:
+        margins = [getattr(part, name) for part in self.parts for name in MARGINS if hasattr(part, name)]
+        if self.asserts is not None and not (margins and max(margins) < self.asserts):
+            raise ValueError(
+                f"asserts={self.asserts:g}: expected more than the margin of the tests, of greater, "
+                f"weighted-sum or monotone"
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
@@ -50,6 +50,29 @@ def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue
         if values:
             return values[0]
     return None
+
+
+def printed_by_data_set(experiment: Experiment, entry: Entry, metric: str) -> dict[str, float]:
+    """The paper's numbers for the entry's method in the artefact's tables, by data set.
+
+    On a data set of the paper its own number; on any other one the numbers of all data sets of the first table that
+    prints some, where a row is found without doubt.
+    """
+    own = entry.suite_task.published
+    if own is not None:
+        value = paper_value(experiment, entry, metric)
+        return {} if value is None else {own: value.value}
+    name = entry.artefact.split("/")[1]
+    for table in experiment.artefacts[name].tables(name):
+        found = {}
+        for data_set in paper_datasets(experiment, [table]):
+            task = entry.suite_task.model_copy(update={"published": data_set})
+            values = _printed(experiment, replace(entry, suite_task=task), table, metric)
+            if len(values) == 1:
+                found[data_set] = values[0].value
+        if found:
+            return found
+    return {}
 
 
 def paper_values(experiment: Experiment, entry: Entry, metric: str) -> list[PaperValue]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ class EntryResult:
     published_unmet: str = ""
     uncovered: str = ""
     metric: str = "accuracy/test"
-    printed: float | None = None  # the paper's own number in the unit that is shown, where who asks has looked it up
+    # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
+    printed: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def not_run(cls, reason: str) -> EntryResult:

@@ -19,6 +19,7 @@ from dpgraph.reporting.claims.verdicts import Comparisons, decide
 
 N, DRAWS, STD = 8, 500, 1.0
 Means = Mapping[str, float]
+TASK = SimpleNamespace(published=None, label="a")
 POINT = SimpleNamespace(scale=1.0, difference="points")
 
 
@@ -26,8 +27,10 @@ def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
     """A curve: of each value the seeds' results, its mean and a column of the noise."""
     return {
         name: (
-            SimpleNamespace(cell=SimpleNamespace(slug=name, privacy=None), epsilon=None, value=name, method_id="a"),
-            SimpleNamespace(ok=True, quantity=POINT, printed=None, values=pd.Series(mean + noise[:, column])),
+            SimpleNamespace(
+                suite_task=TASK, cell=SimpleNamespace(slug=name, privacy=None), epsilon=None, value=name, method_id="a"
+            ),
+            SimpleNamespace(ok=True, quantity=POINT, printed={}, values=pd.Series(mean + noise[:, column])),
         )
         for column, (name, mean) in enumerate(means.items())
     }

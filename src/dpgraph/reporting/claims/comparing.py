@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpgraph.reporting.claims.contrasts import Contrast, contrast
@@ -40,14 +40,41 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
+    """Of (weight, place) terms, in the unit that is shown, with the same of the paper's printed numbers."""
     terms = list(terms)
     value = contrast(
         (weight, entry.cell.slug, outcome.quantity.scale * outcome.values) for weight, (entry, outcome) in terms
     )
-    printed = [(weight, outcome.printed) for weight, (_, outcome) in terms]
-    known = all(number is not None for _, number in printed)
+    printed = _printed(terms)
+    entries = [entry for _, (entry, _) in terms]
     return replace(
         value,
         unit=terms[0][1][1].quantity.difference,
-        printed=sum(weight * (number or 0.0) for weight, number in printed) if known else None,
+        printed=printed,
+        printed_elsewhere=printed is not None and all(entry.suite_task.published is None for entry in entries),
+        by_data_set=_by_data_set(terms),
     )
+
+
+def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
+    """Of single data sets of the paper's; else the mean over the data sets for which all terms are printed."""
+    numbers = [outcome.printed for _, (_, outcome) in terms]
+    single = [getattr(outcome, "members", ()) == () for _, (_, outcome) in terms]
+    own = [one.get(entry.suite_task.published or "") for (_, (entry, _)), one in zip(terms, numbers)]
+    if all(single) and any(entry.suite_task.published for _, (entry, _) in terms):
+        return None if None in own else sum(weight * (one or 0.0) for (weight, _), one in zip(terms, own))
+    shared = [name for name in numbers[0] if all(name in one for one in numbers)]
+    if not shared:
+        return None
+    sums = [sum(weight * one[name] for (weight, _), one in zip(terms, numbers)) for name in shared]
+    return sum(sums) / len(sums)
+
+
+def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
+    """The estimate on each data set of a mean; empty where it is of none."""
+    sums: dict[str, float] = {}
+    for weight, (_, outcome) in terms:
+        for entry, member in getattr(outcome, "members", ()):
+            label = entry.suite_task.label
+            sums[label] = sums.get(label, 0.0) + weight * float(member.shown.mean())
+    return sums

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,9 @@ class Contrast:
     n: int  # seeds of the smallest sample
     unit: str = "points"
     residuals: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)  # (n,) each seed's sum, centred
-    printed: float | None = None  # what the paper's own numbers give for it
+    printed: float | None = None  # what the paper's own numbers give for it, the mean over data sets that print all
+    printed_elsewhere: bool = False  # on the paper's data sets, which are not those that are compared
+    by_data_set: Mapping[str, float] = field(default_factory=dict, compare=False)  # estimates, where it is of a mean
 
     def p_above(self, margin: float) -> float:
         """p-value against "the true value is at most `margin`"; nan where a sample has one seed only."""

@@ -161,7 +161,10 @@ def _peak_inside(where: str, points: Points) -> Comparison:
     name = f"{where}, best inside {top} minus the better end {end}"
     ways = tuple(tuple(Above(_minus(points, one, other), 0.0) for other in ends) for one in inside)
     above, below = min(1.0, above), min(1.0, below)
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways)
+    parts = value.by_data_set
+    return Comparison(
+        name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways, by_data_set=parts
+    )
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -200,7 +203,10 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
         )
         for a, b in permutations(large, 2)
     )
-    return Comparison(name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways)
+    parts = value.by_data_set
+    return Comparison(
+        name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways, by_data_set=parts
+    )
 
 
 def _range_p(wide: Points, narrow: Points) -> float:

@@ -92,9 +92,7 @@ def weighted_sum(
     """Adds the one comparison of a weighted sum; `places_of` a term are those of its artefact and task."""
     terms, names = [], []
     for term in test.terms:
-        own = {entry.epsilon: (entry, outcome) for entry, outcome in places_of(term)
-               if (entry.method_id, entry.value) == (term.method, term.value)}  # fmt: skip
-        target = chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
+        own, target = _of_term(term, places_of(term))
         task = "" if term.task is None else f" on {term.task}"
         value = "" if term.value is None else f" ({term.value})"
         name = f"{term.method}{value}{task}{at_target(target)}"
@@ -104,6 +102,22 @@ def weighted_sum(
         terms.append((term.times, own[target]))
         names.append(f"{'−' if term.times < 0 else '+'} {_times(abs(term.times))}{name}")
     add(f"{label}, {' '.join(names).removeprefix('+ ')}".removeprefix(", "), terms, test.above, comparisons)
+
+
+def has_terms(test: WeightedSum, places_of: Callable[[WeightedMean], Known]) -> bool:
+    """Whether the suite has every term on the data set of `places_of`."""
+    found = (_of_term(term, places_of(term)) for term in test.terms)
+    return all(target in own for own, target in found)
+
+
+def _of_term(term: WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
+    """Places of the term's method and value by target epsilon, and the one that is meant."""
+    own = {
+        entry.epsilon: (entry, outcome)
+        for entry, outcome in known
+        if (entry.method_id, entry.value) == (term.method, term.value)
+    }
+    return own, chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
 
 
 def _times(weight: float) -> str:

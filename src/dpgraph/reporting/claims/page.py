@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
-from dpgraph.reporting.claims.verdicts import ENOUGH
+from dpgraph.reporting.claims.verdicts import DATA_HERE, ENOUGH
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
 
@@ -32,10 +32,12 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     note = (
         "One-sided t tests at 5 % of differences of the same seed. Reproduced: every comparison holds. Contradicted: "
         "one is refuted after Bonferroni’s correction. Underpowered: neither, and at this number of seeds a true "
-        "effect (the paper’s printed difference, else 1 point) would be seen less than half of the time. "
+        "effect (the paper’s printed difference, else what the statement names, else 1 point) would be seen less than "
+        "half of the time. "
         "Inconclusive: neither, though it would. Size and power are simulated with the measured spread over seeds: how "
         "often a claim that is false in the least favourable way, or true by the effect named, is called reproduced. "
-        "Computed claims have neither. Similar: surely within the margin, "
+        "Computed claims have neither. What a paper says of each of its data sets is tested on each, and on the "
+        "mean of the others; a statement that names none on a mean. Similar: surely within the margin, "
         "from both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
         "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
         "lists it."
@@ -51,9 +53,9 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
 def strong_enough(table: pd.DataFrame) -> str:
     """How many claims whose data are in the suite have enough power, and whether these are two thirds of them.
 
-    Computed claims have no sample, and count neither way.
+    Computed claims have no sample, and count neither way; nor do claims that need a data set which the suite has not.
     """
-    here = table[(table["comparisons"] > 0) | table["power"].notna()]
+    here = table[table["data"] == DATA_HERE]
     if not len(here):
         return ""
     whole = here[here["verdict"] != "not run"]

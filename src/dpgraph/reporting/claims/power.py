@@ -10,8 +10,9 @@ most often, of each of its ways (an OR) one contrast is just at its margin and t
 beyond doubt: that contrast which is called above its margin most often. The largest rate over the comparisons.
 
 *Power*: of each comparison one way is true, the one that is found most often, and no other counts. Every contrast of it
-has its effect: the paper's printed difference where the paper prints one that agrees with the claim, 0 where the claim
-is that two things differ by less than a margin, else 1 point above the margin.
+has its effect: the paper's printed difference where the paper prints one that agrees with the claim (on data sets that
+are not the paper's, the mean of those of the paper's), 0 where the claim is that two things differ by less than a
+margin, what the statement names where nothing is printed and it names a size, else 1 point above the margin.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class EffectFrom(StrEnum):
     """Of the effect under which power is simulated."""
 
     PRINTED = "the paper's printed difference"
+    PRINTED_ELSEWHERE = "the paper's printed difference, mean over its own data sets"
+    ASSERTED = "the difference that the statement names"
     UNIT = f"{EFFECT:g} point above the margin: the paper prints none that agrees"
     EQUAL = "no difference, as claimed"
 
@@ -45,6 +48,7 @@ class Above:
 
     contrast: Contrast
     margin: float
+    asserted: float | None = None  # by the statement
 
     @property
     def effect(self) -> float:
@@ -52,7 +56,9 @@ class Above:
         match self.source:
             case EffectFrom.EQUAL:
                 return 0.0
-            case EffectFrom.PRINTED:
+            case EffectFrom.ASSERTED:
+                return float(self.asserted or 0.0)
+            case EffectFrom.PRINTED | EffectFrom.PRINTED_ELSEWHERE:
                 return float(self.contrast.printed or 0.0)
         return self.margin + EFFECT
 
@@ -61,8 +67,12 @@ class Above:
         """Where the effect is from."""
         if self.margin < 0:  # not worse, or not other, by more than so much
             return EffectFrom.EQUAL
+        if self.asserted is not None:
+            return EffectFrom.ASSERTED
         printed = self.contrast.printed
-        return EffectFrom.PRINTED if printed is not None and printed > self.margin else EffectFrom.UNIT
+        if printed is None or printed <= self.margin:
+            return EffectFrom.UNIT
+        return EffectFrom.PRINTED_ELSEWHERE if self.contrast.printed_elsewhere else EffectFrom.PRINTED
 
 
 Ways = tuple[tuple[Above, ...], ...]

@@ -28,23 +28,24 @@ from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.averaging import Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
-from dpgraph.reporting.claims.kinds import compare, weighted_sum
+from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
-from dpgraph.reporting.paper_values import paper_datasets, paper_value
+from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, write_csv
 from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
 
 COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "paper", "statement", "source",
-           "own_numbers", "would_reproduce", "would_contradict", "level", "effect", "effect_source", "control", "scope",
-           "evidence", "comparisons", "suite")  # fmt: skip
+           "own_numbers", "would_reproduce", "would_contradict", "level", "effect", "effect_source", "data", "control",
+           "scope", "evidence", "comparisons", "suite")  # fmt: skip
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -102,7 +103,7 @@ def _verdict(
             comparisons.missing.append(reason)
     if not scope.shown:  # no part could even be looked up
         return not_run(comparisons.missing[0])
-    result = decide(comparisons, scope.text(plan.suite.demonstration))
+    result = decide(comparisons, scope.text(plan.suite.demonstration), claim.asserts)
     if claim.control is None or results is None:
         return result
     return replace(result, control=against_control(plan, claim.control, comparisons.private.values(), results))
@@ -131,14 +132,19 @@ def _run(
     if test.tasks is not None:
         named = {task_id: task for task_id, task in named.items() if task.is_called(test.tasks)}
         if not named:
+            comparisons.absent += test.tasks
             return f"data set {', '.join(test.tasks)} is not in this suite"
     tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
-    if isinstance(test, Curve):  # a suite may have a smaller grid on some data sets; the scope then lists them
-        drawn = [task_id for task_id in tasks if can_be_drawn(test, _known(plan, first, task_id, test, results))]
-        tasks = {task_id: task for task_id, task in tasks.items() if task_id in drawn} or tasks
+    knowns = {
+        task_id: {name: _known(plan, name, task_id, test, results) for name in dict.fromkeys([first, *artefacts])}
+        for task_id in tasks
+    }
+    # a suite may have a smaller grid on some data sets; the scope then lists them
+    whole = [task_id for task_id in tasks if _has_points(paper, test, first, knowns[task_id])]
+    tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
     scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
@@ -148,14 +154,22 @@ def _run(
         ]
         compare_classes(test, by_task, comparisons)
         return ""
-    for task_id, task in tasks.items():
+    for label, known in data_sets_of(test, tasks, knowns):
         if isinstance(test, WeightedSum):
-            places = {name: _known(plan, name, task_id, test, results) for name in artefacts}
-            weighted_sum(test, task.label, _lookup(paper, test, places), comparisons)
+            weighted_sum(test, label, _lookup(paper, test, known), comparisons)
         else:
-            known, other = (_known(plan, artefact, task_id, test, results) for artefact in (first, second))
-            compare(test, task.label, known, other, comparisons)
+            compare(test, label, known[first], known[second], comparisons)
     return ""
+
+
+def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> bool:
+    """Whether a data set has the target epsilons and the values of a sweep that the test names."""
+    if isinstance(test, Curve):
+        return can_be_drawn(test, known[artefact])
+    if isinstance(test, WeightedSum):
+        return has_terms(test, _lookup(paper, test, known))
+    at = getattr(test, "at", None)
+    return not isinstance(at, tuple) or set(at) <= {entry.epsilon for entry, _ in known[artefact]}
 
 
 def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[WeightedMean], Known]:
@@ -177,6 +191,7 @@ def _between_tasks(
     wanted = dict.fromkeys(str(term.task) for term in test.terms)
     absent = [name for name in wanted if name not in {task for _, task in places}]
     if absent:
+        comparisons.absent += absent
         return f"data set {', '.join(absent)} is not in this suite"
     scope.add(tasks.values(), wanted, tasks.values())
     weighted_sum(
@@ -200,9 +215,8 @@ def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: R
     known = []
     for entry in plan.entries_of(artefact):
         if entry.task_id == task_id and entry.method_id in methods:
-            printed = paper_value(experiment, entry, metric)
-            outcome = replace(results.outcome(entry, metric), printed=None if printed is None else printed.value)
-            known.append((entry, outcome))
+            printed = printed_by_data_set(experiment, entry, metric)
+            known.append((entry, replace(results.outcome(entry, metric), printed=printed)))
     return known
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -26,6 +26,7 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE, UNDERPOWERED, NOT_RUN = VERDICTS = (
     "underpowered",
     "not run",
 )
+DATA_HERE, DATA_MISSING = "here", "missing in part"
 ENOUGH = 0.5  # power below which an undecided claim is called underpowered
 
 
@@ -45,6 +46,7 @@ class Verdict:
     effect: str = ""  # the true differences, in points, under which power is simulated
     effect_source: str = ""
     mechanism: str = ""  # what decided it: the methods' mechanisms, with the relations of their epsilons
+    data: str = ""  # whether the suite has all data sets that the claim names; empty where it tests no part of it
 
 
 def not_run(why: str) -> Verdict:
@@ -70,10 +72,13 @@ class Comparison:
     ways: tuple[tuple[Above, ...], ...] = ()
     given: Strength | None = None  # of a test that is none on contrasts
     effect: str = ""  # of such a test
+    by_data_set: Mapping[str, float] = field(default_factory=dict)  # estimates, where it is about their mean
 
     @property
     def sentence(self) -> str:
         value = f"{self.where}: {difference(self.estimate)} {self.unit}".rstrip()
+        if self.by_data_set:
+            value += f" ({', '.join(f'{name} {difference(one)}' for name, one in self.by_data_set.items())})"
         if self.n < 2:
             return value
         side, p = ("above", self.p_above) if self.estimate >= self.margin else ("below", self.p_below)
@@ -86,7 +91,18 @@ class Comparison:
 def compared(where: str, value: Contrast, margin: float) -> Comparison:
     above, below = value.p_above(margin), value.p_below(margin)
     ways = ((Above(value, margin),),)
-    return Comparison(where, value.estimate, value.error, margin, value.n, above, below, value.unit, ways)
+    return Comparison(
+        where,
+        value.estimate,
+        value.error,
+        margin,
+        value.n,
+        above,
+        below,
+        value.unit,
+        ways,
+        by_data_set=value.by_data_set,
+    )
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:
@@ -105,6 +121,7 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
         min(1.0, len(parts) * min(part.p_below for part in parts)),
         least.unit,
         (tuple(one for part in parts for way in part.ways for one in way),),
+        by_data_set=least.by_data_set,
     )
 
 
@@ -115,9 +132,11 @@ class Comparisons:
     made: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
+    absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
 
     def use(self, *places: Place) -> None:
-        private = (place for place in places if place[0].cell.privacy is not None)
+        single = (one for place in places for one in getattr(place[1], "members", None) or (place,))
+        private = (place for place in single if place[0].cell.privacy is not None)
         self.private |= {(place[0].artefact, place[0].cell.slug): place for place in private}
 
 
@@ -140,15 +159,16 @@ def _about(places: Iterable[Place]) -> list[str]:
     return [text.removesuffix(".") for text in [*unlike, *protection.uncovered(table)]]
 
 
-def decide(comparisons: Comparisons, scope: str) -> Verdict:
+def decide(comparisons: Comparisons, scope: str, asserted: float | None = None) -> Verdict:
     """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
 
     *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
     whatever else is missing. Else *not run* if a comparison is missing, else *underpowered* where a true effect would
     be seen with probability below 1/2 at this number of seeds, or nobody knows, else *inconclusive*. The evidence
-    begins with the weakest comparison.
+    begins with the weakest comparison. `asserted` is the difference that the statement names.
     """
-    made = sorted(comparisons.made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
+    made = [_asserting(one, asserted) for one in comparisons.made]
+    made = sorted(made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
     evidence = [comparison.sentence for comparison in made]
     evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
     if comparisons.private:
@@ -169,6 +189,7 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
         "power": tested.power,
         **_effects(testable),
         "mechanism": mechanisms(comparisons.private.values()),
+        "data": DATA_MISSING if comparisons.absent else DATA_HERE,
     }
     if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
         return Verdict(CONTRADICTED, scope, text, **shared)
@@ -184,6 +205,11 @@ def decide(comparisons: Comparisons, scope: str) -> Verdict:
         why = f"with {n} seeds a true effect would be seen with probability {tested.power:.2f}"
         return Verdict(UNDERPOWERED, scope, text, reason=why, **shared)
     return Verdict(INCONCLUSIVE, scope, text, reason="neither shown nor refuted at the 5 % level", **shared)
+
+
+def _asserting(comparison: Comparison, asserted: float | None) -> Comparison:
+    ways = tuple(tuple(replace(one, asserted=asserted) for one in way) for way in comparison.ways)
+    return comparison if asserted is None else replace(comparison, ways=ways)
 
 
 def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:

@@ -97,7 +97,7 @@ def _curve(test: Curve, where: str) -> str:
 
 def _fails(test: SimpleTest) -> str:
     """The opposite of one comparison."""
-    where = _where(test, "on one data set")
+    where = _where(test, against=True)
     match test:
         case Greater():
             limit = f"less than {_points(test.margin)} above" if test.margin > 0 else "below"
@@ -124,15 +124,22 @@ def _fails(test: SimpleTest) -> str:
     return f"one end is above every value inside{where}"
 
 
-def _where(test: SimpleTest, everywhere: str = "on every data set") -> str:
+def _where(test: SimpleTest, against: bool = False) -> str:
     if isinstance(test, RarerClasses):
         return ", over the classes of all data sets"
     if isinstance(test, WeightedSum) and test.terms[0].task is not None:
         return ""
     at = getattr(test, "at", "largest-epsilon")
     target = AT[at] if isinstance(at, str) else f" at ε = {', '.join(f'{value:g}' for value in at)}"
-    tasks = getattr(test, "tasks", None)
-    return f"{target}, {everywhere if tasks is None else 'on ' + ', '.join(tasks)}"
+    of = "" if test.tasks is None else f" {', '.join(test.tasks)}"
+    if test.across == "mean":
+        where = f"on the mean of{of}" if of else "on the mean of all data sets"
+    elif of:
+        where = f"on{' one of' if against and len(test.tasks or ()) > 1 else ''}{of}"
+    else:
+        where = "on one data set of the paper, or" if against else "on every data set of the paper, and"
+        where += " on the mean of others"
+    return f"{target}, {where}"
 
 
 def _each(names: tuple[str, ...]) -> str:

@@ -1,0 +1,89 @@
+"""Data sets that a test reads as one: their mean.
+
+A paper's claim is about its own data sets. What it says of each of these is tested on each; on other data sets it can
+at most hold on average, so these are one mean. So is a statement that names no data set (`across: mean`). Only data
+sets with the same points (methods, values of a sweep, target epsilons) are averaged with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from dpgraph.experiments.claim import RarerClasses, SimpleTest
+from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.reporting.claims.comparing import Known, Place
+from dpgraph.reporting.results import EntryResult
+
+Knowns = Mapping[str, Known]  # of one task, by artefact
+
+
+@dataclass(frozen=True)
+class AveragedResult(EntryResult):
+    """The mean over data sets of what one place has, seed by seed: seed s of one with seed s of all others."""
+
+    members: tuple[Place, ...] = ()
+
+
+def data_sets_of(
+    test: SimpleTest, tasks: Mapping[str, SuiteTask], knowns: Mapping[str, Knowns]
+) -> Iterator[tuple[str, Knowns]]:
+    """What the test is made on, with a label: single tasks, and means of tasks.
+
+    `tasks` and `knowns` are by id of the task.
+    """
+    groups: dict[tuple, list[str]] = {}
+    for task_id, task in tasks.items():
+        foreign = task.published is None
+        alone = isinstance(test, RarerClasses) or (test.across == "each" and not foreign)
+        group = (task_id,) if alone else (foreign, *_points(test, knowns[task_id]))
+        groups.setdefault(group, []).append(task_id)
+    for members in groups.values():
+        if len(members) == 1:
+            yield tasks[members[0]].label, knowns[members[0]]
+            continue
+        label = "mean of " + listed([tasks[task_id].label for task_id in members])
+        places = {
+            artefact: zip(*(_looked_at(test, knowns[task_id][artefact]) for task_id in members), strict=True)
+            for artefact in knowns[members[0]]
+        }
+        yield label, {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["PubMed", "Cora-ML", "Coauthor-CS"])
+    'PubMed, Cora-ML and Coauthor-CS'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _looked_at(test: SimpleTest, known: Known) -> Known:
+    """Without the target epsilons that the test does not name, where it names some."""
+    at = getattr(test, "at", None)
+    return [place for place in known if not isinstance(at, tuple) or place[0].epsilon in (None, *at)]
+
+
+def _points(test: SimpleTest, knowns: Knowns) -> list[tuple]:
+    return [
+        (artefact, entry.method_id, entry.value, entry.epsilon)
+        for artefact, known in knowns.items()
+        for entry, _ in _looked_at(test, known)
+    ]
+
+
+def _mean(label: str, members: Sequence[Place]) -> Place:
+    """As if of one task; the cell, by which terms of a sum are told apart, is the first task's."""
+    entry, outcome = members[0]
+    task = entry.suite_task.model_copy(update={"label": label})
+    shared = {name: getattr(outcome, name) for name in EntryResult.__dataclass_fields__}
+    for member, result in members:
+        if not result.ok:
+            shared |= {"status": result.status, "reason": f"{member.suite_task.label}, {result.reason}".rstrip(", ")}
+    values = pd.concat([result.values for _, result in members], axis=1, join="inner").mean(axis=1)
+    printed = {name: value for _, result in members for name, value in result.printed.items()}
+    return replace(entry, suite_task=task), AveragedResult(
+        **shared | {"values": values, "printed": printed}, members=tuple(members)
+    )

@@ -1,0 +1,183 @@
+"""Data sets that a claim's test reads as one mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+from scipy.stats import ttest_1samp
+
+from dpgraph.experiments.claim import Claim, Constant, Greater, WeightedSum
+from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.randomness import numpy_generator
+from dpgraph.reporting.claims.averaging import data_sets_of
+from dpgraph.reporting.claims.kinds import compare
+from dpgraph.reporting.claims.power import Above, EffectFrom
+from dpgraph.reporting.claims.verdicts import Comparisons, decide
+from dpgraph.reporting.results import EntryResult
+
+TEST = Greater(artefact="a", better=("x",), worse=("y",))
+MEAN = TEST.model_copy(update={"across": "mean"})
+DATA = {"setting": "transductive", "dataset": "cora"}
+
+
+@dataclass(frozen=True)
+class FakeEntry:
+    artefact: str
+    method_id: str
+    suite_task: Any
+    epsilon: float | None
+    cell: Any
+    value: str | None = None
+    task_id: str = field(default="")
+
+
+def task(label: str, published: str | None = None) -> SuiteTask:
+    return SuiteTask.model_validate({"label": label, "task": DATA, "published": published})
+
+
+def place(method: str, of: SuiteTask, values: list[float], epsilon: float | None = None, **more: Any) -> Any:
+    status = more.pop("status", "ok")
+    cell = SimpleNamespace(slug=f"{of.label}-{method}-{epsilon}", privacy=more.pop("privacy", None), method="m")
+    entry = FakeEntry("a", method, of, epsilon, cell)
+    return entry, EntryResult(status, "", pd.Series(values), printed=more.pop("printed", {}))
+
+
+def drawn(name: str, n: int = 4) -> dict[str, np.ndarray]:
+    random = numpy_generator("test", "averaging", name)
+    return {method: random.uniform(0.2, 0.9, n) for method in ("x", "y")}
+
+
+def two(test: Any, published: tuple[str | None, str | None], **more: Any) -> tuple[list[tuple[str, Any]], Any]:
+    tasks = {"a": task("A", published[0]), "b": task("B", published[1])}
+    values = {name: drawn(name) for name in tasks}
+    knowns = {
+        name: {"d/a": [place(method, tasks[name], list(values[name][method]), **more) for method in ("x", "y")]}
+        for name in tasks
+    }
+    return list(data_sets_of(test, tasks, knowns)), values
+
+
+@pytest.mark.parametrize(
+    ("test", "published", "labels"),
+    [
+        (TEST, ("cora", "citeseer"), ["A", "B"]),
+        (TEST, (None, None), ["mean of A and B"]),
+        (TEST, ("cora", None), ["A", "B"]),
+        (MEAN, ("cora", "citeseer"), ["mean of A and B"]),
+        (MEAN, ("cora", None), ["A", "B"]),  # the paper's with the paper's, others with others
+    ],
+)
+def test_the_papers_data_sets_are_tested_one_by_one_and_others_as_their_mean(test, published, labels):
+    assert [label for label, _ in two(test, published)[0]] == labels
+
+
+def test_the_test_on_a_mean_is_students_on_the_seeds_means():
+    ((label, known),), values = two(TEST, (None, None))
+    comparisons = Comparisons()
+    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    (made,) = comparisons.made
+    each = [100 * (values[name]["x"] - values[name]["y"]) for name in ("a", "b")]
+    expected = ttest_1samp(np.mean(each, axis=0), 0.0, alternative="greater")
+    assert made.p_above == pytest.approx(expected.pvalue)
+    assert made.estimate == pytest.approx(np.mean(each))
+    assert made.by_data_set == pytest.approx({"A": each[0].mean(), "B": each[1].mean()})
+    assert f"(A {each[0].mean():+.2f}, B {each[1].mean():+.2f})".replace("-", "−") in made.sentence
+
+
+def test_only_data_sets_with_the_same_points_are_averaged():
+    tasks = {name: task(name) for name in "abc"}
+    points = {"a": (1.0, 2.0), "b": (1.0, 2.0), "c": (1.0,)}
+    knowns = {
+        name: {"d/a": [place(method, tasks[name], [0.1, 0.2], at) for method in ("x", "y") for at in points[name]]}
+        for name in tasks
+    }
+    every = TEST.model_copy(update={"at": "every-epsilon"})
+    assert [label for label, _ in data_sets_of(every, tasks, knowns)] == ["mean of a and b", "c"]
+    at_one = TEST.model_copy(update={"at": (1.0,)})  # which all of them have
+    ((label, known),) = data_sets_of(at_one, tasks, knowns)
+    assert label == "mean of a, b and c"
+    assert {entry.epsilon for entry, _ in known["d/a"]} == {1.0}
+
+
+def test_a_mean_of_which_a_part_failed_is_not_compared():
+    tasks = {name: task(name) for name in "ab"}
+    knowns = {
+        name: {
+            "d/a": [
+                place("x", tasks[name], [0.1], status="failed" if name == "b" else "ok"),
+                place("y", tasks[name], [0.1]),
+            ]
+        }
+        for name in tasks
+    }
+    ((label, known),) = data_sets_of(TEST, tasks, knowns)
+    comparisons = Comparisons()
+    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    assert not comparisons.made
+    assert comparisons.missing == ["mean of a and b, x − y: x failed: b"]
+
+
+def test_all_cells_of_a_mean_are_among_those_that_a_claim_rests_on():
+    ((_, known),), _ = two(TEST, (None, None), privacy=SimpleNamespace(variant="rigorous"))
+    comparisons = Comparisons()
+    comparisons.use(*known["d/a"])
+    assert [slug for _, slug in comparisons.private] == ["A-x-None", "B-x-None", "A-y-None", "B-y-None"]
+
+
+@pytest.mark.parametrize(
+    ("test", "published", "printed", "effect", "source"),
+    [
+        # of a mean over the paper's own: the mean of what it prints of them
+        (MEAN, ("cora", "citeseer"), {"x": {"cora": 70.0, "citeseer": 60.0}, "y": {"cora": 64.0, "citeseer": 58.0}},
+         4.0, EffectFrom.PRINTED),
+        # on other data: over the data sets for which it prints both
+        (TEST, (None, None), {"x": {"reddit": 90.0, "arxiv": 70.0}, "y": {"arxiv": 67.0}}, 3.0,
+         EffectFrom.PRINTED_ELSEWHERE),
+        (TEST, (None, None), {"x": {"reddit": 90.0}, "y": {"arxiv": 67.0}}, 1.0, EffectFrom.UNIT),
+    ],
+)  # fmt: skip
+def test_the_effect_of_a_mean(test, published, printed, effect, source):
+    tasks = {"a": task("A", published[0]), "b": task("B", published[1])}
+    knowns = {}
+    for name, one in tasks.items():
+        of = {method: values if one.published is None else {one.published: values[one.published]}
+              for method, values in printed.items()}  # fmt: skip
+        knowns[name] = {"d/a": [place(method, one, list(drawn(name)[method]), printed=of[method]) for method in "xy"]}
+    ((label, known),) = data_sets_of(test, tasks, knowns)
+    comparisons = Comparisons()
+    compare(test, label, known["d/a"], known["d/a"], comparisons)
+    (((part,),),) = (one.ways for one in comparisons.made)
+    assert (part.effect, part.source) == (pytest.approx(effect), source)
+
+
+def test_what_a_statement_names_is_the_effect_of_its_power():
+    ((label, known),), _ = two(TEST, (None, None))
+    comparisons = Comparisons()
+    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    by_unit, by_statement = decide(comparisons, ""), decide(comparisons, "", asserted=400.0)
+    assert (by_unit.effect, by_statement.effect) == ("1", "400")
+    assert by_unit.power < 0.3 < 0.99 < by_statement.power
+    assert by_unit.size == by_statement.size
+    contrast = comparisons.made[0].ways[0][0].contrast
+    assert Above(contrast, -1.0, asserted=400.0).effect == 0.0  # that two things are equal names no difference
+
+
+@pytest.mark.parametrize("test", [
+    {"kind": "greater", "artefact": "a", "better": ["x"], "worse": ["y"], "margin": 20},
+    {"kind": "constant", "artefact": "a", "methods": ["x"], "within": 1},
+])  # fmt: skip
+def test_a_statement_names_more_than_the_margin(test):
+    with pytest.raises(ValidationError, match="asserts=20: expected more than the margin"):
+        Claim.model_validate({"statement": "s", "source": "t", "asserts": 20, "test": test})
+
+
+def test_terms_that_name_their_data_sets_are_no_mean():
+    with pytest.raises(ValidationError, match="expected in every term, without tasks and across, or in none"):
+        WeightedSum(artefact="a", terms=({"method": "x", "task": "cora"},), across="mean")
+    assert Constant(artefact="a", methods=("x",), within=1.0).across == "each"
