@@ -9,12 +9,17 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.claim import Computed, NotTested
+from dpgraph.experiments.config import Config
+from dpgraph.planning.cost import train_seconds
+from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.page import _html_row, strong_enough
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
+from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
 
 
@@ -270,3 +275,21 @@ def test_what_would_decide_each_claim_is_said(paper_plan, claim):
     assert row["level"] == 0.05
     assert row["effect"] == "6.51 to 22.88"
     assert row["effect_source"] == "the paper's printed difference"
+
+
+def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_path):
+    whole = load_plan(Config(suite="paper"), WORKFLOW)
+    cells = {
+        entry.cell.slug: entry.cell
+        for entry in whole.entries_of("daigavane/table2")
+        if entry.task_id == "reddit-disjoint" and entry.method_id in ("dp-gcn-1-published", "dp-gcn-2-published")
+    }
+    hours = sum(train_seconds(cell) for cell in cells.values()) / 3600
+    found = cost_elsewhere(paper_plan, ["D13", "no claim"], WORKFLOW)
+    runs = sum(len(cell.seeds) for cell in cells.values())
+    assert found == {
+        "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (snakemake --profile "
+        "slurm --config suite=paper 'artefacts=[\"daigavane/table2\"]')"
+    }
+    assert cost_elsewhere(whole, ["D13"], WORKFLOW) == {}
+    assert cost_elsewhere(paper_plan, ["D13"], tmp_path) == {}

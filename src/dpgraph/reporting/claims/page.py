@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
+from dpgraph.reporting.claims.elsewhere import HAS_IT
 from dpgraph.reporting.claims.verdicts import DATA_HERE, ENOUGH
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
@@ -91,7 +92,8 @@ def _how(row: dict) -> str:
 
 def _html_row(row: dict) -> str:
     word, why = row["verdict"], row["reason"]
-    shown = shorten(why, WHY, placeholder=" …") if row["evidence"] else why
+    first, cost, more = why.partition(f"; {HAS_IT}")
+    shown = (shorten(first, WHY, placeholder=" …") if row["evidence"] else first) + cost + more
     below = ("mechanism", "control", "scope")
     scope = f'<span class="why">{html_text(shown)}</span>' if why else ""
     scope += "".join(f'<span class="{name}">{html_text(row[name])}</span>' for name in below if row[name])

@@ -35,9 +35,10 @@ from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
+from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
-from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
+from dpgraph.reporting.claims.verdicts import NOT_RUN, Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, write_csv
@@ -53,6 +54,9 @@ def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_
     names = {f"{paper}/{part.artefact}" for paper, claim in plan.claims().values() for part in claim.parts
              if isinstance(part, RarerClasses)}  # fmt: skip
     table = claims_table(plan, results, {name: class_counts(plan, name) for name in names if name in plan.artefacts})
+    absent = table.loc[(table["verdict"] == NOT_RUN) & table["level"].notna(), "claim"]
+    for name, where in cost_elsewhere(plan, absent).items():
+        table.loc[table["claim"] == name, "reason"] += f"; {where}"
     write_csv(table, path_csv)
     write_text(path_html, claims_page(plan, table))
     return [path_csv, path_html]
