@@ -29,6 +29,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
 }
+ACROSS = 2  # places next to each other
 LEGEND_LINE = 0.145  # inches
 GREY = "#555555"
 
@@ -60,26 +61,39 @@ def save_all(figure: Figure, stem: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Legend:
-    """What is below the panels: handles by label, and lines of text above them."""
+    """Handles by label, in the place that an odd number of panels leaves free, else below; and lines of text below."""
 
     handles: Mapping[str, Line2D]
     lines: list[str]
     columns: int
 
-    @property
-    def height(self) -> float:
+    def height(self, with_handles: bool = True) -> float:
         """Lines of text that it takes: matplotlib fills column by column, the first ones with what is left over."""
-        labels = list(self.handles)
+        labels = list(self.handles) if with_handles else []
         columns = max(min(self.columns, len(labels)), 1)
         sizes = [len(labels) // columns + (index < len(labels) % columns) for index in range(columns)]
         ends = np.cumsum(sizes)
         tall = [sum(text.count("\n") + 1 for text in labels[end - size : end]) for size, end in zip(sizes, ends)]
         return max(tall, default=0) + sum(line.count("\n") + 1 for line in self.lines) + 0.7
 
-    def draw(self, figure: Figure, **options: Any) -> None:
+    def fits(self, height: float) -> bool:
+        """Whether the handles, one below the other, fit into a place of so many inches."""
+        return sum(text.count("\n") + 1.4 for text in self.handles) * LEGEND_LINE < height
+
+    def draw(self, figure: Figure, inside: Axes | None = None, **options: Any) -> None:
+        """`inside` a free place if one is given."""
+        if inside is not None:
+            inside.legend(
+                list(self.handles.values()),
+                list(self.handles),
+                loc="upper left",
+                bbox_to_anchor=(0.0, 1.0),
+                borderaxespad=0.0,
+                **options,
+            ).set_in_layout(False)
         drawn = figure.legend(
-            list(self.handles.values()),
-            list(self.handles),
+            [] if inside is not None else list(self.handles.values()),
+            [] if inside is not None else list(self.handles),
             loc="outside lower left",
             ncols=self.columns,
             title="\n".join(self.lines),
@@ -89,24 +103,26 @@ class Legend:
         drawn.get_title().set_color(GREY)
 
 
-def across(count: int) -> int:
-    return min(count, 2)
-
-
 def panels(
     count: int, legend: Legend, per_panel: int = 1, height: float = PANEL[1]
 ) -> tuple[Figure, list[list[Axes]]]:  # fmt: skip
-    """A figure of `count` column-wide places, two next to each other, with `per_panel` axes in each and a legend."""
-    wide = across(count)
+    """A figure of `count` column-wide places, two next to each other, with `per_panel` axes in each and a legend.
+
+    One with a legend is two columns wide: a single panel has the legend next to it, or the whole width.
+    """
+    free = bool(legend.handles) and count % ACROSS == 1 and legend.fits(height)
+    wide = ACROSS if count > 1 or free else 1
+    columns = ACROSS if legend.handles else wide
     down = math.ceil(count / wide)
-    figure = Figure(figsize=(PANEL[0] * wide, height * down + LEGEND_LINE * legend.height), layout="constrained")
+    tall = height * down + LEGEND_LINE * legend.height(with_handles=not free)
+    figure = Figure(figsize=(PANEL[0] * columns, tall), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(down, wide * per_panel, squeeze=False).ravel()
     places = [list(grid[first : first + per_panel]) for first in range(0, len(grid), per_panel)]
     for axes in (axes for place in places[count:] for axes in place):
         axes.set_axis_off()
     if legend.handles:
-        legend.draw(figure, handlelength=2.6)
+        legend.draw(figure, places[count][0] if free else None, handlelength=2.6)
     return figure, places[:count]
 
 

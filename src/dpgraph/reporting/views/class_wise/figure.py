@@ -32,7 +32,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
     tasks = plan.tasks_of(artefact_id)
     looks = looks_of_methods(plan.entries_of(artefact_id))
-    wide = canvas.across(len(tasks))
+    wide = canvas.ACROSS
     with canvas.house_style(artefact_id):
         lines = words.below(shown.assign(source="ours"), wide, " ".join(splits.fixed(plan, artefact_id)))
         lines.append("Thin horizontal lines: accuracy over all test nodes.")

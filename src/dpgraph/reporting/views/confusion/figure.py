@@ -28,7 +28,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     made = confusions(plan, artefact_id, results)
     seeds = sorted({len(one.shares) for one in made if one.shares.size})
     lines = [] if not seeds else [f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."]
-    wide = canvas.across(len(made))
+    wide = min(len(made), canvas.ACROSS)
     about = words.caption(described_rows(made), wide) + words.notes(" ".join(splits.fixed(plan, artefact_id)), wide)
     with canvas.house_style(artefact_id):
         figure, grid = canvas.panels(len(made), canvas.Legend({}, [*lines, *about], 1), height=HEIGHT)

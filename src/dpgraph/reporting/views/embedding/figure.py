@@ -37,7 +37,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     width = max(side * len(columns) + EDGE, canvas.PANEL[0])
     wide = 1 if width < 1.5 * canvas.PANEL[0] else 2
     legend = canvas.Legend(_handles(classes), _lines(made, wide), max(1, int(width / 0.75)))
-    height = (side + TITLE) * len(rows) + EDGE + canvas.LEGEND_LINE * legend.height
+    height = (side + TITLE) * len(rows) + EDGE + canvas.LEGEND_LINE * legend.height()
     with canvas.house_style(artefact_id):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)

@@ -117,7 +117,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     style, shown = Style.of(plan, artefact_id, points), shown_as(plan.artefacts[artefact_id])
     with canvas.house_style(artefact_id):
         about = " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)]))
-        legend = style.legend(points, about, canvas.across(len(tasks)), shown)
+        legend = style.legend(points, about, canvas.ACROSS, shown)
         figure, places = canvas.panels(len(tasks), legend, len(modes))
         for place, (task_id, (task, _)) in zip(places, tasks.items()):
             rows = points[points["task"] == task_id]

@@ -35,7 +35,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     drawn = points.assign(target=points["epsilon_target"].fillna(-1.0))
     looks, shown = looks_of_lines(plan.entries_of(artefact_id)), shown_as(artefact)
     tasks = plan.tasks_of(artefact_id)
-    wide = canvas.across(len(tasks))
+    wide = canvas.ACROSS
     with canvas.house_style(artefact_id):
         handles = _handles(drawn, looks) | marks.reference_handle(points, shown)
         lines = words.below(points, wide, " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)])))
