@@ -33,7 +33,10 @@ class SearchedMethod(Finite):
     epsilon: float | None = Field(default=None, description="Target of the private trials")
     trials: Annotated[int, Field(ge=1)]
     seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
-    datasets: dict[str, ChosenSetting] = Field(description="By data set of the search")
+    datasets: dict[str, ChosenSetting] = Field(
+        description="By data set of the search; of a method without privacy that was searched in further settings of a "
+        "data set, by <data set>/<setting> for these"
+    )
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
     scores: dict[str, dict[str, Score]] = Field(
         description="By trial and data set, mean validation accuracy in percent; a trial that failed there has none"
@@ -49,8 +52,13 @@ class SearchedMethod(Finite):
                 raise ValueError(f"{one.trial}: expected scores on all of {', '.join(one.chosen_on)}")
         return self
 
-    def of(self, dataset: str) -> ChosenSetting:
-        return self.datasets.get(dataset, self.others)
+    def of(self, dataset: str, setting: str) -> ChosenSetting:
+        """`setting`: transductive, disjoint or clustered."""
+        return self.datasets.get(place(dataset, setting)) or self.datasets.get(dataset, self.others)
+
+
+def place(dataset: str, setting: str) -> str:
+    return f"{dataset}/{setting}"
 
 
 class ChosenSettings(Finite):

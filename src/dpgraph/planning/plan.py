@@ -326,7 +326,7 @@ def layers(
             sources.append((partial(_rule_place, plan, paper, index, rule, f": hyperparameter_table {table}"), part))
         if rule.settings is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-            chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id).dataset, where)
+            chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id), where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
         sources.append((place, rule.set))
     if value is not None:
@@ -356,7 +356,7 @@ def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]
     return place
 
 
-def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, dataset: str, where: str) -> Mapping[str, Any]:
+def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, task: Task, where: str) -> Mapping[str, Any]:
     """What the rule's settings file has for the method and data set.
 
     Raises UserError for a method that was not searched, and for a private one whose setting was chosen on data that may
@@ -367,9 +367,10 @@ def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, dataset:
         searched = plan.settings[str(rule.settings)].method(*searched_as)
     except UserError as error:
         raise UserError(f"{where}: settings={rule.settings}: {error}") from None
-    chosen = searched.of(dataset)
+    dataset = task.dataset
+    chosen = searched.of(dataset, task.setting)
     private = searched.private or "privacy" in plan.experiments[paper].methods[method_id].set
-    shared = [one for one in chosen.chosen_on if same_records(one, dataset)] if private else []
+    shared = [one for one in chosen.chosen_on if same_records(one.partition("/")[0], dataset)] if private else []
     if shared:
         raise UserError(
             f"{where}: settings={rule.settings}: chosen on {', '.join(shared)}, whose records {dataset} may share: "

@@ -246,3 +246,36 @@ def test_families_of_data_sets() -> None:
     assert not same_records("pubmed", "citeseer")
     with pytest.raises(UserError):
         same_records("pubmed", "nowhere")
+
+
+def test_a_method_without_privacy_is_searched_in_each_setting_of_a_data_set(
+    tmp_path: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private one is not: its choice on other data sets is one for all their settings."""
+    more = "  apart: {label: PubMed, task: {dataset: pubmed, setting: disjoint}}\n"
+    here = "tasks: [pubmed, apart], epsilons: [4], seeds: 1"
+    suite = SUITE.replace("papers:", f"{more}papers:").replace("tasks: [pubmed], epsilons: [4], seeds: 1", here)
+    folder = write(
+        tmp_path,
+        {"sought": suite, "reader": READER.replace("papers:", f"{more}papers:").replace("elsewhere]", "apart]")},
+    )
+    made = load_plan(Config(suite="sought"), folder)
+    results = results_of(made, rows_of, as_frame)
+    apart = {entry.cell.slug: str(entry.value) for entry in made.entries if entry.task_id == "apart"}
+    scored = results["cell"].isin(apart) & (results["metric"] == "accuracy/val")
+    results.loc[scored, "value"] = (
+        results.loc[scored, "cell"].map(apart).map({"trial 1": 0.7, "trial 2": 0.1, "trial 3": 0.9})
+    )
+    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
+    found = write_settings(made, folder / "settings/sought.yaml").papers["toy"]
+    assert {name: one.trial for name, one in found["gcn"].datasets.items()} == {
+        "cora": "trial 1", "cora-ml": "trial 1", "pubmed": "trial 2", "pubmed/disjoint": "trial 3",
+    }  # fmt: skip
+    assert found["gcn"].others.chosen_on == ("cora", "cora-ml", "pubmed")
+    assert list(found["dp-mlp"].datasets) == ["cora", "cora-ml", "pubmed"]
+    assert found["dp-mlp"].scores["trial 3"]["pubmed"] == pytest.approx(79.75)  # of both settings
+    reader = load_plan(Config(suite="reader"), folder)
+    rates = {(e.method_id, e.task_id): e.cell.training.learning_rate for e in reader.entries}
+    assert (rates["gcn", "pubmed"], rates["gcn", "apart"]) == (0.2, 0.3)
+    assert rates["dp-mlp", "pubmed"] == rates["dp-mlp", "apart"] == 0.1

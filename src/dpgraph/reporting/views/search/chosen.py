@@ -11,14 +11,14 @@ import yaml
 from dpgraph.data.families import same_records
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, SearchedMethod
+from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
 from dpgraph.files import write_text
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.views.search.rows import search_of, search_results
 
-Scores = dict[str, dict[str, float]]  # percent, by trial and data set
+Scores = dict[str, dict[str, float]]  # percent, by trial and place (a data set, or a data set in a setting)
 
 
 def write_settings(plan: Plan, path: Path) -> ChosenSettings:
@@ -49,23 +49,40 @@ def chosen_settings(plan: Plan) -> ChosenSettings:
     return ChosenSettings(suite=plan.suite.name, commit=", ".join(commits(plan, names)), papers=papers)
 
 
+def place_of(entries: Collection[Entry]) -> dict[str, str]:
+    """By task, what its scores count for: its data set, or without privacy one more setting of a data set.
+
+    The validation nodes of a setting say which training is best in it; a private method chooses on other data sets
+    only, of which all tasks count.
+    """
+    first: dict[str, str] = {}
+    places = {}
+    for entry in entries:
+        dataset, setting = entry.cell.task.dataset, entry.cell.task.setting
+        alone = entry.cell.privacy is not None or first.setdefault(dataset, setting) == setting
+        places[entry.task_id] = dataset if alone else place(dataset, setting)
+    return places
+
+
 def scores_of(entries: Collection[Entry], results: Results, metric: str) -> Scores:
-    """Means over all seeds; a data set in several tasks counts by the mean of these."""
+    """Means over all seeds by trial and place; one of several tasks counts by the mean of these."""
+    places = place_of(entries)
     values: dict[str, dict[str, list[float]]] = {}
     for entry in entries:
         outcome = results.outcome(entry, metric)
         complete = outcome.ok and len(outcome.values) == len(entry.cell.seeds)
-        found = values.setdefault(str(entry.value), {}).setdefault(entry.cell.task.dataset, [])
+        found = values.setdefault(str(entry.value), {}).setdefault(places[entry.task_id], [])
         found.append(outcome.summary().mean if complete else float("nan"))
     means = {trial: {name: sum(all_) / len(all_) for name, all_ in by.items()} for trial, by in values.items()}
     return {trial: {name: round(mean, 3) for name, mean in by.items() if mean == mean} for trial, by in means.items()}
 
 
 def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> SearchedMethod:
-    """Without privacy: for each data set what is best on it. Private: what is best on those that share no records.
+    """Without privacy: for each data set, in each setting, what is best on it. Private: on those that share no records.
 
     Equal means: the first trial.
     """
+    places = place_of(entries)
     first = next(iter(entries))
     settings = {str(entry.value): entry.settings for entry in entries}
     datasets = list(dict.fromkeys(entry.cell.task.dataset for entry in entries))
@@ -86,8 +103,8 @@ def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> S
         private=private,
         epsilon=epsilons[0] if epsilons else None,
         trials=len(settings),
-        seeds={entry.cell.task.dataset: len(entry.cell.seeds) for entry in entries},
-        datasets={one: best(others(one) if private else [one]) for one in datasets},
+        seeds={places[entry.task_id]: len(entry.cell.seeds) for entry in entries},
+        datasets={one: best(others(one) if private else [one]) for one in dict.fromkeys(places.values())},
         others=best(datasets),
         scores=scores,
     )
