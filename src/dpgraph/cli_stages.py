@@ -40,16 +40,18 @@ def read_config(options: argparse.Namespace) -> Config:
         value = {}
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected a mapping of names to values")
+    given = {}
     for item in options.set:
         name, equals, text = item.partition("=")
         if not equals:
             raise invalid("--set", item, "NAME=VALUE")
         value[name] = yaml_value(text, f"--set {shown(name)}")
+        given[name] = "--set"
     if getattr(options, "suite", None) is not None:
-        value["suite"] = options.suite
+        value["suite"], given["suite"] = options.suite, "--suite"
     if getattr(options, "paper", None) is not None:
-        value["papers"] = [options.paper]
-    return parse(Config, value, path)
+        value["papers"], given["papers"] = [options.paper], "--paper"
+    return parse(Config, value, path, given)
 
 
 def read_plan(options: argparse.Namespace) -> Plan:

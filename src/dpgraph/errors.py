@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
+ONE_OF = "one of "
 LONGEST = 200  # characters of a value that a message shows
 LARGEST_BITS = 256  # of an integer that is written out: Python refuses to print one of thousands of digits
 
@@ -28,8 +31,22 @@ def invalid(name: str, value: Any, allowed: str) -> UserError:
 
     >>> str(invalid("max_degree", 0, "an integer >= 1"))
     'max_degree=0: expected an integer >= 1'
+    >>> str(invalid("suite", "papr", "one of cpu, demo, paper"))
+    'suite=papr: expected one of cpu, demo, paper; did you mean paper?'
     """
-    return UserError(f"{name}={shown(value)}: expected {allowed}")
+    known = allowed.removeprefix(ONE_OF).partition(" (")[0].split(", ") if allowed.startswith(ONE_OF) else []
+    return UserError(f"{name}={shown(value)}: expected {allowed}{meant(value, known)}")
+
+
+def meant(value: Any, known: Iterable[str]) -> str:
+    """A question after the name of something that does not exist; empty where nothing known is like it.
+
+    >>> meant("sede", ["seeds", "suite"]), meant("x", ["seeds"])
+    ('; did you mean seeds?', '')
+    """
+    text = value if isinstance(value, str) else ""
+    like = get_close_matches(text[:LONGEST], known, n=1) if text else []
+    return f"; did you mean {like[0]}?" if like else ""
 
 
 def one_line(text: str) -> str:

@@ -6,11 +6,12 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from dpgraph.errors import UserError, one_line, shown
+from dpgraph.errors import UserError, meant, one_line, shown
 from dpgraph.experiments.documents import read_yaml
 from dpgraph.experiments.frozen import Finite, Frozen
 
@@ -61,23 +62,29 @@ class Config(Finite):
         return [f"{name}={json.dumps(value)}" for name, value in values.items()]
 
 
-def parse(model: type[M], value: Any, where: str) -> M:
-    """Model from plain data; the first error in one line: where, field, value, what was expected."""
+def parse(model: type[M], value: Any, where: str, given: Mapping[str, str] = MappingProxyType({})) -> M:
+    """Model from plain data; the first error in one line: where, field, value, what was expected.
+
+    `given` names the places of keys that are not from `where`.
+    """
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: expected a mapping of names to values")
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise UserError(f"{where}: {first_line(error)}") from None
+        location = error.errors(include_url=False)[0]["loc"]
+        place = given.get(str(location[0]), where) if location else where
+        raise UserError(f"{place}: {first_line(error, model)}") from None
 
 
-def first_line(error: ValidationError) -> str:
+def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """Of a validation of `model`, if it is known, with a name that an unknown key may have been meant to be."""
     first = error.errors(include_url=False)[0]
     name = ".".join(shown(part) for part in first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     given = f"{name}={shown(first['input'])}"
     if first["type"] == "extra_forbidden":
-        return one_line(f"{given}: unknown key{more}")
+        return one_line(f"{given}: unknown key{meant(first['loc'][-1], _keys(model, first['loc'][:-1]))}{more}")
     if first["type"] == "missing":
         return one_line(f"{name}: missing{more}")
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")[:LONGEST_REASON]
@@ -85,6 +92,15 @@ def first_line(error: ValidationError) -> str:
         where = "" if not name else f"{name}: " if isinstance(first["input"], Mapping) else f"{given}: "
         return one_line(f"{where}{message}{more}")
     return one_line(f"{given}: expected {message}{more}")
+
+
+def _keys(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:
+    """Keys that the part of the model at `location` has; none where that is no part of its own."""
+    for name in location:
+        field = None if model is None else model.model_fields.get(str(name))
+        kind: Any = None if field is None else field.annotation
+        model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return [] if model is None else list(model.model_fields)
 
 
 def load(model: type[M], path: Path) -> M:
