@@ -13,7 +13,7 @@ from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.missing_data import lacks_data
 
 NOTE_LINES = 3
-NOTE_WIDTH = 52  # characters of a column
+NOTE_WIDTH = 64  # characters of a column
 LABEL_WIDTH = 48
 WITH_DATA = "Runs once a folder has the files: snakemake --config 'mirrors=[FOLDER]' (docs/datasets.md)."
 
