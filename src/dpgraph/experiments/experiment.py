@@ -96,6 +96,17 @@ class Search(Finite):
         return self
 
 
+class RelationalSettings(Finite):
+    """Where the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
+
+    nodes: Annotated[int, Field(ge=2, description="n, entities")] | None = None
+    relations: Annotated[int, Field(ge=1, description="m")] | None = None
+    max_degree: Annotated[int, Field(ge=1, description="K")] | None = None
+    negatives: Annotated[int, Field(ge=1, description="k, of each tuple")] | None = None
+    rate: Annotated[float, Field(gt=0, lt=1, description="Of Poisson batches of relations")] | None = None
+    noise: Annotated[float, Field(gt=0, description="Noise std / sensitivity")] | None = None
+
+
 Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 
@@ -113,6 +124,7 @@ View = Literal[
     "membership",
     "variance",
     "hyperparameters",
+    "bounds",
 ]
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
@@ -132,7 +144,7 @@ class Artefact(Finite):
         "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
         "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
         "splits, between initialisations, and the rest), "
-        "hyperparameters (ours next to the paper's)"
+        "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps)"
     )
     title: str
     caption: str = ""
@@ -143,6 +155,9 @@ class Artefact(Finite):
         default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
     )
     search: Search | None = None
+    bounds: dict[str, RelationalSettings] = Field(
+        default_factory=dict, description="bounds: settings by label, each a pair of panels"
+    )
     reference: Id | dict[Id, Id] | None = Field(
         default=None,
         description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
@@ -188,10 +203,12 @@ class Artefact(Finite):
                 f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "
                 f"{', '.join(CHANCE_VIEWS)}"
             )
+        if (self.view == "bounds") != bool(self.bounds):
+            raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
-        if self.view == "embedding" and self.kind != "figure":
-            raise ValueError(f"view=embedding, kind={self.kind}: expected kind=figure")
+        if self.view in ("embedding", "bounds") and self.kind != "figure":
+            raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ OF_NEIGHBOURS = frozenset(
 )
 BATCHES = frozenset({"training.num_splits", "training.sampling_rate", "training.batch_size"})
 # views that compare nothing between their cells, or compare them on purpose in everything
-OTHER_VIEWS = frozenset({"statistics", "accounting", "search", "hyperparameters"})
+OTHER_VIEWS = frozenset({"statistics", "accounting", "bounds", "search", "hyperparameters"})
 
 
 def unequal(plan: Plan) -> list[str]:

@@ -10,7 +10,7 @@ FIXED = {
     "train-rest": "train-rest: the data set’s own validation and test nodes, all others train",
     "ratio": "by clusters",
 }
-WITHOUT_SEEDS = ("statistics", "accounting")  # views that show nothing of a run
+WITHOUT_SEEDS = ("statistics", "accounting", "bounds")  # views that show nothing of a run
 CROSSED = "variance"  # a view that says itself what its seeds are
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from dpgraph.reporting.claims.computed import FUNCTIONS
-from dpgraph.reporting.claims.computed_relations import DEFAULTS, _bounds, constant_sensitivity
+from dpgraph.reporting.claims.computed_relations import constant_sensitivity
+from dpgraph.reporting.relational_bounds import DEFAULTS, GAUSSIAN, THEOREM_3, rdp_of_a_step
 
 
 def test_adaptive_clipping_moves_by_13_5_and_3_5_clip_norms():
@@ -18,9 +19,9 @@ def test_adaptive_clipping_moves_by_13_5_and_3_5_clip_norms():
 
 def test_bounds_are_the_accountants():
     """Reference value: n = 10^6, m = 5 10^6, sigma = .5, order 2: 5.5427e-6."""
-    ours, _, naive = _bounds({**DEFAULTS, "noise": 0.5}, (2.0,))
-    assert ours[0] == pytest.approx(5.5427e-6, rel=1e-3)
-    assert naive[0] == 4
+    bounds = rdp_of_a_step({**DEFAULTS, "noise": 0.5}, (2.0,))
+    assert bounds[THEOREM_3][0] == pytest.approx(5.5427e-6, rel=1e-3)
+    assert bounds[GAUSSIAN][0] == 4
 
 
 def test_shares_of_true_negatives_come_from_table_2():

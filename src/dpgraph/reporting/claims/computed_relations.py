@@ -1,8 +1,4 @@
-"""Claims of Huang et al. that need no training: their bounds, the sensitivity of clipping, and negatives by chance.
-
-Their default parameters are lost with the text's formulas; those of Table 2 and of their scripts stand in: n = 10^6,
-m = 5 10^6, K = 5, k = 4, batches of 64, sigma = 0.5, of which one varies at a time.
-"""
+"""Claims of Huang et al. that need no training: their bounds, the sensitivity of clipping, and negatives by chance."""
 
 from __future__ import annotations
 
@@ -11,51 +7,39 @@ from typing import Any
 import numpy as np
 
 from dpgraph.experiments import published
-from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.finding import Finding
+from dpgraph.reporting.relational_bounds import (
+    DEFAULTS,
+    ORDERS,
+    PREMISE,
+    THEOREM_3,
+    VARIED,
+    WHERE,
+    epsilon_after,
+    rdp_of_a_step,
+)
 
 PAPER = "huang2025-relational-entity-dp"
-DEFAULTS: dict[str, Any] = {"nodes": 10**6, "relations": 5 * 10**6, "max_degree": 5, "negatives": 4,
-                            "rate": 1.28e-5, "noise": 0.5}  # fmt: skip
-VARIED: dict[str, tuple[Any, ...]] = {
-    "noise": (0.4, 0.5, 0.7, 1.0),
-    "max_degree": (2, 5, 10, 20),
-    "negatives": (1, 4, 16),
-    "rate": (3.2e-6, 1.28e-5, 5.12e-5),
-}
-ORDERS = (2.0, 3.0, 4.0, 6.0, 8.0)
-COMPOSED = tuple([1.1, 1.2, 1.35, 1.5, 1.75, *(step / 2 for step in range(4, 21)), *map(float, range(11, 33))])
-STEPS, DELTA = 1000, 1 / (5 * 10**6)
-WHERE = f"Relation of all bounds: {Relation.ENTITY}, scope {Scope.PARAMETERS}"
-PREMISE = "All three presume Proposition 4.1 or C.1; for adaptive clipping Proposition 4.1 is false (H7)"
+STEPS = 1000
 
 
 def _settings() -> list[dict[str, Any]]:
     return [{**DEFAULTS, name: value} for name, values in VARIED.items() for value in values]
 
 
-def _bounds(at: dict[str, Any], orders: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """RDP of one step, at noise over sensitivity: Theorem 3, Theorem C.1, the Gaussian mechanism without sampling."""
-    from dpgraph.privacy.accountants.relational import coupled_rdp
-
-    ours = coupled_rdp(**at, orders=orders)
-    standard = coupled_rdp(**at, orders=orders, standard_clipping=True)
-    return ours, standard, np.asarray(orders) / (2 * at["noise"] ** 2)
-
-
 def _compared(settings: list[dict[str, Any]]) -> tuple[str, Finding]:
-    from dpgraph.privacy.accountants.renyi import epsilon_from_rdp
-
     lower, cases, worst, composed, ratios = 0, 0, 0.0, 0, []
     for at in settings:
-        ours, standard, naive = _bounds(at, ORDERS)
-        least = np.minimum(standard, naive)
+        one = rdp_of_a_step(at, ORDERS)
+        ours = one.pop(THEOREM_3)
+        least = np.minimum.reduce(list(one.values()))
         lower, cases = lower + int((ours < least).sum()), cases + len(ORDERS)
         worst = max(worst, float((ours / least).max()))
-        whole = [epsilon_from_rdp(COMPOSED, STEPS * one, DELTA) for one in _bounds(at, COMPOSED)]
-        composed += whole[0] < min(whole[1:])
-        ratios.append(min(whole[1:]) / whole[0])
+        whole = {name: float(values[0]) for name, values in epsilon_after(at, [STEPS]).items()}
+        mine = whole.pop(THEOREM_3)
+        composed += mine < min(whole.values())
+        ratios.append(min(whole.values()) / mine)
     text = (
         f"{len(settings)} settings: Theorem 3 is below both other bounds at {lower} of {cases} orders (2 to 8; at most "
         f"{worst:.3g} of the smaller one), and after {STEPS} steps its epsilon is below both in {composed} of "

@@ -1,0 +1,1 @@
+"""Bounds on the privacy of relational learning, along orders and along steps."""

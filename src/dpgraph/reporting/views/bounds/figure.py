@@ -1,0 +1,55 @@
+"""A row of panels for each setting: Rényi divergence of one step by order, epsilon by steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from dpgraph.methods.looks import BLACK, BLUE, VERMILION
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.formats import deltas
+from dpgraph.reporting.relational_bounds import DELTA, GAUSSIAN, PREMISE, THEOREM_3, THEOREM_C1, WHERE
+from dpgraph.reporting.views.bounds.rows import EPSILON, RDP, bounds_points
+
+LOOKS: dict[str, dict[str, Any]] = {
+    THEOREM_3: {"color": BLUE, "linestyle": "-"},
+    THEOREM_C1: {"color": VERMILION, "linestyle": (0, (4, 1))},
+    GAUSSIAN: {"color": BLACK, "linestyle": (0, (1.5, 1))},
+}
+HEIGHT = 1.9  # inches of a panel
+
+
+def draw(plan: Plan, artefact_id: str, given: None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png from `bounds_points`."""
+    points = bounds_points(plan, artefact_id)
+    with canvas.house_style(artefact_id):
+        handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
+        legend = canvas.Legend(handles, [*words.notes(f"{PREMISE}. {WHERE}.", canvas.ACROSS)], 2)
+        labels = list(plan.artefacts[artefact_id].bounds)
+        figure, grid = canvas.panels(2 * len(labels), legend, height=HEIGHT)
+        for index, label in enumerate(labels):
+            for quantity, (axes,) in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
+                canvas.panel_title(axes, label, plan.suite.demonstration)
+                rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
+                for bound, look in LOOKS.items():
+                    own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
+                    axes.plot(own["x"], own["value"], **look)
+                _axes(axes, quantity)
+        return canvas.save_all(figure, stem), points
+
+
+def _axes(axes: Axes, quantity: str) -> None:
+    axes.set_yscale("log")
+    if quantity == RDP:
+        axes.set_xlabel("order α")
+        axes.set_ylabel("RDP of one step")
+        return
+    axes.set_xscale("log")
+    axes.set_xlabel(f"steps (δ = {deltas([DELTA])[0]})")
+    axes.set_ylabel("ε")
