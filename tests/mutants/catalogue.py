@@ -1006,4 +1006,68 @@ VOTES = (
          "asked.num_train", OF_VOTES + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody"),
 )  # fmt: skip
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES)
+TUPLES, DRAWN, OF_TUPLES = "preparation/relations.py", "sampling/tuples.py", "training/tuples.py"
+TOWERS, HEADS, OF_RELATIONS = (
+    "training/tower_clipping.py",
+    "training/relation_heads.py",
+    "privacy/mechanisms/relations.py",
+)
+PAIR = "privacy/accountants/relational.py"
+TRAINED, SAMPLED, RELATED = (
+    "tests/training/test_tuples.py::",
+    "tests/sampling/test_tuples.py::",
+    "tests/privacy/test_relation_mechanisms.py::",
+)
+FACTS_OF_TUPLES = "tests/audits/test_registry.py::test_the_code_keeps_its_claims[tuple-facts]"
+RELATIONS = (
+    _one("noise / 1.3 on tuples", TUPLES, "order.noise(order.noise_std)", "order.noise(order.noise_std / 1.3)",
+         ran("dp-relation-head-rigorous")),
+    _one("rate 2q on tuples", TUPLES, "mechanism.num_roots, mechanism.sampling_rate)",
+         "mechanism.num_roots, min(1.0, 2 * mechanism.sampling_rate))", ran("dp-relation-head-rigorous")),
+    _one("clip at 2C on tuples", TUPLES, "mechanism.shape.clipped, order.privacy.clip_norm",
+         "mechanism.shape.clipped, 2 * order.privacy.clip_norm", ran("dp-relation-encoder-rigorous")),
+    _one("tuples capped as published, accounted as stable", TUPLES, "if isinstance(mechanism, StaticTuples):",
+         "if False:", ran("dp-relation-head-rigorous")),
+    _one("one negative more than accounted", TUPLES, "Negatives(entities, mechanism.negatives,",
+         "Negatives(entities, mechanism.negatives + 1,", ran("dp-relation-head-published")),
+    _one("negatives with replacement", DRAWN, "replace=False, shuffle=True", "replace=True, shuffle=True",
+         SAMPLED + "test_no_entity_is_a_negative_twice_in_a_batch"),
+    _one("negatives in the order of their ids", DRAWN, "        return self.entities[chosen]",
+         "        chosen = np.sort(chosen)\n        return self.entities[chosen]",
+         SAMPLED + "test_negatives_are_uniform_at_every_place"),
+    _one("an entity's tuples are not capped", DRAWN, "pairs[kept], Lists.CAPPED_TUPLES", "pairs, Lists.CAPPED_TUPLES",
+         SAMPLED + "test_no_entity_is_in_too_many_tuples"),
+    _one("counts of entities ignore the negatives", OF_TUPLES, "self.clip_norm / largest_counts(batch)",
+         "self.clip_norm / largest_counts(batch[:, :2])", FACTS_OF_TUPLES),
+    _one("one tuple's limit for all", OF_TUPLES, "self.clip_norm / largest_counts(batch)",
+         "self.clip_norm / np.full(len(batch), largest_counts(batch).min(initial=1))", FACTS_OF_TUPLES),
+    _one("noise on tuples after the optimiser", OF_TUPLES,
+         "        self.noise.add(found.sums)\n        apply_gradient(self.optimizer, found.sums, self.divisor)",
+         "        apply_gradient(self.optimizer, found.sums, self.divisor)\n        self.noise.add(found.sums)",
+         FACTS_OF_TUPLES),
+    _one("a divisor of the tuples drawn", OF_TUPLES, "apply_gradient(self.optimizer, found.sums, self.divisor)",
+         "apply_gradient(self.optimizer, found.sums, float(max(1, len(batch))))", FACTS_OF_TUPLES),
+    _one("factors of tuples above their limit", OF_TUPLES, "slack = 1 - 1e-6 if", "slack = 1 + 1e-3 if",
+         TRAINED + "test_no_factor_lets_a_tuple_beyond_its_limit"),
+    _one("ghost norms of towers without cross terms", TOWERS, "squares = grams.sum(dim=(1, 2))",
+         "squares = torch.diagonal(grams, dim1=1, dim2=2).sum(dim=1)", TRAINED + "test_both_ways_to_a_norm_agree"),
+    _one("norms of towers without biases", TOWERS,
+         "squares = squares + slopes.sum(dim=1).square().sum(dim=1)", "pass",
+         TRAINED + "test_a_perceptron_equals_autograd_whatever_the_chunks[1-infonce]"),
+    _one("norms of a chunk's last layer only", TOWERS, "joint_norms(squares) if squares",
+         "joint_norms(squares[-1:]) if squares",
+         TRAINED + "test_a_perceptron_equals_autograd_whatever_the_chunks[60-hinge]"),
+    _one("norms of linear heads without the cross term", HEADS, "(squares + cross).clamp_min(0)",
+         "squares.clamp_min(0)",
+         TRAINED + "test_heads_equal_autograd"),
+    _one("a leaving entity lets no tuple in", PAIR, "Mixture.binomial(count=refill, rate=rate)\n",
+         "Mixture.binomial(count=0, rate=rate)\n", RELATED + "test_static_clipping_at_the_papers_size"),
+    _one("negatives are free", PAIR, "min(1.0, size * negatives / nodes), unit=2.0", "0.0, unit=2.0",
+         RELATED + "test_static_epsilon_moves_as_it_should"),
+    _one("a negative moves by C", PAIR, "size * negatives / nodes), unit=2.0", "size * negatives / nodes), unit=1.0",
+         RELATED + "test_static_clipping_at_the_papers_size"),
+    _one("half the noise of Proposition 4.1", OF_RELATIONS, "SENSITIVITY: ClassVar[float] = 2.0",
+         "SENSITIVITY: ClassVar[float] = 1.5", RELATED + "test_noise_is_that_of_the_claimed_sensitivity"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS)
