@@ -18,7 +18,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.cost import size_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.problems.registry import problem, problem_of, problems
-from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks
+from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks, rare_tails
 from tests.contract.values import prepared
 
 SPLIT = "random-60-15-25"
@@ -177,7 +177,30 @@ def test_full_ranks_are_those_of_a_loop_within_the_graph_that_is_tested():
             others = [heads[head] @ tails[other] for other in range(60, 80) if other not in (head, tail)]
             assert rank == 1 + sum(score >= own for score in others)
     names = {metric.metric for metric in evaluate(few, states, 1, final=True)}
-    assert names == {"prec_at_1/test", "mrr/test", "prec_at_1_full/test", "mrr_full/test"}
+    assert names == {
+        "prec_at_1/test",
+        "mrr/test",
+        "prec_at_1_full/test",
+        "mrr_full/test",
+        "prec_at_1_rare/test",
+        "mrr_rare/test",
+    }
+
+
+def test_rare_tails_are_those_of_at_most_the_median_degree():
+    relations = prepared(TASKS[3])
+    few = relations.tuples_of("test")
+    degree = {entity: sum(entity in pair for pair in few.tolist()) for entity in set(few.ravel().tolist())}
+    by_tuple = [degree[tail] for tail in few[:, 1].tolist()]
+    median = sorted(by_tuple)[len(by_tuple) // 2 - 1 : len(by_tuple) // 2 + 1]
+    expected = [one <= sum(median) / 2 if len(by_tuple) % 2 == 0 else one <= median[1] for one in by_tuple]
+    found = rare_tails(relations, "test")
+    assert found.tolist() == expected
+    assert found.any()
+    assert not found.all()
+    states = np.random.Generator(np.random.PCG64(2)).normal(size=(relations.num_entities, 3)).astype(np.float32)
+    metrics = {one.metric: one.value for one in evaluate(relations, states, 1, final=True)}
+    assert metrics["mrr_rare/test"] == pytest.approx(np.mean(1 / ranks(relations, states, "test")[expected]))
 
 
 def test_relations_hide_the_tested_tuples_and_keep_every_edge_once():

@@ -42,6 +42,8 @@ NAMES = {
     "mrr": "MRR",
     "prec_at_1_full": "PREC@1 of the full ranking",
     "mrr_full": "MRR of the full ranking",
+    "prec_at_1_rare": "PREC@1 of rare tails",
+    "mrr_rare": "MRR of rare tails",
 }
 
 

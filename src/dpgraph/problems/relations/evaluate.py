@@ -1,7 +1,8 @@
 """Metrics of relation prediction: how early the true tail stands among other tails (Huang et al., section 5).
 
 Twice: among the tails of a batch of 256 tuples in a public random order, as the paper's code does, and among all
-entities of the graph that is tested.
+entities of the graph that is tested. After the last step also the first way for the tuples of rare tails alone, those
+of at most the median degree.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ def full_ranks(relations: Relations, states: np.ndarray, part: str) -> np.ndarra
     return placed
 
 
+def rare_tails(relations: Relations, part: str) -> np.ndarray:
+    """(m,) bool: tuples of a part whose tail is in at most as many tuples of that part as the median tuple's tail."""
+    tuples = relations.tuples_of(part)
+    degrees = np.bincount(tuples.ravel(), minlength=relations.num_entities)[tuples[:, 1]]
+    return np.asarray(degrees <= np.median(degrees))
+
+
 def _placed(
     states: np.ndarray, heads: np.ndarray, tails: np.ndarray, candidates: np.ndarray, left_out: np.ndarray
 ) -> np.ndarray:
@@ -59,7 +67,10 @@ def _placed(
 
 
 def evaluate(relations: Relations, states: np.ndarray, step: int, final: bool) -> list[Metric]:
-    """PREC@1 and the mean reciprocal rank on every part that has tuples; after the last step of full ranks, too."""
+    """PREC@1 and the mean reciprocal rank on every part that has tuples.
+
+    After the last step also of full ranks, and of the tuples with a rare tail.
+    """
     metrics = []
     for part in ("train", "val", "test"):
         placed = {"": ranks(relations, states, part)}
@@ -67,6 +78,7 @@ def evaluate(relations: Relations, states: np.ndarray, step: int, final: bool) -
             continue
         if final and part == "test":
             placed["_full"] = full_ranks(relations, states, part)
+            placed["_rare"] = placed[""][rare_tails(relations, part)]
         for kind, found in placed.items():
             values = {"prec_at_1": (found == 1).mean(), "mrr": (1 / found).mean()}
             metrics += [
