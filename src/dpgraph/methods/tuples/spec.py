@@ -24,6 +24,8 @@ from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
 MLP = "mlp"  # in the place of an encoder's name
+# weights of an encoder besides its vocabulary, by a part of its name
+ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
 ENCODER_FLOPS = 20e9  # of a text through a small transformer on a CPU core, a second
 MLP_WIDTH = 256
 
@@ -133,8 +135,10 @@ def head_seconds(cell: Any, size: Size) -> float:
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Of a transformer of 11 million weights besides its vocabulary, three passes a text of a batch."""
-    weights = size.features * cell.model.width if cell.model.encoder == MLP else 11e6 * cell.model.max_tokens / 2
+    """Three passes a text of a batch, of half the longest texts' length; an encoder of unknown size counts as BERT."""
+    name = cell.model.encoder.lower()
+    known = next((weights for part, weights in ENCODER_WEIGHTS.items() if part in name), ENCODER_WEIGHTS["bert-base"])
+    weights = size.features * cell.model.width if name == MLP else known * cell.model.max_tokens / 2
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
     return loop_seconds(cell.training, 6 * weights * rows, 2 * weights * size.nodes, ENCODER_FLOPS)
 
