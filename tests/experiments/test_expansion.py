@@ -14,7 +14,8 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.config import load, parse
 from dpgraph.experiments.documents import read_yaml, yaml_value
 from dpgraph.experiments.expansion import MOST_COMBINATIONS, expanded
-from dpgraph.experiments.experiment import Experiment, Suite
+from dpgraph.experiments.experiment import Experiment
+from dpgraph.experiments.suite import Suite
 from dpgraph.planning.schemas import schema_text
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from dpgraph.errors import UserError
 from dpgraph.experiments.claim import Claim, Monotone, WeightedSum, uses
 from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Artefact, Experiment, SuiteTask
+from dpgraph.experiments.experiment import Artefact, Experiment
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs
 

@@ -10,8 +10,9 @@ import yaml
 
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import read_yaml
-from dpgraph.experiments.experiment import Experiment, Grid, Search, Suite
+from dpgraph.experiments.experiment import Experiment, Search
 from dpgraph.experiments.published import FOLDER, read_table
+from dpgraph.experiments.suite import Grid, Suite
 from dpgraph.planning.plan import load_plan
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import damaged, mangled

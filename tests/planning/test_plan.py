@@ -11,7 +11,7 @@ from dpgraph.experiments import published
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import read_yaml
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Suite
+from dpgraph.experiments.suite import Suite
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.schemas import models, schema_text

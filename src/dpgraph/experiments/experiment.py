@@ -1,9 +1,8 @@
-"""Experiment files: one per paper, data and no code. They name methods, artefacts and claims; suites name the data."""
+"""Experiment files: one per paper, data and no code. They name methods, artefacts and claims."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -29,7 +28,6 @@ from dpgraph.experiments.varies import VARIES, Setting, Varies
 from dpgraph.experiments.written import Written
 
 MOST_TRIALS = 10_000
-MOST_PLACES = 100_000  # of one grid of an artefact
 HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
 
 
@@ -307,111 +305,3 @@ class Experiment(Written):
                 raise ValueError(
                     f"claims.{claim}.test.terms.value={term.value}: expected one exactly where {artefact} has a sweep"
                 )
-
-
-class SuiteTask(Finite):
-    """A data set of the suite, as its tables show it."""
-
-    label: str
-    task: dict[str, Any] = Field(description="dataset, setting, split, features")
-    published: str | None = Field(
-        default=None,
-        description="The paper's name of it, with parameters that distinguish it from others (pokec;features=BERT)"
-        "; null: not in the paper",
-    )
-    fallback: dict[str, Any] | None = Field(
-        default=None,
-        description="Another task, which stands in where the data set cannot be had: synthetic, never beside the "
-        "paper's numbers, and labelled as such; null: tables then say that the data are not available",
-    )
-    published_statistics: str | None = Field(
-        default=None,
-        description="The paper's name of the data set whose printed statistics stand beside this one's, where no "
-        "result can be compared; null: that of published",
-    )
-
-    @property
-    def dataset_in_paper(self) -> str | None:
-        """`published` without the parameters."""
-        return None if self.published is None else self.published.partition(";")[0]
-
-    def is_called(self, names: Collection[str]) -> bool:
-        """Whether a claim that names these data sets means this one, with or without the parameters."""
-        return self.published in names or self.dataset_in_paper in names
-
-
-class Rule(Finite):
-    """Hyper-parameters for the cells that match; later rules win."""
-
-    methods: tuple[str, ...] = Field(default=("*",), description="Method ids; * matches any characters")
-    tasks: tuple[str, ...] = ("*",)
-    set: dict[str, Any] = Field(default_factory=dict)
-    hyperparameter_table: Id | None = Field(
-        default=None,
-        description="Take learning rate, batch size, activation, depths, noise multiplier and K from this table of "
-        "published/hyperparameters.csv, for method and data set as the paper names them",
-    )
-    settings: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
-        default=None,
-        description="Take what a search chose for method and data set from this file below workflow/settings/; a "
-        "private method takes only what was chosen on other data sets",
-    )
-    settings_of: Id | None = Field(default=None, description="With settings: the paper there; null: this one")
-    settings_method: Id | None = Field(default=None, description="With settings: the method there; null: the same")
-
-    @model_validator(mode="after")
-    def _of_settings(self) -> Rule:
-        if self.settings is None and (self.settings_of is not None or self.settings_method is not None):
-            raise ValueError("settings_of, settings_method: expected only with settings")
-        return self
-
-
-class Grid(Finite):
-    """Methods crossed with tasks, for private methods with target epsilons, and in a sweep with its values."""
-
-    methods: tuple[str, ...] = Field(default=("*",), description="Method ids of the artefact; * matches any characters")
-    tasks: tuple[str, ...] = Field(min_length=1)
-    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    values: dict[str, dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Of a sweep: a part of a cell by its label, which wins over the rules, e.g. "
-        "7: {privacy: {max_degree: 7}}",
-    )
-    seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
-
-    @model_validator(mode="after")
-    def _places(self) -> Grid:
-        places = len(self.tasks) * max(len(self.epsilons), 1) * max(len(self.values), 1)
-        if places > MOST_PLACES:
-            raise ValueError(f"{places} places (tasks, epsilons and values crossed): expected at most {MOST_PLACES}")
-        return self
-
-
-class SuitePaper(Finite):
-    seeds: Seeds | None = Field(default=None, description="null: as many as the suite")
-    rules: tuple[Rule, ...] = ()
-    varies: Varies = Field(default_factory=dict, description=VARIES)
-    artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
-        description="An artefact is the union of its grids"
-    )
-
-
-class Suite(Written):
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    title: str
-    note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
-    demonstration: bool = False
-    seeds: Seeds
-    tasks: dict[str, SuiteTask]
-    papers: dict[Id, SuitePaper]
-
-    @model_validator(mode="after")
-    def _references(self) -> Suite:
-        for paper, part in self.papers.items():
-            for name, artefact in part.artefacts.items():
-                for task in (task for grid in artefact for task in grid.tasks):
-                    if task not in self.tasks:
-                        raise ValueError(
-                            f"papers.{paper}.artefacts.{name}.tasks={task}: expected one of {', '.join(self.tasks)}"
-                        )
-        return self

@@ -14,8 +14,8 @@ from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.experiment import Suite, SuiteTask
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.suite import Suite, SuiteTask
 
 
 def with_fallbacks(suite: Suite, config: Config) -> Suite:

@@ -17,9 +17,10 @@ from dpgraph.experiments import published
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Artefact, Experiment, Grid, MethodRow, Rule, Search, Suite, SuiteTask
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search
 from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
+from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Experiment, Suite
+from dpgraph.experiments.experiment import Experiment
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.inventory import Inventory
 from dpgraph.experiments.literature import Baselines
 from dpgraph.experiments.settings import ChosenSettings
+from dpgraph.experiments.suite import Suite
 from dpgraph.experiments.written import Written
 from dpgraph.files import write_text
 from dpgraph.methods.registry import specs

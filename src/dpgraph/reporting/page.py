@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpgraph.experiments.experiment import Suite
+from dpgraph.experiments.suite import Suite
 from dpgraph.reporting.formats import html_text
 
 STYLE = """

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from scipy.stats import ttest_1samp
 
 from dpgraph.experiments.claim import Claim, Constant, Greater, WeightedSum
-from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.experiments.suite import SuiteTask
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.averaging import data_sets_of
 from dpgraph.reporting.claims.kinds import compare

@@ -18,9 +18,10 @@ from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Rule, Search
+from dpgraph.experiments.experiment import Search
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.experiments.suite import Rule
 from dpgraph.files import write_text
 from dpgraph.methods.registry import spec
 from dpgraph.planning.plan import Entry, Plan, load_plan

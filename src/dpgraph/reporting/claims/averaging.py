@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from dpgraph.experiments.claim import RarerClasses, SimpleTest
-from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.experiments.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import Known, Place
 from dpgraph.reporting.results import EntryResult
 

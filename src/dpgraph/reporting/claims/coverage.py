@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.experiments.suite import SuiteTask
 
 ELSEWHERE = "on this suite's data sets, which are not the paper's"
 DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"

@@ -23,7 +23,7 @@ from dpgraph.experiments.claim import (
     WeightedSum,
     uses,
 )
-from dpgraph.experiments.experiment import SuiteTask
+from dpgraph.experiments.suite import SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
