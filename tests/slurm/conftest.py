@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import FAILURES, Run
+from tests.slurm.cluster import FAILURES, RELATIONS, Run
 from tests.workflow.conftest import copy_workflow
 
 # a test waits for jobs on a machine that may be busy; nothing here is measured
@@ -26,11 +26,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(skip)
 
 
-def _workflow(folder: Path, suite: str) -> Run:
+def workflow(folder: Path, suite: str) -> Run:
     copy_workflow(folder)
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("suite: demo", f"suite: {suite}", 1))
-    (folder / "workflow/suites/failures.yaml").write_text(FAILURES)
+    for name, text in {"failures": FAILURES, "relations": RELATIONS}.items():
+        (folder / f"workflow/suites/{name}.yaml").write_text(text)
     run = Run(folder.resolve())
     run.profile(**POLLING)
     return run
@@ -39,7 +40,7 @@ def _workflow(folder: Path, suite: str) -> Run:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """The tiny suite, run on Slurm from nothing to its report."""
-    run = _workflow(tmp_path_factory.mktemp("finished"), "tiny")
+    run = workflow(tmp_path_factory.mktemp("finished"), "tiny")
     # No accounting here: this replaces the program that the executor queries for accounts.
     programs = tmp_path_factory.mktemp("bin")
     (programs / "sacctmgr").write_text("#!/bin/sh\necho dpgraph-tests\n")
@@ -63,7 +64,7 @@ def finished(tmp_path_factory):
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """The suite `failures`, run without Slurm: what every run that meets a failure must come to."""
-    run = _workflow(tmp_path_factory.mktemp("undisturbed"), "failures")
+    run = workflow(tmp_path_factory.mktemp("undisturbed"), "failures")
     local = [sys.executable, "-m", "snakemake", "--cores", "2", "--", "cells"]
     environment = {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=600)
