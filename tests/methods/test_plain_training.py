@@ -9,7 +9,7 @@ from dpgraph.errors import UserError
 from dpgraph.methods.ego_trees import plain
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.models.inference import FullGraph
+from dpgraph.models.inference import FullGraph, PartOfGraph
 from dpgraph.models.segments import Segments
 from dpgraph.planning.resolve import calibrate
 from dpgraph.sampling.edge_lists import EdgeLists
@@ -40,18 +40,16 @@ def run(name, observe=lambda step, logits: {"step": step}, **given):
 
 
 def looked_at(monkeypatch, name, **training):
-    """The run, and (steps done, current parameters' logits) at each look."""
-    looks = []
-    real = FullGraph.logits
+    """The run, and the current parameters' logits of all nodes at each look."""
+    looks, whole = [], FullGraph(toy_graph())
+    real = PartOfGraph.logits
 
     def logits(self, network, features):
-        found = real(self, network, features)
-        looks.append(found.clone())
-        return found
+        looks.append(whole.logits(network, features).clone())
+        return real(self, network, features)
 
-    monkeypatch.setattr(FullGraph, "logits", logits)
-    outcome = run(name, evaluations=1, **training)
-    return outcome, looks[:-1]  # the last one is what is released
+    monkeypatch.setattr(PartOfGraph, "logits", logits)
+    return run(name, evaluations=1, **training), looks
 
 
 @pytest.mark.parametrize("by", ["loss", "accuracy"])

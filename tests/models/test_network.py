@@ -10,7 +10,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gin import GinLayer
-from dpgraph.models.inference import FullGraph
+from dpgraph.models.inference import FullGraph, PartOfGraph
 from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
@@ -132,6 +132,22 @@ def test_own_logits_get_their_weight(graph, kind):
     for weight in (0.25, 1.0):
         mixed = FullGraph(graph, own_weight=weight).logits(network, features)
         torch.testing.assert_close(mixed, weight * alone + (1 - weight) * whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+@pytest.mark.parametrize("hops", [0, 1, 2])
+def test_logits_of_some_nodes_are_those_of_the_whole_graph(graph, hops, kind, weight):
+    """From the nodes within so many hops: of nodes without a list themselves alone, of the hub of everybody."""
+    network = network_of(hops, kind=kind)
+    features = torch.from_numpy(graph.features).double()
+    whole = FullGraph(graph, own_weight=weight).logits(network, features)
+    read = set()
+    for nodes in ([29, 28], [7, 3, 11], [0, 5], [12]):
+        part = PartOfGraph(graph, np.array(nodes), hops, own_weight=weight)
+        read.add(part._graph.num_nodes)
+        torch.testing.assert_close(part.logits(network, features), whole[nodes], rtol=1e-12, atol=1e-12)
+    assert min(read) < graph.num_nodes
 
 
 def test_scores_of_any_size_give_finite_attention(graph):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from dpgraph.data.graph import Graph
@@ -102,6 +103,56 @@ class FullGraph:
         for i in range(1, len(self.chunks)):
             result[self.chunks[i]] = rows_of(i)
         return result
+
+
+MOST_OF_THE_GRAPH = 0.8  # a part of more nodes saves nothing
+
+
+class PartOfGraph:
+    """Logits of some nodes only, from the nodes within `hops` of them: the same numbers, up to rounding."""
+
+    def __init__(
+        self, graph: Graph, nodes: np.ndarray, hops: int, device: str | torch.device = "cpu", own_weight: float = 0.0
+    ) -> None:
+        """`nodes`: ids, each once."""
+        lists = csr_matrix(
+            (np.ones(graph.num_edges, dtype=np.int8), graph.out_idx, graph.out_ptr), shape=(graph.num_nodes,) * 2
+        )
+        rows = np.sort(np.asarray(nodes))
+        for _ in range(hops):
+            rows = np.union1d(rows, lists[rows].indices)
+        if len(rows) > MOST_OF_THE_GRAPH * graph.num_nodes:
+            rows = np.arange(graph.num_nodes)
+        self._rows = torch.from_numpy(rows).to(device)
+        self._places = torch.from_numpy(np.searchsorted(rows, nodes)).to(device)
+        self._whole = len(rows) == graph.num_nodes
+        self._graph = FullGraph(_part(graph, lists, rows), device, own_weight=own_weight)
+        self._read: tuple[Tensor, Tensor] | None = None  # features of all nodes, and of the part
+
+    @torch.no_grad()
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """(N, F) features of all nodes -> (nodes, classes) logits of the chosen ones."""
+        if self._read is None or self._read[0] is not features:
+            self._read = features, features if self._whole else features.index_select(0, self._rows)
+        return self._graph.logits(network, self._read[1])[self._places]
+
+
+def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
+    """The nodes `rows` with what their lists hold of each other; features are left out."""
+    inner = lists[rows][:, rows].tocsr()
+    inner.sort_indices()
+    turned = inner.T.tocsr()
+    turned.sort_indices()
+    return replace(
+        graph,
+        features=np.zeros((len(rows), 0), dtype=np.float32),
+        labels=np.asarray(graph.labels)[rows],
+        split=np.asarray(graph.split)[rows],
+        out_ptr=inner.indptr.astype(np.int64),
+        out_idx=inner.indices.astype(np.int32),
+        in_ptr=turned.indptr.astype(np.int64),
+        in_idx=turned.indices.astype(np.int32),
+    )
 
 
 def _closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:

@@ -11,6 +11,7 @@ from dpgraph.data.records import VALIDATION
 from dpgraph.errors import invalid
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.models.inference import PartOfGraph
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
@@ -64,16 +65,14 @@ def _stopping(run: Run, patience: int, sampler: FixedSizeSampler) -> Run:
     nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
     if not len(nodes):
         raise invalid("patience", patience, "null: the split has no validation nodes")
-    chosen = torch.from_numpy(nodes).to(job.device)
     labels = torch.from_numpy(np.asarray(graph.labels, dtype=np.int64)[nodes]).to(job.device)
-    usual = run.whole()
+    model = job.cell.model
+    looked_at = PartOfGraph(graph, nodes, model.hops, job.device, model.inference_own_weight)
 
     def scores() -> Scores:
-        logits = usual.logits(run.bench.network, run.bench.features)
-        return validation_scores(logits[chosen], labels, job.cell.training.stop_on)
+        logits = looked_at.logits(run.bench.network, run.bench.features)
+        return validation_scores(logits, labels, job.cell.training.stop_on)
 
     epoch = min(-(-sampler.num_roots // sampler.size), run.steps)
     watched = Watched(run.bench.network, initial_network(job, run.bench.features.shape[1]))
-    return replace(
-        run, step=StoppingStep(run.step, watched, scores, patience, epoch), watched=watched, inference=usual
-    )  # fmt: skip
+    return replace(run, step=StoppingStep(run.step, watched, scores, patience, epoch), watched=watched)
