@@ -16,6 +16,7 @@ from dpgraph.training.tuples import TupleLoss, factors
 
 LOSSES = [TupleLoss("infonce", 0.3), TupleLoss("hinge", margin=0.4)]
 ENTITIES, FEATURES = 30, 7
+HEADS = ["diagonal", "bilinear", "symmetric", "linear"]
 
 
 def batch_of(count=9, negatives=3):
@@ -68,7 +69,7 @@ def test_slopes_are_derivatives(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("name", ["diagonal", "bilinear", "linear"])
+@pytest.mark.parametrize("name", HEADS)
 def test_heads_equal_autograd(name, loss):
     generator = torch.Generator().manual_seed(1)
     head = Head(name, FEATURES, 4, generator).double()
@@ -80,7 +81,7 @@ def test_heads_equal_autograd(name, loss):
         heads, others, w = vectors[batch[:, 0]], vectors[batch[:, 1:]], head.weight
         if name == "diagonal":
             return torch.einsum("bd,d,bkd->bk", heads, w, others)
-        matrix = w if name == "bilinear" else w.T @ w
+        matrix = w if name == "bilinear" else (w + w.T) / 2 if name == "symmetric" else w.T @ w
         return torch.einsum("bd,de,bke->bk", heads, matrix, others)
 
     model = HeadModel(head, vectors, loss)
@@ -95,7 +96,7 @@ def test_heads_equal_autograd(name, loss):
 def test_heads_start_as_the_vectors_themselves():
     """Zero-shot: scores before any step are inner products."""
     vectors = torch.nn.functional.normalize(torch.randn(9, 5, generator=torch.Generator().manual_seed(2)), dim=1)
-    for name in ("diagonal", "bilinear"):
+    for name in ("diagonal", "bilinear", "symmetric"):
         states = HeadModel(Head(name, 5, 3, torch.Generator()), vectors, LOSSES[0]).states()
         assert torch.allclose(states[:, 0] @ states[:, 1].T, vectors @ vectors.T, atol=1e-6)
 
@@ -210,7 +211,7 @@ def test_no_contribution_of_rounded_operands_is_beyond_its_limit(monkeypatch, ca
     assert 0.5 * limit * (not cancelling) < max(lengths) <= limit
 
 
-@pytest.mark.parametrize("name", ["diagonal", "bilinear", "linear"])
+@pytest.mark.parametrize("name", HEADS)
 def test_norms_of_heads_allow_for_rounded_operands(name):
     generator = torch.Generator().manual_seed(1)
     vectors = torch.nn.functional.normalize(torch.randn(ENTITIES, FEATURES, generator=generator), dim=1)

@@ -1,8 +1,9 @@
 """Heads on fixed vectors of entities: scores, and each tuple's gradient in closed form.
 
 For a tuple with head h, entities x_j and slopes c_j = dL / ds_j let y = sum_j c_j x_j. Then dL / dw = h * y for the
-diagonal head s_j = sum_d w_d h_d x_jd, dL / dM = h y' for the bilinear one, s_j = h' M x_j, and dL / dW = (W y) h' + (W
-h) y' for the linear one, s_j = (W h)' (W x_j). The norms of the last two need inner products only.
+diagonal head s_j = sum_d w_d h_d x_jd, dL / dM = h y' for the bilinear one, s_j = h' M x_j, (h y' + y h') / 2 for the
+symmetric one, s_j = h' (M + M') x_j / 2, and dL / dW = (W y) h' + (W h) y' for the linear one, s_j = (W h)' (W x_j).
+The norms of the last three need inner products only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from dpgraph.training.precision import enlarged_norms
 from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors
 
-HeadName = Literal["diagonal", "bilinear", "linear"]
+HeadName = Literal["diagonal", "bilinear", "symmetric", "linear"]
 
 
 class Head(nn.Module):
@@ -26,11 +27,19 @@ class Head(nn.Module):
         self.name = name
         if name == "diagonal":
             first = torch.ones(features)
-        elif name == "bilinear":
+        elif name in ("bilinear", "symmetric"):
             first = torch.eye(features)
         else:
             first = torch.empty(width, features).normal_(std=width**-0.5, generator=generator)
         self.weight = nn.Parameter(first)
+
+    def seen(self, heads: Tensor) -> Tensor:
+        """(b, d) what the others' inner products are with; (b, width) of the linear head."""
+        if self.name == "diagonal":
+            return heads * self.weight
+        if self.name == "symmetric":
+            return (heads @ self.weight + heads @ self.weight.T) / 2
+        return heads @ (self.weight if self.name == "bilinear" else self.weight.T)
 
 
 class HeadModel:
@@ -43,7 +52,7 @@ class HeadModel:
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
         weight, kind = self.network.weight, self.network.name
         heads, others = self.vectors[batch[:, 0]], self.vectors[batch[:, 1:]]
-        seen = heads * weight if kind == "diagonal" else heads @ weight if kind == "bilinear" else heads @ weight.T
+        seen = self.network.seen(heads)
         right = others @ weight.T if kind == "linear" else others
         slopes = self.loss.slopes(torch.einsum("bd,bkd->bk", seen, right))
         mixed = torch.einsum("bk,bkd->bd", slopes, others)  # y
@@ -52,10 +61,12 @@ class HeadModel:
             squares = gradients.square().sum(1)
             norms = enlarged_norms(squares, squares)
             return ClippedTuples([factors(norms, limits) @ gradients], norms)
-        if kind == "bilinear":
-            squares = heads.square().sum(1) * mixed.square().sum(1)
-            norms = enlarged_norms(squares, squares)
-            return ClippedTuples([(heads * factors(norms, limits)[:, None]).T @ mixed], norms)
+        if kind in ("bilinear", "symmetric"):
+            longest = heads.square().sum(1) * mixed.square().sum(1)
+            inner = (heads * mixed).sum(1).square() if kind == "symmetric" else longest
+            norms = enlarged_norms((longest + inner) / 2, longest)
+            total = (heads * factors(norms, limits)[:, None]).T @ mixed
+            return ClippedTuples([total if kind == "bilinear" else (total + total.T) / 2], norms)
         moved = mixed @ weight.T  # W y
         squares = (moved * moved).sum(1) * (heads * heads).sum(1) + (seen * seen).sum(1) * (mixed * mixed).sum(1)
         cross = 2 * (moved * seen).sum(1) * (heads * mixed).sum(1)
@@ -66,8 +77,5 @@ class HeadModel:
 
     @torch.no_grad()
     def states(self) -> Tensor:
-        weight, kind = self.network.weight, self.network.name
-        if kind == "linear":
-            return self.vectors @ weight.T
-        as_head = self.vectors * weight if kind == "diagonal" else self.vectors @ weight
-        return torch.stack([as_head, self.vectors], dim=1)
+        moved = self.network.seen(self.vectors)
+        return moved if self.network.name == "linear" else torch.stack([moved, self.vectors], dim=1)

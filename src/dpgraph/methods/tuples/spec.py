@@ -63,9 +63,10 @@ class TuplePrivacy(Privacy):
 
 
 class HeadSettings(Finite):
-    head: Literal["diagonal", "bilinear", "linear"] = Field(
+    head: Literal["diagonal", "bilinear", "symmetric", "linear"] = Field(
         default="diagonal",
-        description="Score of two vectors: a weight for each coordinate, a matrix, or a linear map of both",
+        description="Score of two vectors: a weight for each coordinate, a matrix, its symmetric part, or a linear map "
+        "of both",
     )
     width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Rows of the linear map")] = 256
 
@@ -130,7 +131,10 @@ def own_record(cell: Any) -> PredictionInput:
 
 def head_seconds(cell: Any, size: Size) -> float:
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
-    width = {"diagonal": 1, "bilinear": size.features, "linear": 2 * cell.model.width}[cell.model.head]
+    square = size.features
+    width = {"diagonal": 1, "bilinear": square, "symmetric": 2 * square, "linear": 2 * cell.model.width}[
+        cell.model.head
+    ]
     return loop_seconds(cell.training, 6 * rows * size.features * width, 2 * size.nodes * size.features * width)
 
 
