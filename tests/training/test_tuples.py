@@ -9,8 +9,9 @@ import torch
 from dpgraph.errors import UserError
 from dpgraph.models.towers import perceptron
 from dpgraph.sampling.tuples import largest_counts
+from dpgraph.training.precision import products_in
 from dpgraph.training.relation_heads import Head, HeadModel
-from dpgraph.training.tower_clipping import TowerModel
+from dpgraph.training.tower_clipping import TowerModel, pass_counts
 from dpgraph.training.tuples import TupleLoss, factors
 
 LOSSES = [TupleLoss("infonce", 0.3), TupleLoss("hinge", margin=0.4)]
@@ -184,6 +185,50 @@ def test_both_ways_to_a_norm_agree():
         matrices = torch.einsum("bti,bto->boi", inputs, slopes)
         expected = matrices.square().sum((1, 2)) + slopes.sum(1).square().sum(1)
         assert torch.allclose(TowerModel._squares(layer, inputs, slopes), expected, rtol=1e-12)
+
+
+def rounded(values):
+    """Towards nearest, to bf16."""
+    return values.bfloat16().to(values.dtype)
+
+
+@pytest.mark.parametrize("cancelling", [False, True])
+def test_no_contribution_of_rounded_operands_is_beyond_its_limit(monkeypatch, cancelling):
+    """Products of bf16 operands, as processors with such instructions form them; rows that cancel are the hardest."""
+    features = np.random.Generator(np.random.PCG64(4)).normal(size=(ENTITIES, 40)).astype(np.float32)
+    if cancelling:  # nearly one text: the slopes of a softmax sum to zero
+        features = features[:1] + 1e-2 * features
+    tower = perceptron(features, 12, False, torch.Generator().manual_seed(5))
+    model, limit = TowerModel(tower, LOSSES[0]), 1e-3
+    original = TowerModel._sum
+    monkeypatch.setattr(TowerModel, "_sum", lambda self, *of: original(self, *of[:2], *map(rounded, of[2:])))
+    lengths = []
+    with products_in("bf16"):
+        for one in batch_of(40):
+            sums = model.clipped(one[None], torch.full((1,), limit)).sums
+            lengths.append(torch.cat([part.double().flatten() for part in sums]).norm().item())
+    assert 0.5 * limit * (not cancelling) < max(lengths) <= limit
+
+
+@pytest.mark.parametrize("name", ["diagonal", "bilinear", "linear"])
+def test_norms_of_heads_allow_for_rounded_operands(name):
+    generator = torch.Generator().manual_seed(1)
+    vectors = torch.nn.functional.normalize(torch.randn(ENTITIES, FEATURES, generator=generator), dim=1)
+    model = HeadModel(Head(name, FEATURES, 4, generator), vectors, LOSSES[0])
+    limits = torch.ones(9)
+    exact = model.clipped(batch_of(), limits).norms
+    with products_in("bf16"):
+        assert (model.clipped(batch_of(), limits).norms >= exact * (1 + 3 * 2**-8)).all()
+
+
+def test_passes_hold_what_they_may():
+    sizes = torch.tensor([1, 1, 1, 2, 2, 5, 9, 30])
+    assert pass_counts(sizes, 10) == [5, 1, 1, 1]
+    for numbers in (1, 7, 40, 1000):
+        counts = pass_counts(sizes, numbers)
+        assert sum(counts) == len(sizes)
+        assert all(len(part) == 1 or len(part) * int(part.max()) <= numbers for part in sizes.split(counts))
+    assert pass_counts(sizes[:0], 10) == []
 
 
 def test_no_factor_lets_a_tuple_beyond_its_limit():

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dpgraph.errors import UserError
 
 MLP = "mlp"  # name of the perceptron among encoders
+PASS_FEATURES = 1 << 18
 
 
 class Tower(nn.Module):
@@ -34,8 +35,13 @@ class Tower(nn.Module):
         """(b,) in which order to encode, so that a batch of neighbours costs little; any order gives the same."""
         return torch.arange(len(positions), device=positions.device)
 
-    def cost(self, positions: Tensor) -> int:
-        """Numbers that each of these entities needs at most, for batches in bounded memory."""
+    def sizes(self, positions: Tensor) -> Tensor:
+        """(b,) int64 numbers at an entity's input, at least 1, for passes in bounded memory; ascending in `order`."""
+        raise NotImplementedError
+
+    @property
+    def numbers(self) -> int:
+        """About how many of them one pass has."""
         raise NotImplementedError
 
 
@@ -59,8 +65,12 @@ class Perceptron(Tower):
         states = second(torch.tanh(first(self.features[positions])))
         return nn.functional.normalize(states, dim=-1) if self.unit else states
 
-    def cost(self, positions: Tensor) -> int:
-        return int(self.features.shape[1])
+    def sizes(self, positions: Tensor) -> Tensor:
+        return torch.full((len(positions),), self.features.shape[1], device=positions.device)
+
+    @property
+    def numbers(self) -> int:
+        return PASS_FEATURES
 
 
 def perceptron(features: np.ndarray, width: int, unit: bool, generator: torch.Generator) -> Perceptron:

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from dpgraph.training.precision import enlarged_norms
 from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors
 
 HeadName = Literal["diagonal", "bilinear", "linear"]
@@ -48,15 +49,18 @@ class HeadModel:
         mixed = torch.einsum("bk,bkd->bd", slopes, others)  # y
         if kind == "diagonal":
             gradients = heads * mixed
-            norms = gradients.norm(dim=1)
+            squares = gradients.square().sum(1)
+            norms = enlarged_norms(squares, squares)
             return ClippedTuples([factors(norms, limits) @ gradients], norms)
         if kind == "bilinear":
-            norms = heads.norm(dim=1) * mixed.norm(dim=1)
+            squares = heads.square().sum(1) * mixed.square().sum(1)
+            norms = enlarged_norms(squares, squares)
             return ClippedTuples([(heads * factors(norms, limits)[:, None]).T @ mixed], norms)
         moved = mixed @ weight.T  # W y
         squares = (moved * moved).sum(1) * (heads * heads).sum(1) + (seen * seen).sum(1) * (mixed * mixed).sum(1)
         cross = 2 * (moved * seen).sum(1) * (heads * mixed).sum(1)
-        norms = (squares + cross).clamp_min(0).sqrt()
+        lengths = moved.norm(dim=1) * heads.norm(dim=1) + seen.norm(dim=1) * mixed.norm(dim=1)
+        norms = enlarged_norms((squares + cross).clamp_min(0), lengths.square())
         scale = factors(norms, limits)[:, None]
         return ClippedTuples([(moved * scale).T @ heads + (seen * scale).T @ mixed], norms)
 

@@ -5,7 +5,8 @@ and their tokens, dL/dW = sum_t g_t x_t' and dL/db = sum_t g_t. Its squared norm
 x_t'), the ghost norm (Li et al. 2022), or that of the matrix itself, whichever is smaller: a LoRA layer has few outputs
 or inputs. The clipped sum over tuples is one product of the rows, those of g scaled by their tuple's factor. A forward
 and a backward pass of a chunk of tuples is all that is in memory; a text that several tuples of a chunk hold is encoded
-for each of them, since the derivatives differ.
+for each of them, since the derivatives differ. Norms are enlarged by what rounding may add to a contribution
+(`training.precision`), as much as the cell's precision calls for.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.models.towers import Tower
-from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors, joint_norms
-
-CHUNK_NUMBERS = 1 << 12  # about, of the inputs of one pass: tokens of texts, or features
+from dpgraph.training.precision import enlarged_norms
+from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors
 
 
 @dataclass
@@ -49,17 +49,25 @@ class LayerRows:
 
 
 class TowerModel:
-    """The `TupleModel` of a tower: scores are inner products of its states."""
+    """The `TupleModel` of a tower: scores are inner products of its states.
 
-    def __init__(self, tower: Tower, loss: TupleLoss, chunk_numbers: int = CHUNK_NUMBERS) -> None:
-        self.network, self.loss, self.chunk_numbers = tower, loss, chunk_numbers
+    `numbers`: about how many inputs one pass has, see `Tower.sizes`; None: as many as the tower says.
+    """
+
+    def __init__(self, tower: Tower, loss: TupleLoss, numbers: int | None = None) -> None:
+        self.network, self.loss, self._numbers = tower, loss, numbers
+
+    @property
+    def numbers(self) -> int:
+        return self.network.numbers if self._numbers is None else self._numbers
 
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
         parameters = list(self.network.parameters())
         sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
-        size = max(1, self.chunk_numbers // max(1, self.network.cost(batch.reshape(-1)) * batch.shape[1]))
-        for tuples, allowed in zip(batch.split(size), limits.split(size), strict=True):
-            if len(tuples):
+        if len(batch):
+            longest = int(self.network.sizes(batch.reshape(-1)).max())
+            size = max(1, self.numbers // (longest * batch.shape[1]))
+            for tuples, allowed in zip(batch.split(size), limits.split(size), strict=True):
                 norms.append(self._add(sums, tuples, allowed))
         return ClippedTuples(sums, torch.cat(norms))
 
@@ -80,8 +88,11 @@ class TowerModel:
             for number, slopes in zip(rows.outputs, found, strict=True)
             if slopes is not None
         }
-        squares = [self._squares(layers[number], *both) for number, both in kept.items()]
-        norms = joint_norms(squares) if squares else torch.zeros_like(limits)
+        squares, scales = torch.zeros_like(limits), torch.zeros_like(limits)
+        for number, both in kept.items():
+            squares += self._squares(layers[number], *both)
+            scales += self._scales(layers[number], *both)
+        norms = enlarged_norms(squares.clamp_min(0), scales)
         scale = factors(norms, limits)
         for number, (inputs, slopes) in kept.items():
             self._sum(sums, layers[number], inputs, slopes * scale[:, None, None])
@@ -105,6 +116,13 @@ class TowerModel:
             squares = squares + slopes.sum(dim=1).square().sum(dim=1)
         return squares
 
+    @staticmethod
+    def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
+        """(b,) the same if no two rows of a tuple cancelled, which bounds what rounding adds (Lemma R)."""
+        lengths = slopes.norm(dim=2)
+        scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
+        return scales if layer.bias is None else scales + lengths.sum(dim=1).square()
+
     def _sum(self, sums: list[Tensor], layer: nn.Module, inputs: Tensor, slopes: Tensor) -> None:
         flat = slopes.reshape(-1, slopes.shape[-1])
         places = {id(parameter): place for place, parameter in enumerate(self.network.parameters())}
@@ -116,6 +134,19 @@ class TowerModel:
     def states(self) -> Tensor:
         everyone = torch.arange(self.network.num_entities, device=next(self.network.parameters()).device)
         order = self.network.order(everyone)
-        size = max(1, self.chunk_numbers // max(1, self.network.cost(everyone)))
-        encoded = torch.cat([self.network(part) for part in everyone[order].split(size)])
+        counts = pass_counts(self.network.sizes(everyone[order]), self.numbers)
+        encoded = torch.cat([self.network(part) for part in everyone[order].split(counts)])
         return encoded[torch.argsort(order)]
+
+
+def pass_counts(sizes: Tensor, numbers: int) -> list[int]:
+    """Lengths of consecutive parts, each with at most `numbers` inputs if all are as long as its longest.
+
+    `sizes` (n,) ascend; a part has at least one entity.
+    """
+    counts, start = [], 0
+    while start < len(sizes):
+        filled = sizes[start:] * torch.arange(1, len(sizes) - start + 1, device=sizes.device)
+        counts.append(max(1, int(torch.searchsorted(filled, numbers, right=True))))
+        start += counts[-1]
+    return counts

@@ -5,7 +5,6 @@ A tuple holds a head, its tail and k negatives; its score of entity j is the inn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -52,7 +51,8 @@ class TupleLoss:
 
 @dataclass(frozen=True)
 class ClippedTuples:
-    """`sums`: for each parameter the sum over tuples of the gradient, scaled to its limit; `norms` (b,) before that."""
+    """`sums`: for each parameter the sum over tuples of the gradient, scaled to its limit; `norms` (b,) before that,
+    enlarged by what rounding may add."""
 
     sums: list[Tensor]
     norms: Tensor
@@ -125,8 +125,3 @@ class PlainRelationStep:
             sums = self.model.clipped(torch.from_numpy(batch).to(self.device), unlimited).sums
             apply_gradient(self.optimizer, sums, len(batch))
         return len(batch)
-
-
-def joint_norms(squares: Sequence[Tensor]) -> Tensor:
-    """(b,) norm of the joint gradient from the squares (b,) of its parts."""
-    return torch.stack(list(squares)).sum(dim=0).clamp_min(0).sqrt()
