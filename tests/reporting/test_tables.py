@@ -155,6 +155,14 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
     assert "cannot be had here: reddit." in text  # and how to run it
 
 
+def test_statistics_of_a_relation(paper_plan, tmp_path):
+    """It has tuples in place of edges, no classes, and parts of its tuples."""
+    relation = {"nodes": 200, "tuples": 300, "features": 384, "split_sizes": {"train": 190, "val": 0, "test": 110}}
+    given = {"arxiv": {"status": "ok", "statistics": relation}}
+    text = write_table(paper_plan, "daigavane/table7", given, tmp_path / "table7")[1].read_text()
+    assert "| ogbn-arxiv | ours | 200 | 300 | 3.0 | 384 | – | 190 / 0 / 110 |" in text
+
+
 def test_without_missing_data_there_is_no_command(paper_plan, paper_results, tmp_path):
     text = write_table(paper_plan, "daigavane/table1", paper_results, tmp_path / "table1")[1].read_text()
     assert "mirrors=" not in text

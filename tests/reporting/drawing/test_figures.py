@@ -29,7 +29,7 @@ def test_files_and_size(figure):
     assert [path.name for path in figure] == ["fig2.pdf", "fig2.svg", "fig2.png", "fig2.csv"]
     assert figure[0].read_bytes().startswith(b"%PDF")
     image = imread(figure[2])
-    assert image.shape[1] == 990  # 3.3 inches at 300 dpi
+    assert image.shape[1] == 1980  # two columns of 3.3 inches at 300 dpi: the panel, and its legend next to it
 
 
 def test_nothing_touches_the_edge(figure):

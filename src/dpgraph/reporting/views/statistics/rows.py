@@ -33,8 +33,10 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
     rows = []
     for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
         record = (statistics or {}).get(task_id) or {}
-        values = record.get("statistics", record)
+        values = dict(record.get("statistics", record))
         ok = "nodes" in values
+        if "tuples" in values:  # of a relation, each once
+            values |= {"entries": 2 * values["tuples"], "mean_degree": 2 * values["tuples"] / values["nodes"]}
         printed: dict[str, str] = {}
         printed_as = suite_task.published_statistics or suite_task.dataset_in_paper
         if printed_as is not None:

@@ -32,10 +32,10 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         if row["status"] == "ok":
             ours = [
                 formats.count(row["nodes"]),
-                formats.count(row["entries"] // 2),
+                _counted(row["entries"] / 2),
                 f"{row['mean_degree']:.1f}",
-                formats.count(row["features"]),
-                formats.count(row["classes"]),
+                _counted(row["features"]),
+                _counted(row["classes"]),
                 _split(row, counted),
             ]
             rows.append([Text(row["task_label"]), Text("ours"), *map(Text, ours)])
@@ -56,7 +56,8 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
             rows.append([Text(""), Text("paper"), Text(NOT_IN_PAPER), *[Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)])
     remarks = [
         "Edges: pairs of neighbours in this setting (disjoint and clustered: none between splits); a paper may count "
-        "the directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice."
+        "the directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice. "
+        "Train / validation / test: shares of the nodes; of a relation, numbers of its tuples."
     ]
     return Table(title, STATISTICS_COLUMNS, [RowGroup("", rows)], notes.texts, remarks, text_columns=2)
 
@@ -68,7 +69,8 @@ def _split(row: dict, counted: bool) -> str:
     if counted:
         return " / ".join(_counted(row[f"{name}_nodes"]) for name in SPLITS)
     shares = [row[f"{name}_share"] for name in SPLITS]
-    return " / ".join(f"{share:.2f}" for share in shares if share is not None and not math.isnan(share))
+    shown = " / ".join(f"{share:.2f}" for share in shares if share is not None and not math.isnan(share))
+    return shown or " / ".join(_counted(row[f"{name}_nodes"]) for name in SPLITS)
 
 
 def _counted(value: float | str | None) -> str:
