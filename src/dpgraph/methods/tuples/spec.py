@@ -130,12 +130,14 @@ def own_record(cell: Any) -> PredictionInput:
 
 
 def head_seconds(cell: Any, size: Size) -> float:
-    rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
-    square = size.features
-    width = {"diagonal": 1, "bilinear": square, "symmetric": 2 * square, "linear": 2 * cell.model.width}[
+    """Products with a square matrix are of a tuple's head and sum, those with a linear map of all its entities."""
+    tuples, width = cell.training.roots_per_step(size.train_nodes), size.features
+    entities = tuples * (2 + cell.training.negatives) * width
+    per_entity = {"diagonal": 1, "bilinear": width, "symmetric": 2 * width, "linear": 2 * cell.model.width}[
         cell.model.head
     ]
-    return loop_seconds(cell.training, 6 * rows * size.features * width, 2 * size.nodes * size.features * width)
+    maps = 4 * entities * cell.model.width if cell.model.head == "linear" else 2 * tuples * width * per_entity
+    return loop_seconds(cell.training, 6 * entities + maps, 2 * size.nodes * width * per_entity)
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
