@@ -255,6 +255,18 @@ def _audit(added: Parser) -> None:
     added.add_argument("--json", action="store_true")
 
 
+def _fit(added: Parser) -> None:
+    from dpgraph.cli_fit import add_fit
+
+    add_fit(added)
+
+
+def _predict(added: Parser) -> None:
+    from dpgraph.cli_fit import add_predict
+
+    add_predict(added)
+
+
 def _check_accounting(added: Parser) -> None:
     added.add_argument("file", type=Path)
 
@@ -268,6 +280,8 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 
 
 STAGES: dict[str, Subcommand] = {
+    "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
+    "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),
     "calibrate": _of(
