@@ -115,7 +115,7 @@ def predict(options: argparse.Namespace) -> None:
     model = load(options.model)
     header = model.header
     if header.degree_features or not header.columns:
-        raise UserError(f"{options.model}: expected a model of a CSV file with features; call Model.predict for others")
+        raise UserError(f"{options.model}: expected one of a CSV file with features; for others: SavedModel.predict")
     table = read_table(options.nodes)
     ids = column_of(table, options.id, options.nodes, "--id")
     for name in header.columns:

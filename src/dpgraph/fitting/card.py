@@ -25,8 +25,8 @@ def assumptions(own: OwnGraph, labelled: int) -> list[str]:
     given = "was given" if own.classes_given else "was read from the data and is taken for public (--classes states it)"
     split = "the split column" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
     scale = (
-        "each row of features is scaled to norm 1 by itself: columns should have comparable units; the names of columns "
-        "are public"
+        "each row of features is scaled to norm 1 by itself, so columns should have comparable units; "
+        "the names of columns are public"
         if own.features is not None
         else "there are no features: each node has the length of its own list, a part of its record, instead"
     )

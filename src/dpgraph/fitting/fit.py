@@ -17,7 +17,7 @@ import numpy as np
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.card import assumptions, card, draw_curve, markdown
-from dpgraph.fitting.model import FORMAT, Header, Model, as_json, softmax
+from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import DEGREES, OwnGraph
 from dpgraph.fitting.training import Budgeted, Trained, budgeted, train
@@ -34,7 +34,7 @@ LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
 class Fitted:
     """What `fit` returns; `predictions` (N, C): row i is for node i alone unless the scope is all outputs."""
 
-    model: Model
+    model: SavedModel
     card: dict[str, Any]
     predictions: np.ndarray
     plan: str
@@ -113,7 +113,7 @@ def fit(
     return fitted
 
 
-def _model(own: OwnGraph, trained: Trained, kind: str) -> Model:
+def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
     mechanism, classes = trained.budgeted.mechanism, len(own.classes)
     over = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1]
     header = Header(
@@ -122,7 +122,7 @@ def _model(own: OwnGraph, trained: Trained, kind: str) -> Model:
         degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
     )  # fmt: skip
-    return Model(header, trained.weight, trained.bias, trained.buckets)
+    return SavedModel(header, trained.weight, trained.bias, trained.buckets)
 
 
 def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, mu: float, folder: Path) -> None:

@@ -42,7 +42,7 @@ class Header(Finite):
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class SavedModel:
     """softmax regression on rows of one norm, and buckets (N, C + 1) of votes, or none."""
 
     header: Header
@@ -110,7 +110,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def load(folder: str | Path) -> Model:
+def load(folder: str | Path) -> SavedModel:
     """The model in a folder `release/` (or in the folder that has one); raises UserError for anything else."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as load_arrays
@@ -140,7 +140,7 @@ def load(folder: str | Path) -> Model:
     found = {name: array.shape for name, array in arrays.items()}
     if found != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
         raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)}")
-    return Model(header, arrays["weight"], arrays["bias"], arrays.get("buckets"))
+    return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"))
 
 
 def as_json(value: object) -> str:

@@ -1,9 +1,10 @@
 """Noise for a release: every bit from the operating system's generator, every sum and its noise on one grid.
 
-os.urandom is a cryptographically secure generator that keeps no state in this process, so there is no
-seed to leak. Gaussian noise is N(0, std^2) rounded to multiples of a grid g, added to sums that are multiples of g. As x is one, round(x + N) = x + round(N): what is released is a function of the ideal Gaussian mechanism's
-answer, so that every accountant holds as it is, and all values are on the same grid whatever x is (the attack of
-Mironov 2012 on the gaps between floating-point numbers finds none).
+os.urandom is a cryptographically secure generator that keeps no state in this process, so there is no seed to leak.
+Gaussian noise is N(0, std^2) rounded to multiples of a grid g, added to sums that are multiples of g. As x is one,
+round(x + N) = x + round(N): what is released is a function of the ideal Gaussian mechanism's answer, so that every
+accountant holds as it is, and all values are on the same grid whatever x is (the attack of Mironov 2012 on the gaps
+between floating-point numbers finds none).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class SecretNoise(GaussianNoise):
 def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
     """Raises UserError where rounding may move a step's sum by more than the raised noise pays for.
 
-    In clip norms: float64 sums of N terms of norm <= 1 have an error of at most N^2 2^-52 (neighbours: twice N^2 2^-53),
+    In clip norms: float64 sums of N terms of norm <= 1 are off by at most N^2 2^-52 (neighbours: twice N^2 2^-53),
     and rounding d sums to the grid moves them by sqrt(d) g.
     """
     moved = roots**2 * 2.0**-52 + math.sqrt(parameters) * noise_over_clip * 2.0**-FINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ def read_table(path: Path) -> Any:
     if not path.is_file():
         raise UserError(f"{path}: no such file: expected a CSV file with a header")
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, skipinitialspace=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows with more cells than the header
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, skipinitialspace=True)
     except (
         pd.errors.ParserError,
+        pd.errors.ParserWarning,
         pd.errors.EmptyDataError,
         UnicodeError,
         ValueError,
