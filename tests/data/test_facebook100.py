@@ -1,5 +1,7 @@
 """The reader on made-up campuses; no row of the real data appears here."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -38,7 +40,7 @@ def test_classes_nodes_and_features(tmp_path):
     raw = facebook100.read(tmp_path, "Toy1", 2)
     assert raw.labels.tolist() == [1, 1, 0, 0]  # 2006, 2006, 2005, 2005
     ptr, idx = raw.symmetric
-    assert [idx[a:b].tolist() for a, b in zip(ptr, ptr[1:])] == [[1], [0, 2], [1, 3], [2]]
+    assert [idx[a:b].tolist() for a, b in pairwise(ptr)] == [[1], [0, 2], [1, 3], [2]]
     # status 1 2, gender 1 2, major 50 60 70, second major 9, dorm 7 8: what occurs among the four
     assert raw.features.tolist() == [
         [1, 0, 1, 0, 1, 0, 0, 0, 1, 0],

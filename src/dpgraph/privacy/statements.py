@@ -188,8 +188,8 @@ PRINTED_SUMS = replace(
     not_covered=(),
 )
 UNSTABLE_RECEIVERS = (
-    "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how many "
-    "rows move"
+    "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
+    "many rows move"
 )
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,

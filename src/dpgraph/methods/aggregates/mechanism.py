@@ -31,8 +31,8 @@ def _common(asked: Asked) -> dict[str, Any]:
 
 
 def _node_level(asked: Asked) -> dict[str, Any]:
-    """With a share of the budget, the squares of mu of sums and steps are as their shares; that of T steps at rate q counts
-    q^2 T / s^2. That is exact for full batches; for others the accountant composes what ran."""
+    """With a share of the budget, the squares of mu of sums and steps are as their shares; that of T steps at rate q
+    counts q^2 T / s^2, which is exact for full batches. The accountant composes what ran."""
     share, aggregations, ratio = asked.privacy.sums_share, asked.cell.model.aggregations, 1.0
     if share is not None:
         if asked.steps is None:

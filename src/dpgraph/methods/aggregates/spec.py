@@ -9,20 +9,22 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggregates, edge_aggregates
 from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Look
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
-from dpgraph.methods.cost import loop_seconds
 
 EDGE_LEVEL = ("edge", "edge-published")
 
 
 class AggregatesModel(UndroppedMlp):
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
-    aggregations: Annotated[int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")] = 2
+    aggregations: Annotated[
+        int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
+    ] = 2
     base_layers: Annotated[int, Field(ge=1, le=100, description="Layers of the MLP of each hop")] = 1
 
 
@@ -33,10 +35,10 @@ class GapTraining(RootBatches):
 class AggregatesPrivacy(Privacy):
     variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
         default="rigorous",
-        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; needs a "
-        "public bound on degrees), published (as rigorous, under the papers' accountant and their unproved relation), edge "
-        "(features and labels are not protected; noise_multiplier is the noise std of the sums), edge-published (the "
-        "same, an edge counted as directed)",
+        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
+        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, which "
+        "is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the sums), edge-published "
+        "(the same, an edge counted as directed)",
     )
     receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
         default=100, description="D: nodes that a node sends to (variants rigorous and published)"
@@ -46,8 +48,8 @@ class AggregatesPrivacy(Privacy):
     )
     sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as in the "
-        "papers (node level)",
+        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as "
+        "in the papers (node level)",
     )
 
     @model_validator(mode="after")

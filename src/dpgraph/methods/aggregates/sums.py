@@ -46,8 +46,8 @@ class Senders:
     def received(self, rows: np.ndarray) -> np.ndarray:
         """(N, d) float64: to each node, the rows (N, d) of all that send to it, each scaled to norm 1.
 
-        A row that is zero or not finite, and that of a node without a record, is zero. Rounding is towards zero, so that
-        no norm exceeds 1.
+        A row that is zero or not finite, and that of a node without a record, is zero. Rounding is towards zero, so
+        that no norm exceeds 1.
         """
         unit = unit_rows(rows)
         unit[~self.sends] = 0

@@ -64,8 +64,8 @@ class GapStages(Stages):
 class ProGapStages(Stages):
     """Stage s trains the first s + 1 base MLPs and its own head on what s noisy sums left (Algorithm 1 of ProGAP).
 
-    The states that are summed before stage s are those of the last base MLP after stage s - 1; sums are kept, while base
-    MLPs are trained on in later stages.
+    The states that are summed before stage s are those of the last base MLP after stage s - 1; sums are kept, while
+    base MLPs are trained on in later stages.
     """
 
     def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
@@ -97,7 +97,7 @@ class ProGapStages(Stages):
 class Gap:
     """An encoder of own records, K noisy sums of its states over neighbours, and a classifier of all of these.
 
-    Node level: encoder and classifier by DP-SGD; edge level: without noise, since features and labels are not protected.
+    Node level: encoder and classifier by DP-SGD; edge level: without noise, as features and labels are not protected.
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
@@ -110,7 +110,9 @@ class ProGap:
     """Stages of equal length, each on one more noisy sum of the states of the stage before it, over neighbours."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        return run_stages(job, observe, ProGapStages, equal_parts(job.mechanism.steps or 0, job.cell.model.aggregations + 1))
+        return run_stages(
+            job, observe, ProGapStages, equal_parts(job.mechanism.steps or 0, job.cell.model.aggregations + 1)
+        )
 
 
 def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int]) -> Outcome:

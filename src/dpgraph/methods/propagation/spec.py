@@ -1,4 +1,4 @@
-"""Methods without privacy that spread labels, logits or states over the graph: what edges are worth where they are free."""
+"""Methods without privacy that spread labels, logits or states over the graph: what edges are worth for free."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class LabelPropagationModel(UndroppedMlp):
 class CorrectAndSmoothModel(MlpModel):
     spreading_steps: Steps = Field(default=50, description="Steps of power iteration, of residuals and of labels")
     correct_teleport: Teleport = Field(default=0.1, description="Weight of the residuals in each step")
-    smooth_teleport: Teleport = Field(default=0.2, description="Weight of labels and corrected predictions in each step")
+    smooth_teleport: Teleport = Field(
+        default=0.2, description="Weight of labels and corrected predictions in each step"
+    )
 
 
 class FreeTraining(RootBatches):
@@ -118,7 +120,7 @@ def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contrac
 SPECS = (
     spec(SgcCell, "Softmax regression on records that were spread K times over the graph.", "Sgc",
          Look(GREEN, "<", "-"), {"encoder_layers": 0}),
-    spec(AppnpCell, "An MLP whose logits are spread by power iteration with teleport, in training and after it.", "Appnp",
+    spec(AppnpCell, "An MLP whose logits are spread by power iteration with teleport, in training, too.", "Appnp",
          Look(SKY, ">", "-"), {"dropout": 0.5}),
     spec(PmlpCell, "An MLP trained on own records, whose layers pass messages in predictions.", "Pmlp",
          Look(ORANGE, "h", "-"), {"dropout": 0.5}),

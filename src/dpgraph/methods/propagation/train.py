@@ -110,8 +110,10 @@ class Appnp:
 
 
 class Pmlp:
-    """An MLP in training, a GCN with its parameters in predictions (Yang et al., 2023, PMLP-GCN): a state is S (h W) + b
-    before its activation."""
+    """An MLP in training, a GCN with its parameters in predictions (Yang et al., 2023, PMLP-GCN).
+
+    A state is S (h W) + b before its activation.
+    """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         nodes = Nodes(job, own_edges=True)

@@ -1,9 +1,9 @@
-"""Noisy sums over neighbours, and steps on own records and these sums: GAP and ProGAP (docs/privacy.md, section 12A).
+"""Noisy sums over neighbours, and steps on own records and these sums: GAP and ProGAP (docs/privacy.md, section 15).
 
 Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024). K times, rows of norm at most 1 are summed over those
 who send to a node, and released with Gaussian noise; all that is trained before, between and after reads one record
-and what was released. `noise_multiplier` of node-level mechanisms is noise std / clip norm of the steps, the noise of the
-sums is a public multiple of it; of edge-level ones it is the noise std of the sums.
+and what was released. `noise_multiplier` of node-level mechanisms is noise std / clip norm of the steps, the noise of
+the sums is a public multiple of it; of edge-level ones it is the noise std of the sums.
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ class NodeAggregates(PoissonLots):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (sums_release(self.sums_noise, math.sqrt(self.receivers), self.aggregations, self.receivers, self.lists_kind),)
+        return (
+            sums_release(
+                self.sums_noise, math.sqrt(self.receivers), self.aggregations, self.receivers, self.lists_kind
+            ),
+        )
 
     @property
     def _stated(self) -> Statement:
@@ -102,8 +106,8 @@ class CappedAggregates(NodeAggregates):
     """A node's row is added to the D nodes of its own list with the smallest public priorities.
 
     Under node-null the record takes its own at most D contributions with it, and nobody else's change: sensitivity
-    sqrt(D) (docs/privacy.md, Theorem A). Under node-remove, the papers' relation, neighbours send elsewhere instead, and
-    no D bounds what moves.
+    sqrt(D) (docs/privacy.md, Theorem A). Under node-remove, the papers' relation, neighbours send elsewhere instead,
+    and no D bounds what moves.
     """
 
     relation: ClassVar[Relation] = CAPPED_SUMS.relation
@@ -142,8 +146,8 @@ class BoundedAggregates(NodeAggregates):
 class EdgeAggregates(NoisySteps):
     """K noisy sums over whole lists; features and labels are not protected, so that steps cost nothing.
 
-    `noise_multiplier` is the noise std of a sum of rows of norm at most 1. An edge in both ends' lists moves two of them:
-    sensitivity sqrt(2), where the papers count 1, as of a directed edge.
+    `noise_multiplier` is the noise std of a sum of rows of norm at most 1. An edge in both ends' lists moves two of
+    them: sensitivity sqrt(2), where the papers count 1, as of a directed edge.
     """
 
     relation: ClassVar[Relation] = EDGE_SUMS.relation
