@@ -308,7 +308,7 @@ def test_stages_divide_the_steps(toy):
     job = prepared(toy, "dp-gap-rigorous", training={"encoder_share": 0.3})
     assert method("dp-gap").run(job, lambda step, logits: {}).notes["stages"] == [2, 4]
     short = prepared(toy, "dp-progap-rigorous", training={"steps": 2, "evaluations": 1})
-    with pytest.raises(UserError, match="^steps=2: expected at least 3"):
+    with pytest.raises(UserError, match=r"^steps=2: expected at least 3"):
         method("dp-progap").run(short, lambda step, logits: {})
 
 

@@ -24,10 +24,10 @@ RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
 class AttackCase:
     """One cell of a variant that every audit of all methods attacks, and what its theorem says.
 
-    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers, or noisy sums alone. `terms`: one
-    gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n = 0). `noise_unit`: what
-    the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on whole runs; None where
-    nothing is proved, or where Renyi bounds leave an attack nothing to show.
+    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers, or noisy sums alone.
+    `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
+    0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
+    whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.
     """
 
     variant: str = "rigorous"

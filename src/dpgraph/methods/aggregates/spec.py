@@ -36,9 +36,9 @@ class AggregatesPrivacy(Privacy):
     variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
-        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, which "
-        "is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the sums), edge-published "
-        "(the same, an edge counted as directed)",
+        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
+        "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
+        "sums), edge-published (the same, an edge counted as directed)",
     )
     receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
         default=100, description="D: nodes that a node sends to (variants rigorous and published)"
