@@ -105,7 +105,9 @@ class PreparedAggregates(PreparedTrees):
             longest = int(np.diff(self.sums.senders.lists.indptr).max(initial=0))  # private: stated if it is too long
             cap, kind = max(longest, self.node_level.receivers), self.node_level.lists_kind
             noise = self.sums.std / self.sensitivity
-            made = (sums_release(noise, self.sensitivity, self.sums.count, cap, kind),)
+            made = (
+                sums_release(noise=noise, sensitivity=self.sensitivity, count=self.sums.count, cap=cap, lists=kind),
+            )
         return super().ran(resumed_at).model_copy(update={"releases": made})
 
 
@@ -141,7 +143,11 @@ class PreparedEdgeAggregates(PreparedStep):
         made: tuple[Release, ...] = ()
         if self.sums.count:
             noise = self.sums.std / BOTH_ENDS
-            made = (sums_release(noise, BOTH_ENDS, self.sums.count, None, Lists.UNBOUNDED),)
+            made = (
+                sums_release(
+                    noise=noise, sensitivity=BOTH_ENDS, count=self.sums.count, cap=None, lists=Lists.UNBOUNDED
+                ),
+            )
         return Procedure(
             relation=self.mechanism.relation if made else Relation.NONE,
             terms=(),

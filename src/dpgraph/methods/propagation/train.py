@@ -48,7 +48,7 @@ class Logits(Protocol):
 
 
 @dataclass(frozen=True)
-class Predictions:
+class Undropped:
     """As the predictor of a run: without dropout and without gradients."""
 
     of: Logits
@@ -80,7 +80,7 @@ def trained(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts:
         return nn.functional.cross_entropy(logits, nodes.labels[positions])
 
     step = BatchStep(bench.optimizer, fixed_size_sampler(job.cell, len(nodes.roots)), batches, loss, job.device)
-    return run_loop(Run(job, bench, step, {"batches": batches}, inference=Predictions(predicts)), observe)
+    return run_loop(Run(job, bench, step, {"batches": batches}, inference=Undropped(predicts)), observe)
 
 
 class Sgc:

@@ -18,7 +18,7 @@ def node_level_epsilon(
     sensitivity."""
     orders = np.asarray(WIDE_ORDERS)
     sums = aggregations * orders / (2 * sums_noise**2)
-    trained = steps * poisson_gaussian_rdp(rate, noise_multiplier, WIDE_ORDERS)
+    trained = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=WIDE_ORDERS)
     return epsilon_from_rdp(WIDE_ORDERS, trained + sums, delta)
 
 

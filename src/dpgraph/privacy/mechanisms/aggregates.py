@@ -93,7 +93,11 @@ class NodeAggregates(PoissonLots):
     def releases(self) -> tuple[Release, ...]:
         return (
             sums_release(
-                self.sums_noise, math.sqrt(self.receivers), self.aggregations, self.receivers, self.lists_kind
+                noise=self.sums_noise,
+                sensitivity=math.sqrt(self.receivers),
+                count=self.aggregations,
+                cap=self.receivers,
+                lists=self.lists_kind,
             ),
         )
 
@@ -190,7 +194,9 @@ class EdgeAggregates(NoisySteps):
     @property
     def releases(self) -> tuple[Release, ...]:
         noise = self.closed()[1] / BOTH_ENDS
-        return (sums_release(noise, BOTH_ENDS, self.aggregations, None, Lists.UNBOUNDED),)
+        return (
+            sums_release(noise=noise, sensitivity=BOTH_ENDS, count=self.aggregations, cap=None, lists=Lists.UNBOUNDED),
+        )
 
     def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
         """No step reads an edge: what is accounted for are the sums."""
@@ -205,7 +211,7 @@ class EdgeAggregates(NoisySteps):
         )
 
 
-def sums_release(noise: float, sensitivity: float, count: int, cap: int | None, lists: Lists) -> Release:
+def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | None, lists: Lists) -> Release:
     """K noisy sums; `noise` in units of the sensitivity. Audits work all of it out again."""
     fields: dict[str, Any] = {} if cap is None else {"list_cap": cap}
     return Release(kind=SUMS, noise=noise, sensitivity=sensitivity, count=count, lists=lists, **fields)
