@@ -50,8 +50,8 @@ def read(
     except ValueError as error:
         raise malformed(raw_dir / "split" / split, error) from None
     classes = np.where(np.isnan(labels), -1, labels)
-    raw = RawGraph(edges[:, 0], edges[:, 1], features, classes, official, directed)
-    return raw if least_in_class is None else frequent_classes(raw, least_in_class)
+    graph = RawGraph(edges[:, 0], edges[:, 1], features, classes, official, directed)
+    return graph if least_in_class is None else frequent_classes(graph, least_in_class)
 
 
 def _column(path: Path, kind: pa.DataType) -> np.ndarray:

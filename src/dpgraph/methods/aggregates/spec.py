@@ -10,7 +10,7 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, U
 from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggregates, edge_aggregates
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Look
+from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Dashes, Look
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -88,7 +88,19 @@ def own_record(cell: Any) -> PredictionInput:
     return PredictionInput.OWN_RECORD
 
 
-LINES = {"node-remove": "-", "rigorous": "-", "published": DASHED, "edge": DASH_DOT, "edge-published": DASH_DOT}
+LINES: dict[str, Dashes] = {
+    "node-remove": "-",
+    "rigorous": "-",
+    "published": DASHED,
+    "edge": DASH_DOT,
+    "edge-published": DASH_DOT,
+}
+    "node-remove": "-",
+    "rigorous": "-",
+    "published": DASHED,
+    "edge": DASH_DOT,
+    "edge-published": DASH_DOT,
+}
 
 
 def gap_look(cell: Any) -> Look:

@@ -19,7 +19,7 @@ Teleport = Annotated[float, Field(ge=0, le=1)]
 
 
 class SgcModel(UndroppedMlp):
-    encoder_layers: Annotated[int, Field(ge=0, le=0, description="SGC is softmax regression")] = 0
+    encoder_layers: Annotated[int, Field(ge=0, le=0, description="SGC is softmax regression")]  # type: ignore[misc]
     decoder_layers: Annotated[int, Field(ge=1, le=1, description="SGC is softmax regression")] = 1
     spreading_steps: Steps = Field(default=2, description="K: products with the normalised adjacency")
 

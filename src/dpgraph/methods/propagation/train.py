@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -90,9 +91,9 @@ class Sgc:
         nodes, steps = Nodes(job, own_edges=True), job.cell.model.spreading_steps
 
         def logits(network: Network, features: Tensor) -> Tensor:
-            layer = network.decoder.layers[0]
-            weighted = reading(features)(layer, features, 0) - layer.bias
-            return nodes.spreading.repeated(weighted, steps, 0.0) + layer.bias
+            return spread_layer(
+                network.decoder.layers[0], features, lambda rows: nodes.spreading.repeated(rows, steps, 0.0)
+            )
 
         return trained(job, observe, nodes, logits, logits)
 
@@ -124,12 +125,16 @@ class Pmlp:
         return trained(job, observe, nodes, own_logits, logits)
 
 
+def spread_layer(layer: Any, rows: Tensor, spread: Callable[[Tensor], Tensor]) -> Tensor:
+    """A linear layer whose products are spread before the bias is added: as if its inputs had been."""
+    return spread(reading(rows)(layer, rows, 0) - layer.bias) + layer.bias
+
+
 def spread_layers(mlp: Mlp, rows: Tensor, nodes: Nodes) -> Tensor:
     """The layers of an MLP, each followed by a message to all neighbours."""
     last = len(mlp.layers) - 1
     for place, layer in enumerate(mlp.layers):
-        weighted = reading(rows)(layer, rows, 0) - layer.bias
-        rows = nodes.spreading.once(weighted) + layer.bias
+        rows = spread_layer(layer, rows, nodes.spreading.once)
         if place < last or mlp.activate_output:
             rows = mlp.activation(rows)
     return rows
