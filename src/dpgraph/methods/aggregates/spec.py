@@ -95,12 +95,6 @@ LINES: dict[str, Dashes] = {
     "edge": DASH_DOT,
     "edge-published": DASH_DOT,
 }
-    "node-remove": "-",
-    "rigorous": "-",
-    "published": DASHED,
-    "edge": DASH_DOT,
-    "edge-published": DASH_DOT,
-}
 
 
 def gap_look(cell: Any) -> Look:
