@@ -35,6 +35,7 @@ class NodeAggregates(PoissonLots):
     lists_kind: ClassVar[Lists]
     edge_moves: ClassVar[float]  # rows of norm 1, by an edge in both ends' lists
 
+    kind: str  # type: ignore[assignment]  # of what is made of this class
     aggregations: int = Field(description="K, noisy sums")
     receivers: int = Field(description="D, public: to how many nodes a node's row is added")
     sums_ratio: float = Field(description="Noise std of a sum / (sqrt(D) noise multiplier); 1: as in the papers")
