@@ -28,6 +28,8 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     added.add_argument("--label", default="label", metavar="COLUMN", help="of --nodes (label)")
     added.add_argument("--split", metavar="COLUMN", help="of --nodes: train, val or test (split, if there is one)")
     added.add_argument("--ignore", action="append", default=[], metavar="COLUMN", help="of --nodes: no feature")
+    text = "of --nodes: public range, which becomes -1..1"
+    added.add_argument("--range", action="append", default=[], metavar="COLUMN=LOW:HIGH", help=text)
     added.add_argument("--directed", action="store_true", help="an edge is in the list of its first end alone")
     added.add_argument("--classes", help="the public class list, separated by commas (default: read from the data)")
     added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
@@ -83,7 +85,8 @@ def _own_graph(options: argparse.Namespace) -> Any:
             raise UserError("--edges: expected --nodes with it: a CSV file with an id and a label for each node")
         return read_csv_graph(
             options.edges, options.nodes, id_column=options.id, label_column=options.label,
-            split_column=options.split, ignored=options.ignore, classes=classes, directed=options.directed,
+            split_column=options.split, ignored=options.ignore,
+            ranges=options.range, classes=classes, directed=options.directed,
         )  # fmt: skip
     if options.graph is not None:
         return read_npz(options.graph, classes)

@@ -82,6 +82,29 @@ def test_two_releases_differ_and_predictions_are_good_where_noise_is_small():
     assert (first.predictions.argmax(1) == own.labels)[held].mean() > 0.9
 
 
+def test_released_buckets_have_the_noise_that_was_accounted_for():
+    """What votes add to the last coordinate depends on lists alone, so two releases differ by their noise there."""
+    own = small(size=2000)
+    first, second = fit(own, 2.0), fit(own, 2.0)
+    gap = first.model.buckets[:, -1] - second.model.buckets[:, -1]
+    mechanism = first.card["mechanism"]
+    accounted = mechanism["votes_ratio"] * mechanism["noise_multiplier"] * np.sqrt(1 - 1 / 3 + 0.3**2)
+    assert np.isclose(first.model.header.std, accounted)
+    assert 0.93 < gap.std() / (np.sqrt(2) * accounted) < 1.07
+    grid = 2.0**30
+    assert (first.model.buckets * grid == np.rint(first.model.buckets * grid)).all()
+
+
+def test_noise_of_steps_is_what_was_accounted_for_and_a_little_more(monkeypatch):
+    from dpgraph.fitting import secret
+
+    stds, add = [], secret.noised
+    monkeypatch.setattr(secret, "noised", lambda values, std, grid: stds.append(std) or add(values, std, grid))
+    mechanism = fit(small(), 2.0).card["mechanism"]
+    assert len(stds) == 2 * mechanism["steps"]  # weight and bias
+    assert np.allclose(stds, mechanism["noise_multiplier"] * 5.0 * (1 + 2**-10))
+
+
 def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
     fitted = fit(small(), 20.0, scope="all-outputs", out=tmp_path / "out")
     assert not (tmp_path / "out/owners").exists()

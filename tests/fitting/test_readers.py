@@ -57,6 +57,14 @@ def test_a_defect_is_named_with_its_place(nodes, edges, named):
     assert "\n" not in str(caught.value)
 
 
+def test_public_ranges_become_one_scale():
+    own = read(NODES, EDGES, ranges=["x=0.5:4.5"])
+    assert np.allclose(own.features[:, 0], [-1, -0.5, 0, 0.5, 1, 1, 1, 1])
+    for text in ("x=3:3", "z=0:1", "x=a:b", "x"):
+        with pytest.raises(UserError, match="COLUMN=LOW:HIGH"):
+            read(NODES, EDGES, ranges=[text])
+
+
 def test_classes_that_are_not_listed_are_refused():
     with pytest.raises(UserError, match="row 3: label=b: expected one of --classes"):
         read(NODES, EDGES, classes=["a", "c"])

@@ -64,6 +64,7 @@ def read_csv_graph(
     label_column: str = "label",
     split_column: str | None = None,
     ignored: Sequence[str] = (),
+    ranges: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     directed: bool = False,
 ) -> OwnGraph:
@@ -84,6 +85,10 @@ def read_csv_graph(
     taken = {id_column, label_column, split_column, *ignored}
     columns = tuple(name for name in table.columns if name not in taken)
     features = _numbers(table, columns, nodes) if columns else None
+    for text in ranges:
+        if features is None:
+            raise invalid("--range", text, "none without features")
+        _scale(features, columns, text)
     ends = _ends(edges, ids, nodes)
     return OwnGraph(
         tuple(ids), *ends, features, labels, found, split, directed, columns, classes is not None, str(nodes)
@@ -105,6 +110,20 @@ def _ends(edges: Path, ids: list[str], nodes: Path) -> tuple[np.ndarray, np.ndar
             raise UserError(f"{found}: expected an id of {nodes}")
         ends.append(places)
     return ends[0], ends[1]
+
+
+def _scale(features: np.ndarray, columns: tuple[str, ...], text: str) -> None:
+    """LOW..HIGH of a column becomes -1..1, in place; what is outside is clipped. Both ends are public."""
+    name, _, ends = text.rpartition("=")
+    low, _, high = ends.partition(":")
+    try:
+        bounds = float(low), float(high)
+    except ValueError:
+        bounds = 0.0, 0.0
+    if name not in columns or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
+        raise invalid("--range", text, "COLUMN=LOW:HIGH with a column of features and LOW < HIGH")
+    column = features[:, columns.index(name)]
+    column[:] = np.clip((column - bounds[0]) / (bounds[1] - bounds[0]) * 2 - 1, -1, 1)
 
 
 def _first_repeated(ids: list[str]) -> int | None:
