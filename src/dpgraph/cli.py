@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as error:
         name = str(error) or "SIGINT"
-        print(f"error: ended by {name}: finished work is kept, run again to resume", file=sys.stderr)
+        whole = STAGES[given[0]].run.startswith("dpgraph.cli_fit:") if given and given[0] in STAGES else False
+        kept = "nothing was written" if whole else "finished work is kept, run again to resume"
+        print(f"error: ended by {name}: {kept}", file=sys.stderr)
         return 128 + signal.Signals[name]
     return 0
 

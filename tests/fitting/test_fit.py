@@ -191,7 +191,7 @@ def test_load_refuses_damaged_folders(damage, tmp_path):
         load(tmp_path)
 
 
-def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch):
+def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch, capsys):
     def fails(*_):
         raise KeyboardInterrupt
 
@@ -199,6 +199,9 @@ def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fit(small(size=40), 4.0, out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
+    assert main(["fit", *write_csv(tmp_path), "--epsilon", "4", "--out", str(tmp_path / "out")]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"edges.csv", "nodes.csv"}
 
 
 def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
