@@ -104,7 +104,7 @@ class DpPateCell(PateCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "model": ("teaching", "width", "latent"),
         "training": STUDENTS,
-        "privacy": ("clip_norm", "threshold"),
+        "privacy": ("threshold",),
     }
 
     training: StudentTraining  # type: ignore[assignment]
