@@ -29,10 +29,11 @@ class Student(nn.Module):
     counts: Tensor
     seen: Tensor
     removed: Tensor
+    disagreed: Tensor
 
     def __init__(
         self, teaching: Teaching, pixels: int, classes: int, width: int, latent: int, labelled: int,
-        generator: torch.Generator,
+        generator: torch.Generator, looks: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         peers = 1 if teaching in ("supervised", "gan") else 2
@@ -41,6 +42,7 @@ class Student(nn.Module):
         self.register_buffer("counts", torch.zeros(labelled))  # T of Algorithm 3
         self.register_buffer("seen", torch.zeros(labelled))  # its count of the epoch that runs
         self.register_buffer("removed", torch.zeros(labelled, dtype=torch.bool))
+        self.register_buffer("disagreed", torch.zeros(looks, labelled, dtype=torch.bool))  # at each look
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.peers[0](pixels)  # type: ignore[no-any-return]
@@ -99,6 +101,7 @@ class StudentStep:
     steps: int
     noise: torch.Generator
     names: tuple[Name, ...]
+    looks: tuple[int, ...] = ()  # steps after which it is kept what two discriminators disagree on
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -120,6 +123,8 @@ class StudentStep:
         self.done += 1
         if phase == 0 and self.settings.teaching == "cleansing" and (place + 1 == self._per_epoch):
             self._end_epoch()
+        if self.done in self.looks:
+            self._look(self.looks.index(self.done))
         return len(labelled) + len(unlabelled)
 
     @property
@@ -205,6 +210,13 @@ class StudentStep:
         easy = [small_losses(one.detach(), eligible, share) for one in losses]
         return [easy[1], easy[0]]
 
+    @torch.no_grad()
+    def _look(self, place: int) -> None:
+        """Which labelled images two discriminators, without noise, put into different classes (Figure 3.3)."""
+        images = self.pixels[torch.from_numpy(self.labelled).to(self.pixels.device)]
+        first, second = (peer(images).argmax(dim=1) for peer in self.student.peers)
+        self.student.disagreed[place] = first != second
+
     def _end_epoch(self) -> None:
         """Algorithm 3, line 16: earlier epochs decay by alpha, this one is added."""
         self.student.counts.mul_(self.settings.decay).add_(self.student.seen)
@@ -213,10 +225,11 @@ class StudentStep:
     def _cleanse(self) -> None:
         """Lines 18 to 21: the labels with the largest counts go, and all begins anew on what is left."""
         removed = removed_labels(self.student.counts, self.settings.removed_share)
-        counts = self.student.counts.clone()
+        counts, disagreed = self.student.counts.clone(), self.student.disagreed.clone()
         self.student.load_state_dict(self.fresh.state_dict())
         self.student.removed.copy_(removed)
         self.student.counts.copy_(counts)
+        self.student.disagreed.copy_(disagreed)
         self.optimizer.state.clear()
 
 
