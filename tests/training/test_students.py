@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.experiments.cell import Training
+from dpgraph.models.gan import FrozenSoftmax
 from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.optimizers import make_optimizer
@@ -201,3 +202,17 @@ def test_wrong_labels_among_disagreements():
         (9, "disagreements/labelled"): 0,  # and no share of nothing
         (9, "wrong/labelled"): pytest.approx(2 / 3),
     }
+
+
+def test_a_frozen_representation_is_that_of_principal_components():
+    """Against scikit-learn's: signs of components are free, their first one has variance 1, no step moves them."""
+    from sklearn.decomposition import PCA
+
+    public = torch.from_numpy(numpy_generator("test", "frozen").random((40, 6), dtype=np.float32))
+    network = FrozenSoftmax(public, 3, CLASSES, torch_generator("test"))
+    known = PCA(3).fit(public.numpy())
+    wanted = known.transform(public.numpy()) * np.sqrt(40 / 39 / known.explained_variance_[0])
+    found = ((public - network.mean) @ network.axes).numpy()
+    assert np.abs(found) == pytest.approx(np.abs(wanted), abs=1e-4)
+    assert [name for name, _ in network.named_parameters()] == ["last.weight", "last.bias"]
+    assert FrozenSoftmax(public, 50, CLASSES, torch_generator("test")).last.in_features == 6

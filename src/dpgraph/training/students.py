@@ -13,15 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.gan import Discriminator, ImageGenerator
+from dpgraph.models.gan import Discriminator, FrozenSoftmax, ImageGenerator
 from dpgraph.randomness import Name, numpy_generator
 
-Teaching = Literal["supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
+Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
+ONE = ("frozen", "supervised", "gan")  # one discriminator, which disagrees with nobody
 EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3.4.1)
 
 
 class Student(nn.Module):
-    """One discriminator, or two that teach each other; a generator but for `supervised`; and, of PATE++, its counts.
+    """One discriminator, or two that teach each other; a generator but for `frozen` and `supervised`; and, of PATE++, its counts.
 
     `forward` is the first discriminator without noise: what is released and tested.
     """
@@ -34,11 +35,19 @@ class Student(nn.Module):
     def __init__(
         self, teaching: Teaching, pixels: int, classes: int, width: int, latent: int, labelled: int,
         generator: torch.Generator, looks: int = 0,
+        public: Tensor | None = None,
     ) -> None:  # fmt: skip
+        """`public` (Q, F) on the CPU: what a frozen representation is made of; read by `frozen` alone."""
         super().__init__()
-        peers = 1 if teaching in ("supervised", "gan") else 2
-        self.peers = nn.ModuleList(Discriminator(pixels, classes, width, generator) for _ in range(peers))
-        self.generator = None if teaching == "supervised" else ImageGenerator(latent, pixels, width, generator)
+        if teaching == "frozen":
+            if public is None:
+                raise TypeError("public=None: expected the public records of a frozen representation")
+            self.peers = nn.ModuleList([FrozenSoftmax(public, latent, classes, generator)])
+        else:
+            peers = 1 if teaching in ONE else 2
+            self.peers = nn.ModuleList(Discriminator(pixels, classes, width, generator) for _ in range(peers))
+        made = teaching not in ("frozen", "supervised")
+        self.generator = ImageGenerator(latent, pixels, width, generator) if made else None
         self.register_buffer("counts", torch.zeros(labelled))  # T of Algorithm 3
         self.register_buffer("seen", torch.zeros(labelled))  # its count of the epoch that runs
         self.register_buffer("removed", torch.zeros(labelled, dtype=torch.bool))

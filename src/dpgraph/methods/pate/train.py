@@ -17,10 +17,9 @@ from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.problems.images.disagreements import Disagreements
 from dpgraph.randomness import torch_generator
 from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.students import Student, StudentPlan, StudentStep
+from dpgraph.training.students import ONE, Student, StudentPlan, StudentStep
 
 ROWS = 4096  # of a look at all images
-ONE = ("supervised", "gan")  # discriminator only, which disagrees with nobody
 
 
 class StudentInference:
@@ -41,11 +40,12 @@ class Pate:
         if steps is None:
             raise TypeError("the mechanism's steps are open: calibrate it first")
         looks = () if model.teaching in ONE else tuple(sorted(evaluation_steps(settings.evaluations, steps)))
+        public = torch.from_numpy(np.array(images.features, dtype=np.float32)[pool_of(images)])
         students = [
             Student(
                 model.teaching, images.num_features, images.num_classes, model.width, model.latent,
                 int((labels >= 0).sum()), torch_generator(*job.names("parameters"), part),
-                len(looks),
+                len(looks), public,
             ).to(job.device)
             for part in range(2)
         ]  # fmt: skip
