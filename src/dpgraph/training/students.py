@@ -22,7 +22,9 @@ EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3
 
 
 class Student(nn.Module):
-    """One discriminator, or two that teach each other; a generator but for `frozen` and `supervised`; and, of PATE++, its counts.
+    """One discriminator, or two that teach each other; a generator but for `frozen` and `supervised`.
+
+    Of PATE++ also its counts.
 
     `forward` is the first discriminator without noise: what is released and tested.
     """

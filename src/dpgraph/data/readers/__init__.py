@@ -34,6 +34,7 @@ READERS = (
     "pokec_fasttext",
     "reddit",
     "sbm",
+    "svhn",
     "text_relations",
 )
 

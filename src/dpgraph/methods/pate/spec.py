@@ -34,7 +34,8 @@ class StudentModel(Finite):
 
     teaching: Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
         default="gan",
-        description="frozen (softmax on principal components of all public images), supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
+        description="frozen (softmax on principal components of all public images), "
+        "supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
         "discriminators), co-teaching+ (PATE+, Algorithm 1), cleansing (PATE++, Algorithm 3: half of the steps count "
         "noisy labels, half retrain without them)",
     )
