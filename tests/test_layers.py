@@ -22,7 +22,7 @@ LAYERS = [  # from below
     "planning", "audits", "benchmarks", "reporting", "pipeline",
 ]  # fmt: skip
 OF_ONE_METHOD = {
-    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "votes", "votes_removed")
+    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_removed")
 }
 BASE = {"compiled", "errors", "files", "loading", "progress", "randomness"}
 

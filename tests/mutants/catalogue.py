@@ -1110,4 +1110,27 @@ PATE = (
          STUDENTS + "test_cleansing_begins_anew_without_the_removed_labels"),
 )  # fmt: skip
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *PATE)
+SUMMED, OF_SUMS = "methods/aggregates/sums.py", "tests/methods/test_aggregates.py::"
+SUMS_RUN, SUMS_MECHANISM = "methods/aggregates/prepared.py", "privacy/mechanisms/aggregates.py"
+SUMS = (
+    _one("capped by readers", SUMMED, "smallest_in_group(owners, lists.indices,",
+         "smallest_in_group(lists.indices, owners,",
+         OF_SUMS + "test_nobody_sends_to_more_than_the_cap_and_the_choice_is_of_the_own_list_alone[3]"),
+    _one("nodes without a record send", SUMMED, "unit[~self.sends] = 0", "pass",
+         OF_SUMS + "test_each_node_receives_the_rows_of_all_that_list_it[0]"),
+    _one("rows of sums keep their norms", SUMMED, "unit = unit_rows(rows)", "unit = np.nan_to_num(np.array(rows))",
+         OF_SUMS + "test_a_null_record_moves_capped_sums_by_at_most_the_root_of_the_cap[0-1]"),
+    _one("noise of sums without the root of the cap", SUMS_RUN, "std = mechanism.sums_noise * self.sensitivity",
+         "std = mechanism.sums_noise",
+         OF_SUMS + "test_noise_of_a_sum_is_the_root_of_the_cap_times_that_of_a_step[rigorous]"),
+    _one("validation labels make a record", SUMS_RUN, "(np.asarray(graph.split) == TRAIN) & (", "(",
+         OF_SUMS + "test_who_sends_reads_no_list_and_no_validation_label"),
+    _one("sums are free", SUMS_MECHANISM, "return math.sqrt(self.aggregations) / self.sums_noise", "return 1e-9",
+         OF_SUMS + "test_full_batches_are_one_gaussian_mechanism"),
+    _one("an edge is in one list", SUMS_MECHANISM, "BOTH_ENDS = math.sqrt(2)", "BOTH_ENDS = 1.0",
+         OF_SUMS + "test_an_edge_is_charged_in_both_lists"),
+    _one("sums are not counted", SUMS_RUN, "        self.count += 1", "        self.count = 1",
+         OF_SUMS + "test_one_more_sum_than_accounted_is_refused[dp-gap-node-remove]"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *SUMS, *PATE)

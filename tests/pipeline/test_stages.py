@@ -54,6 +54,7 @@ def test_record_has_everything(folder, tmp_path):
         names = {metric.metric for metric in seed.metrics}
         assert {"accuracy/train", "accuracy/val", "accuracy/test", "macro_f1/test", "class_accuracy/test"} <= names
         assert seed.seconds > 0
+        assert seed.cpu_seconds > 0
         assert seed.peak_memory_bytes > 2**20
         assert seed.steps_per_second > 0
     predicted = np.load(tmp_path / "out/seed=0.predictions.npy")

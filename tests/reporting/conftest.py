@@ -72,6 +72,7 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "noise_std_over_clip": 12.5 if private else 0.0,
             "steps": 100,
             "seconds": 3.25,
+            "cpu_seconds": 2.5,
             "steps_per_second": 30.8,
             "roots_per_second": 6160.0,
             "peak_memory_bytes": 420_000_000,

@@ -21,6 +21,7 @@ def test_every_cell_of_the_plan_is_listed(plan, results):
     assert list(table["cell"]) == list(plan.cells)
     assert table["status"].value_counts().to_dict() == {"ok": len(plan.cells) - 2, "failed": 1, "not run": 1}
     good = table[table["status"] == "ok"]
+    assert (good["cpu_seconds"] - 3 * 2.5).abs().max() < 1e-9
     assert (good["seconds"] - 3 * 3.25).abs().max() < 1e-9  # three seeds, whatever the number of metrics
     assert set(table["reason"]) == {"", "diverged: non-finite loss at step 41", "data not available"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -23,6 +24,11 @@ class SeedRecord(Frozen):
     reason: str = ""
     metrics: tuple[Metric, ...] = ()
     seconds: float = Field(description="Wall time of the seed, sampling and evaluation included")
+    cpu_seconds: float = Field(
+        default=math.nan,
+        description="CPU time of the same, by all threads, whatever else the machine did; NaN: not measured",
+        exclude_if=math.isnan,
+    )
     steps_per_second: float = 0.0
     roots_per_second: float = 0.0
     peak_memory_bytes: int = 0

@@ -34,8 +34,8 @@ class SearchedMethod(Finite):
     trials: Annotated[int, Field(ge=1)]
     seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
     datasets: dict[str, ChosenSetting] = Field(
-        description="By data set of the search; of a method without privacy that was searched in further settings of a "
-        "data set, by <data set>/<setting> for these"
+        description="By data set of the search; of a method without privacy that was searched in further settings or "
+        "splits of a data set, by <data set>/<setting> or <data set>/<setting>.<split> for these"
     )
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
     scores: dict[str, dict[str, Score]] = Field(
@@ -52,13 +52,17 @@ class SearchedMethod(Finite):
                 raise ValueError(f"{one.trial}: expected scores on all of {', '.join(one.chosen_on)}")
         return self
 
-    def of(self, dataset: str, setting: str) -> ChosenSetting:
-        """`setting`: transductive, disjoint or clustered."""
-        return self.datasets.get(place(dataset, setting)) or self.datasets.get(dataset, self.others)
+    def of(self, dataset: str, setting: str, split: str) -> ChosenSetting:
+        """`setting`: transductive, disjoint or clustered; `split`: as in a task. The most special that was searched."""
+        names = (place(dataset, setting, split), place(dataset, setting), dataset)
+        return next((self.datasets[name] for name in names if name in self.datasets), self.others)
 
 
-def place(dataset: str, setting: str) -> str:
-    return f"{dataset}/{setting}"
+def place(dataset: str, setting: str, split: str | None = None) -> str:
+    """>>> place("pubmed", "clustered"), place("pubmed", "transductive", "public")
+    ('pubmed/clustered', 'pubmed/transductive.public')
+    """
+    return f"{dataset}/{setting}" + ("" if split is None else f".{split}")
 
 
 class ChosenSettings(Finite):

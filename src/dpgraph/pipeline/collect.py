@@ -48,13 +48,13 @@ def write_seed(
     value: Any,
     outcome: Outcome | BaseException,
     ran: dict[str, Any] | None,
-    seconds: float,
+    seconds: tuple[float, float],
     device: str,
     fingerprint: str,
     steps: int,
 ) -> None:
-    """`value` is the whole one: attacks get the true labels, methods do not."""
-    common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds}
+    """`value` is the whole one: attacks get the true labels, methods do not. `seconds`: wall and CPU time."""
+    common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds[0], "cpu_seconds": seconds[1]}
     files: list[Path] = []
     for path in (predictions_path(out, seed), exposure_path(out, seed)):
         path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them

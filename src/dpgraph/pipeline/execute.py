@@ -76,7 +76,7 @@ def train_seeds(
     checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
     jobs: list[Job] = []
     steps = calibration.statement.steps
-    start = time.monotonic()
+    start, start_cpu = time.monotonic(), time.process_time()
 
     def observe(step: int, logits: np.ndarray) -> Observation:
         return {
@@ -95,7 +95,7 @@ def train_seeds(
                 outcomes = [trainer.run(jobs[0], observe)]
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
         outcomes = [error] * len(seeds)
-    share = (time.monotonic() - start) / len(seeds)
+    share = (time.monotonic() - start) / len(seeds), (time.process_time() - start_cpu) / len(seeds)
     ran = [_checked(job, outcome) for job, outcome in zip(jobs, outcomes)] or [None] * len(seeds)
     for seed, outcome, done in zip(seeds, outcomes, ran, strict=True):
         write_seed(out, cell, seed, problem, value, outcome, done, share, str(chosen), fingerprint, steps)

@@ -369,7 +369,7 @@ def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, task: Ta
     except UserError as error:
         raise UserError(f"{where}: settings={rule.settings}: {error}") from None
     dataset = task.dataset
-    chosen = searched.of(dataset, task.setting)
+    chosen = searched.of(dataset, task.setting, task.split)
     private = searched.private or "privacy" in plan.experiments[paper].methods[method_id].set
     shared = [one for one in chosen.chosen_on if same_records(one.partition("/")[0], dataset)] if private else []
     if shared:

@@ -61,6 +61,7 @@ COLUMNS: dict[str, Column] = {
     "noise_std_over_clip": Column("float64", "Noise std per coordinate / clip norm, as it was added"),
     "steps": Column("int64", "Steps that were asked for, or that the budget allowed"),
     "seconds": Column("float64", "Wall time of the seed"),
+    "cpu_seconds": Column("float64", "CPU time of the seed; missing: not measured"),
     "steps_per_second": Column("float64", "Steps in a second"),
     "roots_per_second": Column("float64", "Training records in a second"),
     "peak_memory_bytes": Column("int64", "Most memory of the process"),

@@ -29,8 +29,8 @@ def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) ->
 def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per cell of the plan, in its order.
 
-    `seconds` sums the seeds' training times, rates are their means, memory is their peak. A cell without rows in
-    results.parquet was not run.
+    `seconds` and `cpu_seconds` sum the seeds' training times, rates are their means, memory is their peak. A cell
+    without rows in results.parquet was not run.
     """
     known = {} if results is None else dict(iter(results.groupby("cell", sort=False)))
     return pd.DataFrame([_row(slug, known.get(slug)) for slug in plan.cells])
@@ -38,7 +38,7 @@ def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
 
 def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
     if rows is None:
-        rows = pd.DataFrame(columns=["status", "reason", "device", "seed", "seconds"])
+        rows = pd.DataFrame(columns=["status", "reason", "device", "seed", "seconds", "cpu_seconds"])
     good = rows[rows["status"] == "ok"].drop_duplicates("seed")
     bad = rows[rows["status"] != "ok"]
     status = "ok" if not good.empty else str(bad["status"].iloc[0]) if not bad.empty else "not run"
@@ -49,6 +49,7 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
         "status": status,
         "seeds": len(good),
         "seconds": math.nan if empty else float(good["seconds"].sum()),
+        "cpu_seconds": math.nan if empty else float(good["cpu_seconds"].sum(skipna=False)),
         "steps": math.nan if empty else float(good["steps"].max()),
         "steps_per_second": math.nan if empty else float(good["steps_per_second"].mean()),
         "roots_per_second": math.nan if empty else float(good["roots_per_second"].mean()),
@@ -58,7 +59,7 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
     }
 
 
-COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device")
+COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "CPU seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device")
 
 
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
@@ -72,7 +73,7 @@ def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
         + ", ".join(f"{number} {status}" for status, number in counts.items())
         + f"; {duration(total)} of training in all"
     )
-    note = "Seconds of training, summed over seeds; rates are means over seeds; memory is the peak of a seed."
+    note = "Seconds (wall, CPU) of training are summed over seeds; rates are their means; memory is the peak of one."
     return page(
         plan.suite,
         "Runtime of every cell",
@@ -87,7 +88,7 @@ def _html_row(row: dict, says_why: bool) -> str:
         row["seeds"],
         *(
             DASH if math.isnan(row[name]) else significant(row[name])
-            for name in ("seconds", "steps", "steps_per_second", "roots_per_second", "peak_memory_gib")
+            for name in ("seconds", "cpu_seconds", "steps", "steps_per_second", "roots_per_second", "peak_memory_gib")
         ),
     ]
     cells = [f'<td class="code">{html_text(row["cell"])}</td>', f"<td>{html_text(row['status'])}</td>"]

@@ -248,11 +248,18 @@ def test_families_of_data_sets() -> None:
         same_records("pubmed", "nowhere")
 
 
-def test_a_method_without_privacy_is_searched_in_each_setting_of_a_data_set(
-    tmp_path: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("setting: disjoint", "pubmed/disjoint"),
+        ("setting: transductive, split: random-60-20-20", "pubmed/transductive.random-60-20-20"),
+    ],
+)
+def test_a_method_without_privacy_is_searched_in_each_setting_and_split_of_a_data_set(
+    tmp_path: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch, more: str, key: str
 ) -> None:
     """A private one is not: its choice on other data sets is one for all their settings."""
-    more = "  apart: {label: PubMed, task: {dataset: pubmed, setting: disjoint}}\n"
+    more = f"  apart: {{label: PubMed, task: {{dataset: pubmed, {more}}}}}\n"
     here = "tasks: [pubmed, apart], epsilons: [4], seeds: 1"
     suite = SUITE.replace("papers:", f"{more}papers:").replace("tasks: [pubmed], epsilons: [4], seeds: 1", here)
     folder = write(
@@ -270,11 +277,11 @@ def test_a_method_without_privacy_is_searched_in_each_setting_of_a_data_set(
     monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
     found = write_settings(made, folder / "settings/sought.yaml").papers["toy"]
     assert {name: one.trial for name, one in found["gcn"].datasets.items()} == {
-        "cora": "trial 1", "cora-ml": "trial 1", "pubmed": "trial 2", "pubmed/disjoint": "trial 3",
+        "cora": "trial 1", "cora-ml": "trial 1", "pubmed": "trial 2", key: "trial 3",
     }  # fmt: skip
     assert found["gcn"].others.chosen_on == ("cora", "cora-ml", "pubmed")
     assert list(found["dp-mlp"].datasets) == ["cora", "cora-ml", "pubmed"]
-    assert found["dp-mlp"].scores["trial 3"]["pubmed"] == pytest.approx(79.75)  # of both settings
+    assert found["dp-mlp"].scores["trial 3"]["pubmed"] == pytest.approx(79.75)  # of both tasks
     reader = load_plan(Config(suite="reader"), folder)
     rates = {(e.method_id, e.task_id): e.cell.training.learning_rate for e in reader.entries}
     assert (rates["gcn", "pubmed"], rates["gcn", "apart"]) == (0.2, 0.3)

@@ -22,6 +22,7 @@ READERS = (
     "arxiv_text",
     "digit_images",
     "digits",
+    "facebook100",
     "graphsaint",
     "idx",
     "idx_images",

@@ -56,11 +56,11 @@ class StudentTraining(Training):
         default=0.318, description="tau, the share of labels that PATE++ removes"
     )
     decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
-    teachers: Annotated[int, Field(ge=1, le=100_000)] = 250
+    teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the private images")] = 250
     teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
     teacher_width: Annotated[int, Field(ge=1, le=100_000, description="Of a hidden linear layer")] = 32
-    teacher_steps: Annotated[int, Field(ge=1, le=LARGE)] = 200
-    teacher_batch_size: Annotated[int, Field(ge=1, le=LARGE)] = 16
+    teacher_steps: Annotated[int, Field(ge=1, le=LARGE, description="Of each teacher")] = 200
+    teacher_batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Images in a step of a teacher")] = 16
     teacher_learning_rate: Annotated[float, Field(gt=0, description="Of Adam")] = 0.003
 
     def roots_per_step(self, num_train: int) -> float:

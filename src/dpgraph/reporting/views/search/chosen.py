@@ -50,17 +50,24 @@ def chosen_settings(plan: Plan) -> ChosenSettings:
 
 
 def place_of(entries: Collection[Entry]) -> dict[str, str]:
-    """By task, what its scores count for: its data set, or without privacy one more setting of a data set.
+    """By task, what its scores count for: its data set, or without privacy one more setting or split of a data set.
 
-    The validation nodes of a setting say which training is best in it; a private method chooses on other data sets
-    only, of which all tasks count.
+    The validation nodes of a setting and split say which training is best there; a private method chooses on other
+    data sets only, of which all tasks count.
     """
-    first: dict[str, str] = {}
+    first: dict[str, str] = {}  # setting of a data set that is searched first
+    splits: dict[tuple[str, str], str] = {}  # the same of the splits of a setting
     places = {}
     for entry in entries:
-        dataset, setting = entry.cell.task.dataset, entry.cell.task.setting
-        alone = entry.cell.privacy is not None or first.setdefault(dataset, setting) == setting
-        places[entry.task_id] = dataset if alone else place(dataset, setting)
+        dataset, setting, split = entry.cell.task.dataset, entry.cell.task.setting, entry.cell.task.split
+        if entry.cell.privacy is not None:
+            places[entry.task_id] = dataset
+        elif splits.setdefault((dataset, setting), split) != split:
+            places[entry.task_id] = place(dataset, setting, split)
+        else:
+            places[entry.task_id] = (
+                dataset if first.setdefault(dataset, setting) == setting else place(dataset, setting)
+            )
     return places
 
 
