@@ -1,4 +1,4 @@
-"""Street View House Numbers, cropped digits in MATLAB files (Netzer et al. 2011)."""
+"""SVHN, cropped digits of street numbers in MATLAB files (Netzer et al. 2011)."""
 
 from __future__ import annotations
 
