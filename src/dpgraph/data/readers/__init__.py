@@ -35,6 +35,7 @@ READERS = (
     "pokec_fasttext",
     "reddit",
     "sbm",
+    "svhn",
     "text_relations",
 )
 
