@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dpgraph.audits.cases import ALL_KINDS, KINDS, TUPLE_KINDS, Settings, kinds, mechanism_of, multiplier
+from dpgraph.audits.cases import ALL_KINDS, KINDS, TEACHER_KINDS, TUPLE_KINDS, Settings, kinds, mechanism_of, multiplier
 from dpgraph.errors import UserError
 from dpgraph.methods.registry import specs
 
 
 def test_every_private_method_brings_a_case_for_each_variant() -> None:
-    assert kinds(specs().values()) == {**KINDS, **TUPLE_KINDS}
+    assert kinds(specs().values()) == {**KINDS, **TUPLE_KINDS, **TEACHER_KINDS}
     assert {kind.method for kind in ALL_KINDS.values()} == {name for name, one in specs().items() if one.private}
 
 

@@ -135,8 +135,13 @@ def test_what_ran_is_what_was_accounted_for(toy, name):
         job.prepared.check()
     outcome = method(found.method).run(job, lambda step, logits: {})
     ran = job.prepared.check(outcome.resumed_at)
-    assert ran.steps == ran.noise_draws == 6
+    assert ran.steps == 6
     assert not list(differences(job.mechanism.procedure(job.prepared.accounted_clip_norms), ran))
+    if not job.mechanism.steps_cost:
+        assert ran.releases
+        assert (ran.terms, ran.noise_draws) == ((), 0)
+        return
+    assert ran.noise_draws == 6
     assert outcome.notes["edge_lists"] in (
         ran.terms[-1].lists,
         getattr(getattr(found, "pagerank", None), "release", None),
@@ -289,7 +294,8 @@ def test_more_steps_cost_more_or_nothing(toy, name):
         return
     few, many = (calibration.mechanism.with_steps(steps) for steps in (6, 60))
     target = spec(CELLS[name].method).variant(CELLS[name]).target
-    assert getattr(many, target)().epsilon > getattr(few, target)().epsilon
+    costs = [getattr(one, target)().epsilon for one in (few, many)]
+    assert costs[1] > costs[0] if calibration.mechanism.steps_cost else costs[1] == costs[0]
 
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("dp-")])

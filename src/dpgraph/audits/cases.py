@@ -116,8 +116,9 @@ def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
 
 
 ALL_KINDS = kinds(specs().values())
-KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads != "tuples"}
+KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in ("tuples", "teachers")}
 TUPLE_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"}  # attacked by audits/tuples.py
+TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"}  # by audits/pate.py
 
 
 @dataclass(frozen=True)

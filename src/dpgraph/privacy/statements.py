@@ -168,6 +168,18 @@ PRIVATE_QUANTILE = replace(
     ),
     not_covered=(_public("the split, the number of roots and all hyper-parameters"),),
 )
+GNMAX = Statement(
+    method="Gaussian DP of capped checks and answers",
+    relation=Relation.RECORD_REPLACE,
+    sampling="none; every record trains one teacher, by a public hash of its id",
+    assumptions=(
+        "teachers' parts are disjoint: a record moves one vote of each histogram",
+        "at most {M} checks and {M_l} answers, whatever the data: how many were made is private",
+        "the images that are labelled are public, and so are their order and their number",
+        "noise of the votes is drawn in secret",
+    ),
+    not_covered=(_public("teachers' settings, the threshold and the student's"),),
+)
 BOUNDED_RANGE = "{M K} draws of bounded range"
 GAUSSIAN_ROWS = "all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, {mu}"
 PAGERANK_READERS = "at most {R} roots read a node's record"

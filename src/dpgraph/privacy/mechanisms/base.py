@@ -87,6 +87,7 @@ class NoisySteps(Mechanism):
     proves: ClassVar[bool] = True  # whether any noise gives a rigorous epsilon
     # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
     refuses_delta: ClassVar[bool] = True
+    steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
 
     num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")

@@ -44,7 +44,7 @@ class ImageClassification:
 
     def graph(self, value: Images) -> Graph:
         """Images are nodes that no edge joins: what reads own records only takes them as they are."""
-        return Graph.without_edges(value)
+        return Graph.without_edges(replace(value, meta={**value.meta, "shape": value.shape}))
 
     def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
         return evaluate(value, scores, step, final)

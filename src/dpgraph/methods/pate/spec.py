@@ -1,0 +1,199 @@
+"""PATE on images: teachers on disjoint parts, noisy votes, and students that learn from them (Zhang, chapter 3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.experiments.cell import LARGE, Cell, Privacy, Training
+from dpgraph.experiments.frozen import Finite
+from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import loop_seconds
+from dpgraph.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
+from dpgraph.methods.pate.mechanism import confident_gnmax
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.problems.base import Size
+
+LOOKS = {
+    "supervised": Look(ORANGE, "v", "-"),
+    "gan": Look(BLUE, "o", "-"),
+    "co-teaching": Look(SKY, "s", "-"),
+    "co-teaching+": Look(GREEN, "^", "-"),
+    "cleansing": Look(PURPLE, "D", "-"),
+}
+TEACHERS_FLOPS = 4e9  # a second, of small batched products
+
+
+class StudentModel(Finite):
+    """Dense networks: discriminators of two hidden layers, the second half as wide, and a generator of three."""
+
+    teaching: Literal["supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
+        default="gan",
+        description="supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
+        "discriminators), co-teaching+ (PATE+, Algorithm 1), cleansing (PATE++, Algorithm 3: half of the steps count "
+        "noisy labels, half retrain without them)",
+    )
+    width: Annotated[int, Field(ge=2, le=100_000, description="Of the first hidden layer")] = 256
+    latent: Annotated[int, Field(ge=1, le=100_000, description="Numbers that the generator starts from")] = 100
+
+
+class StudentTraining(Training):
+    student_batch_size: Annotated[
+        int, Field(ge=2, le=LARGE, description="B, images of each kind in a student's step")
+    ] = 100
+    noise_rate: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.2, description="beta, the estimated share of wrong labels: R(e) = 1 - beta min(e / 15, 1)"
+    )
+    removed_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.318, description="tau, the share of labels that PATE++ removes"
+    )
+    decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
+    teachers: Annotated[int, Field(ge=1, le=100_000)] = 250
+    teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
+    teacher_width: Annotated[int, Field(ge=1, le=100_000, description="Of a hidden linear layer")] = 32
+    teacher_steps: Annotated[int, Field(ge=1, le=LARGE)] = 200
+    teacher_batch_size: Annotated[int, Field(ge=1, le=LARGE)] = 16
+    teacher_learning_rate: Annotated[float, Field(gt=0, description="Of Adam")] = 0.003
+
+    def roots_per_step(self, num_train: int) -> float:
+        return self.student_batch_size
+
+
+class PlainStudentTraining(StudentTraining):
+    answers: Annotated[int, Field(ge=1, le=LARGE, description="Public images that get a label")] = 2200
+
+
+class PatePrivacy(Privacy):
+    variant: Literal["rigorous", "published"] = Field(
+        default="rigorous",
+        description="Which epsilon a target is: the proved one under public caps, or Proposition 2 of the thesis; what "
+        "runs is the same",
+    )
+    noise_multiplier: Annotated[float, Field(gt=0, description="sigma_2 in votes")] | None = None
+    clip_norm: Annotated[float, Field(ge=1, le=1, description="Not read: votes are counts")] = 1.0
+    max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 9000
+    max_answers: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on labels")] = 2200
+    check_ratio: Annotated[float, Field(ge=1e-3, le=1e3, description="sigma_1 / sigma_2")] = 1.5
+    threshold: Annotated[float, Field(ge=-10, le=10, description="T of a check, as a share of the teachers")] = 0.6
+
+    @model_validator(mode="after")
+    def _caps(self) -> Self:
+        if self.max_answers > self.max_checks:
+            raise ValueError(f"max_answers={self.max_answers}: expected at most max_checks={self.max_checks}")
+        return self
+
+
+class PateCell(Cell):
+    model: StudentModel = StudentModel()
+    training: PlainStudentTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.teaching, 0
+
+
+STUDENTS = tuple(name for name in StudentTraining.model_fields if name != "steps")
+
+
+class DpPateCell(PateCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": ("teaching", "width", "latent"),
+        "training": STUDENTS,
+        "privacy": ("clip_norm", "threshold"),
+    }
+
+    training: StudentTraining  # type: ignore[assignment]
+    privacy: PatePrivacy  # type: ignore[assignment]
+
+
+def look(cell: Any) -> Look:
+    return LOOKS[cell.model.teaching]
+
+
+def own_record(cell: Any) -> PredictionInput:
+    return PredictionInput.OWN_RECORD
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Teachers, as if none had been trained before, and the student."""
+    model, training = cell.model, cell.training
+    side = training.teacher_channels
+    image = size.features * 2 * (4 * side + 4 * side**2) + size.features / 4 * side * training.teacher_width
+    read = training.teachers * (6 * training.teacher_steps * training.teacher_batch_size + 2 * size.nodes / 7)
+    peers = 1 if model.teaching in ("supervised", "gan") else 2
+    dense = size.features * model.width + model.width**2 / 2
+    step = 6 * training.student_batch_size * (3 * peers + 2) * dense
+    return image * read / TEACHERS_FLOPS + loop_seconds(training, step, 2 * size.nodes * dense)
+
+
+SMALL: dict[str, Any] = {
+    "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+    "training": {
+        "teachers": 5,
+        "teacher_channels": 2,
+        "teacher_width": 8,
+        "teacher_steps": 30,
+        "student_batch_size": 20,
+    },
+}
+BUDGET = {"epsilon": 6.0, "max_checks": 200, "max_answers": 50, "threshold": -10}
+
+
+def small(teaching: str, variant: str | None) -> dict[str, Any]:
+    training = SMALL["training"] | ({} if variant else {"answers": 50})
+    cell = {**SMALL, "training": training, "model": {"teaching": teaching, "width": 8, "latent": 4}}
+    return cell | ({"privacy": {"variant": variant, **BUDGET}} if variant else {})
+
+
+VARIANTS = {
+    "rigorous": Variant(ConfidentGnmax, confident_gnmax),
+    "published": Variant(ConfidentGnmax, confident_gnmax, target="published"),
+}
+ATTACKS = tuple(
+    AttackCase(
+        variant=variant,
+        reads="teachers",
+        batches=Batches.NONE,
+        clipping=Clipped.NOTHING,
+        relation=Relation.RECORD_REPLACE,
+    )
+    for variant in VARIANTS
+)
+TRAIN = "dpgraph.methods.pate.train:Pate"
+
+SPECS = (
+    MethodSpec(
+        "dp-pate",
+        "A student of teachers on disjoint parts of the images, whose noisy votes label public images.",
+        TRAIN,
+        DpPateCell,
+        {
+            "gan": small("gan", "rigorous"),
+            "supervised": small("supervised", "published"),
+            "co-teaching": small("co-teaching", "rigorous"),
+            "cleansing": small("cleansing", "rigorous"),
+        },
+        VARIANTS,
+        ATTACKS,
+        look=look,
+        inference=own_record,
+        problems=("images",),
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "pate",
+        "The same without noise: the majority of the teachers labels the first public images.",
+        TRAIN,
+        PateCell,
+        {"co-teaching-plus": small("co-teaching+", None)},
+        look=look,
+        inference=own_record,
+        problems=("images",),
+        seconds=seconds,
+    ),
+)

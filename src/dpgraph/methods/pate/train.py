@@ -1,0 +1,68 @@
+"""Students of PATE: what follows the release of labels, all of it post-processing (Zhang, Algorithms 1 and 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, votes_of
+from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
+from dpgraph.randomness import torch_generator
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.students import Student, StudentPlan, StudentStep
+
+ROWS = 4096  # of a look at all images
+
+
+class StudentInference:
+    """Classifies all images by the first discriminator, some at a time."""
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return torch.cat([network(part) for part in features.split(ROWS)])
+
+
+class Pate:
+    """A student on public images, those of validation; without a prepared step their labels are majorities."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        images, settings, model = job.shown, job.cell.training, job.cell.model
+        labels = torch.from_numpy(released(job)).to(job.device)
+        students = [
+            Student(
+                model.teaching, images.num_features, images.num_classes, model.width, model.latent,
+                int((labels >= 0).sum()), torch_generator(*job.names("parameters"), part),
+            ).to(job.device)
+            for part in range(2)
+        ]  # fmt: skip
+        features = torch.from_numpy(np.array(images.features, dtype=np.float32)).to(job.device)
+        pool = torch.from_numpy(pool_of(images)).to(job.device)
+        noise = torch_generator(*job.names("student"), device=job.device)
+        bench = Bench(students[0], make_optimizer(students[0].parameters(), settings), features, None)
+        plan = StudentPlan(
+            model.teaching, settings.noise_rate, settings.removed_share, settings.decay, settings.student_batch_size
+        )
+        steps = job.mechanism.steps
+        if steps is None:
+            raise TypeError("the mechanism's steps are open: calibrate it first")
+        step = StudentStep(
+            students[0], students[1], bench.optimizer, features[pool], labels, plan, steps, noise,
+            job.names("epochs of the student"),
+        )  # fmt: skip
+        notes = {} if job.prepared is not None else {"batches": "epochs", "edge_lists": "own record"}
+        return run_loop(Run(job, bench, step, {"student": noise}, notes, inference=StudentInference()), observe)
+
+
+def released(job: Job) -> np.ndarray:
+    """(Q,) int64 labels of the public images; NO_ANSWER: none."""
+    if job.prepared is not None:
+        return expected(job.prepared, PreparedTeachers).labels()
+    records = job.graph
+    votes = votes_of(records, plan_of(job.cell, job.seed), job.device)
+    labels = vote_histograms(votes, records.num_classes).argmax(axis=1).astype(np.int64)
+    labels[job.cell.training.answers :] = NO_ANSWER
+    return labels

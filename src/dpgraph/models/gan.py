@@ -1,0 +1,68 @@
+"""Dense networks of a semi-supervised GAN (Salimans et al. 2016; the student of PATE, Papernot et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as Salimans et al. have them for MNIST
+
+
+def dense(read: int, made: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with He's normal law for its weights, no bias at first."""
+    layer = skip_init(nn.Linear, read, made)
+    with torch.no_grad():
+        layer.weight.normal_(0, math.sqrt(2 / read), generator=generator)
+        layer.bias.zero_()
+    return layer
+
+
+class Discriminator(nn.Module):
+    """(n, F) pixels -> K class logits; the class "generated" has logit 0, which loses no generality.
+
+    So 1 - p(generated) = Z / (Z + 1) with Z = sum exp(logits). `features` are what the generator matches.
+    """
+
+    def __init__(self, pixels: int, classes: int, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = dense(pixels, width, generator)
+        self.second = dense(width, width // 2 or 1, generator)
+        self.last = dense(width // 2 or 1, classes, generator)
+
+    def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """(n, width / 2); with Gaussian noise on pixels and hidden units where a generator is given."""
+        hidden = torch.relu(self.first(perturbed(pixels, INPUT_NOISE, noise)))
+        return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
+
+    def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
+
+    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.classify(self.features(pixels, noise), noise)
+
+
+class ImageGenerator(nn.Module):
+    """(n, latent) uniform numbers -> (n, F) pixels in (0, 1), three dense layers (section 3.4.1 of the thesis)."""
+
+    def __init__(self, latent: int, pixels: int, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.latent = latent
+        self.first, self.second = dense(latent, width, generator), dense(width, width, generator)
+        self.last = dense(width, pixels, generator)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width, track_running_stats=False) for _ in range(2))
+
+    def forward(self, count: int, noise: torch.Generator) -> Tensor:
+        weight = self.first.weight
+        states = torch.rand(count, self.latent, generator=noise, device=weight.device)
+        for layer, norm in zip((self.first, self.second), self.norms, strict=True):
+            states = nn.functional.softplus(norm(layer(states)))
+        return torch.sigmoid(self.last(states))
+
+
+def perturbed(values: Tensor, std: float, noise: torch.Generator | None) -> Tensor:
+    if noise is None:
+        return values
+    return values + std * torch.randn(values.shape, generator=noise, device=values.device)

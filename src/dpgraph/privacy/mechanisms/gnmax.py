@@ -1,0 +1,111 @@
+"""Confident-GNMax: labels for public images from the noisy votes of teachers (Papernot et al. 2018; Zhang, chapter 3).
+
+All that reads private records is released before the student's first step. Proofs: docs/privacy.md, section 14.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.statements import GNMAX, Statement
+
+CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
+
+
+class ConfidentGnmax(NoisySteps):
+    """At most `max_checks` noisy largest counts and `max_answers` noisy histograms of votes, then T free steps.
+
+    `noise_multiplier` is the std on a count of a histogram, in votes; that of a check is `check_ratio` times as much.
+    Teachers have disjoint parts of the N records by public ids, so one record moves one vote of every histogram: the
+    largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and, given their
+    outcomes, so are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G there).
+    """
+
+    relation = GNMAX.relation
+    prepared: ClassVar[str] = "dpgraph.preparation.teachers:PreparedTeachers"
+    steps_cost: ClassVar[bool] = False
+
+    kind: Literal["confident-gnmax"] = "confident-gnmax"
+    max_checks: int = Field(description="Public cap: the run stops before one more check")
+    max_answers: int = Field(description="Public cap: the run stops before one more answer")
+    check_ratio: float = Field(description="sigma_1 / sigma_2, public")
+
+    @model_validator(mode="after")
+    def _valid(self) -> ConfidentGnmax:
+        self._check()
+        for name in ("max_checks", "max_answers"):
+            if getattr(self, name) < 1:
+                raise invalid(name, getattr(self, name), "an integer >= 1")
+        if self.max_answers > self.max_checks:
+            raise invalid("max_answers", self.max_answers, f"at most max_checks = {self.max_checks}")
+        if not 1e-3 <= self.check_ratio <= 1e3:
+            raise invalid("check_ratio", self.check_ratio, "a number from 0.001 to 1000")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        """In votes: what an answer moves by is sqrt(2), whatever is clipped."""
+        return self.noise_multiplier
+
+    def _spent(self) -> dict[str, Any]:
+        _, sigma = self.closed()
+        return {
+            "checks": self.max_checks,
+            "answers": self.max_answers,
+            "sigma_threshold": self.check_ratio * sigma,
+            "sigma_votes": sigma,
+            "delta": self.delta,
+        }
+
+    @property
+    def mu(self) -> float:
+        _, sigma = self.closed()
+        return math.sqrt(self.max_checks / self.check_ratio**2 + 2 * self.max_answers) / sigma
+
+    def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        return np.asarray(orders) * self.mu**2 / 2
+
+    def published(self) -> Guarantee:
+        """Proposition 2 of the thesis, data-independent."""
+        from dpgraph.privacy.accountants.pate import published_epsilon
+
+        return self._stated("Proposition 2, RDP of Confident-GNMax without regard to the data").guarantee(
+            "published", epsilon=published_epsilon(**self._spent()), delta=self.delta
+        )
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.pate import capped_epsilon
+
+        return self._proved(self._stated(GNMAX.method), capped_epsilon(**self._spent()))
+
+    def _stated(self, method: str) -> Statement:
+        return replace(GNMAX.filled({"M": self.max_checks, "M_l": self.max_answers}), method=method)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        sigma = self.closed()[1]
+        return (
+            Release(kind=CHECKS, noise=self.check_ratio * sigma, sensitivity=1.0, count=self.max_checks),
+            Release(kind=ANSWERS, noise=sigma, sensitivity=math.sqrt(2), count=self.max_answers),
+        )
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """No step reads a record: what is accounted for are the releases before them."""
+        return Procedure(
+            relation=self.relation,
+            terms=(),
+            noise_std=(),
+            noise_draws=0,
+            divisor=1.0,
+            steps=self.closed()[0],
+            releases=self.releases,
+        )

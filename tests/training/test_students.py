@@ -1,0 +1,165 @@
+"""Students of PATE: whom they learn from, what PATE++ counts and removes, and that a run can be resumed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.experiments.cell import Training
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.students import (
+    Student,
+    StudentPlan,
+    StudentStep,
+    kept_share,
+    removed_labels,
+    repeated,
+    small_losses,
+    unsupervised_loss,
+)
+
+PIXELS, CLASSES, LABELLED, POOL = 12, 3, 20, 50
+
+
+def step_of(teaching, steps=12, noise_rate=0.3, removed=0.25, seed=0, labelled=LABELLED):
+    random = numpy_generator("test", "students")
+    pixels = torch.from_numpy(random.random((POOL, PIXELS), dtype=np.float32))
+    labels = np.full(POOL, -1)
+    labels[random.permutation(POOL)[:labelled]] = random.integers(0, CLASSES, labelled)
+    students = [Student(teaching, PIXELS, CLASSES, 8, 4, labelled, torch_generator("test", part)) for part in range(2)]
+    optimizer = make_optimizer(students[0].parameters(), Training(learning_rate=0.01, steps=steps))
+    plan = StudentPlan(teaching, noise_rate, removed, 0.9, 10)
+    return StudentStep(
+        students[0], students[1], optimizer, pixels, torch.from_numpy(labels), plan, steps,
+        torch_generator("noise", seed), ("test", seed),
+    )  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12), st.sampled_from([0.1, 0.5, 0.7, 1])
+)
+def test_small_losses_against_sorting(items, share):
+    losses = torch.tensor([float(loss) for loss, _ in items])
+    eligible = torch.tensor([one for _, one in items])
+    places = [place for place in range(len(items)) if eligible[place]]
+    wanted = sorted(places, key=lambda place: (items[place][0], place))[: math.ceil(share * len(places) - 1e-9)]
+    assert torch.nonzero(small_losses(losses, eligible, share)).flatten().tolist() == sorted(wanted)
+
+
+def test_the_schedule_of_kept_losses():
+    """R(e) = 1 - beta min(e / 15, 1)."""
+    assert [kept_share(0.2, epoch) for epoch in (0, 3, 15, 100)] == pytest.approx([1, 0.96, 0.8, 0.8])
+
+
+def test_unsupervised_loss_is_that_of_an_explicit_last_class():
+    """Logit 0 for "generated": -log(1 - p) of real and -log p of generated images."""
+    logits = torch.randn(2, 7, 4, generator=torch_generator("test"), dtype=torch.float64)
+    whole = torch.cat([logits, torch.zeros(2, 7, 1, dtype=torch.float64)], dim=2).softmax(dim=2)
+    wanted = -(1 - whole[0, :, -1]).log().mean() / 2 - whole[1, :, -1].log().mean() / 2
+    assert unsupervised_loss(logits[0], logits[1]) == pytest.approx(float(wanted))
+
+
+@pytest.mark.parametrize("teaching", ["co-teaching", "co-teaching+"])
+def test_peers_teach_each_other(teaching):
+    step = step_of(teaching)
+    logits = [torch.randn(10, CLASSES, generator=torch_generator("logits", one)) for one in range(2)]
+    wanted = torch.arange(10) % CLASSES
+    losses = [torch.nn.functional.cross_entropy(one, wanted, reduction="none") for one in logits]
+    first, second = (one.argmax(dim=1) for one in logits)
+    eligible = [place for place in range(10) if teaching == "co-teaching" or first[place] != second[place]]
+    count = math.ceil((1 - 0.3 * 5 / 15) * len(eligible))
+    chosen = step._chosen(logits, losses, wanted, torch.arange(10), 5)
+    for own, peer in ((0, 1), (1, 0)):
+        easy = sorted(eligible, key=lambda place: float(losses[peer][place]))[:count]
+        assert torch.nonzero(chosen[own]).flatten().tolist() == sorted(easy)
+
+
+def test_what_cleansing_counts():
+    """Labels with which neither of two disagreeing discriminators agrees; earlier epochs decay by alpha."""
+    step = step_of("cleansing", steps=100)
+    wanted, places = torch.tensor([0, 1, 2, 2]), torch.tensor([4, 0, 7, 9])
+    first, second = torch.tensor([1, 0, 0, 2]), torch.tensor([2, 1, 0, 1])  # only the first label is nobody's
+    logits = [torch.nn.functional.one_hot(one, CLASSES).float() for one in (first, second)]
+    losses = [torch.nn.functional.cross_entropy(one, wanted, reduction="none") for one in logits]
+    for _ in range(2):  # twice in an epoch counts once
+        step._chosen(logits, losses, wanted, places, 1)
+    step._end_epoch()
+    assert step.student.counts.tolist() == [1.0 if place == 4 else 0.0 for place in range(LABELLED)]
+    step._chosen(logits, losses, wanted, torch.tensor([4, 0, 7, 4]), 2)
+    step._end_epoch()
+    assert float(step.student.counts[4]) == pytest.approx(1.9)
+
+
+def test_removed_are_the_largest_counts():
+    counts = torch.tensor([0.0, 3.0, 1.0, 3.0, 2.0, 0.0])
+    assert removed_labels(counts, 0.5).tolist() == [False, True, False, True, True, False]
+    assert removed_labels(counts, 0.0).sum() == 0
+
+
+def test_cleansing_begins_anew_without_the_removed_labels():
+    step = step_of("cleansing", steps=20)
+    for _ in range(10):
+        step()
+    assert not step.student.removed.any()
+    step.student.counts.copy_(torch.arange(LABELLED).float())
+    step()
+    assert step.student.removed.tolist() == [place >= 15 for place in range(LABELLED)]
+    ((labelled, unlabelled),) = step._epochs.values()
+    assert set(labelled) == set(range(15))
+    without = set(step.labelled[15:])
+    assert set(unlabelled) <= set(step.unlabelled) | without
+    assert set(unlabelled) & without
+    fresh = step.fresh.peers[0].first.weight
+    assert (step.student.peers[0].first.weight - fresh).abs().max() <= 0.0101  # one step of Adam away
+
+
+@pytest.mark.parametrize("teaching", ["supervised", "gan", "co-teaching", "co-teaching+", "cleansing"])
+def test_a_run_goes_on_where_it_stopped(teaching):
+    """From state, generators and the number of finished steps alone, in the second half of PATE++ too."""
+    whole = step_of(teaching)
+    for _ in range(12):
+        whole()
+    for stop in (3, 8):
+        first, second = step_of(teaching), step_of(teaching)
+        for _ in range(stop):
+            first()
+        second.student.load_state_dict(first.student.state_dict())
+        second.optimizer.load_state_dict(first.optimizer.state_dict())
+        second.noise.set_state(first.noise.get_state())
+        second.start_at(stop)
+        for _ in range(12 - stop):
+            second()
+        for one, other in zip(whole.student.parameters(), second.student.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_the_generator_moves_by_its_own_loss_only():
+    """A supervised step leaves it where it is; with real images it moves, and discriminators do not move with it."""
+    step = step_of("gan")
+    before = [parameter.clone() for parameter in step.student.generator.parameters()]
+    real = step.pixels[:10]
+    peers = [parameter.clone() for parameter in step.student.peers.parameters()]
+    step._match(real)
+    assert all(torch.equal(a, b) for a, b in zip(peers, step.student.peers.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(before, step.student.generator.parameters(), strict=True))
+
+
+def test_no_label_at_all_is_no_error():
+    step = step_of("co-teaching", labelled=0)
+    for _ in range(3):
+        step()
+    assert all(torch.isfinite(parameter).all() for parameter in step.student.parameters())
+
+
+def test_lists_are_repeated_whole():
+    found = repeated(np.array([3, 5, 7]), 8, numpy_generator("test"))
+    assert len(found) == 8
+    assert sorted(found[:3]) == sorted(found[3:6]) == [3, 5, 7]
+    assert len(repeated(np.zeros(0, dtype=int), 8, numpy_generator("test"))) == 0
