@@ -438,7 +438,7 @@ def test_without_a_schema_degrees_and_hubs_are_charged() -> None:
         ({**CAPPED, "hub_share": 0.1}, "hub_limit=None: expected both or none"),
         ({"hub_share": 0.1, "hub_limit": 5}, "expected both or none, for node-remove-capped"),
         ({**CAPPED, "votes_share": 0.85}, "degrees_share=0.1: expected a sum < 1"),
-        ({**CAPPED, "votes_share": 0.0}, "expected votes_share > 0"),
+        ({**CAPPED, "votes_share": 0.0}, "degrees_share=0.1: expected null for variant node-remove-capped"),
     ],
 )
 def test_settings_of_caps_are_complete(privacy: dict[str, Any], message: str) -> None:

@@ -23,13 +23,13 @@ def bounded_votes(asked: Asked) -> BoundedVotes:
 def capped_votes(asked: Asked) -> CappedVotes:
     privacy = asked.privacy
     ids = _everybody(asked)
-    shares = (privacy.degrees_share, privacy.hub_share or 0.0)
+    shares = (privacy.degrees_share or 0.0, privacy.hub_share or 0.0)
     return CappedVotes(
         **_fields(asked, shares=shares),
         degree_floor=privacy.degree_floor,
         degree_bound=max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
         by_schema=privacy.degree_bound is not None,
-        margin=privacy.cap_margin,
+        margin=privacy.cap_margin or 0.0,
         degrees_ratio=_ratio(asked, privacy.degrees_share, shares),
         hubs_ratio=_ratio(asked, privacy.hub_share, shares),
         hub_limit=privacy.hub_limit,

@@ -32,7 +32,7 @@ class PreparedVotes(PreparedTrees):
         mechanism, graph = order.mechanism, order.data.graph
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
-        self.votes_of, noise = mechanism, mechanism.closed()[1]
+        self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
         if mechanism.mean_ratio is None:
@@ -116,7 +116,7 @@ class PreparedVotes(PreparedTrees):
                 read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
 
-        self.reader = READERS[0]
+        self.reader = BucketReader(self._how.shrinkage, self._how.strength)
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)

@@ -10,6 +10,7 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, U
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import PURPLE, TEAL, Look
 from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.votes import rules
 from dpgraph.methods.votes.mechanism import bounded_votes, capped_votes, poisson_votes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -44,8 +45,14 @@ class VotesPrivacy(Privacy):
     )
     choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as is "
-        "usual",
+        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as "
+        "shrinkage and strength say",
+    )
+    shrinkage: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=1.0, description="kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"
+    )
+    strength: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=2.0, description="beta: of what is read beside the own prediction, without a choice"
     )
 
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
@@ -76,10 +83,11 @@ class VotesPrivacy(Privacy):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         wanted, capped = self.variant == "node-remove", self.variant == "node-remove-capped"
+        capped = capped and self.votes_share > 0  # without votes no cap is needed
         needs = {"degree_bound": wanted, "taper": wanted, "degrees_share": capped, "cap_margin": capped}
         for name, needed in needs.items():
             value = getattr(self, name)
-            if (value is not None) != needed and not (name == "degree_bound" and capped):
+            if (value is not None) != needed and not (name == "degree_bound" and self.variant == "node-remove-capped"):
                 expected = "a number" if needed else "null"
                 raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
         if (self.hub_share is None) != (self.hub_limit is None) or (self.hub_share is not None and not capped):
@@ -97,8 +105,6 @@ class VotesPrivacy(Privacy):
         if sum(shares.values()) >= 1:
             given = ", ".join(f"{name}={value}" for name, value in shares.items())
             raise ValueError(f"{given}: expected a sum < 1: the rest trains")
-        if others and not self.votes_share:
-            raise ValueError(f"degrees_share={self.degrees_share}: expected votes_share > 0 for variant {self.variant}")
         if self.choice_epsilon is not None and not self.votes_share:
             raise ValueError(f"choice_epsilon={self.choice_epsilon}: expected null with votes_share=0")
         return self
@@ -108,6 +114,7 @@ class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
+        "privacy": (*NetworkCell.NOISE_IGNORES["privacy"], "shrinkage", "strength"),
     }
 
     model: UndroppedMlp
@@ -189,5 +196,6 @@ SPECS = (
         ),
         look=look,
         inference=own_record,
+        rules={"own-records": rules.own_records, "votes": rules.votes, "votes-with-caps": rules.votes_with_caps},
     ),
 )

@@ -232,7 +232,7 @@ class CappedVotes(PoissonVotes):
     degree_bound: int = Field(description="T_0, public: most edges of a node")
     by_schema: bool = Field(description="Whether T_0 is a schema's bound, and not the number of other ids")
     margin: float = Field(description="z, public: standard deviations between a noisy degree and its cap")
-    degrees_ratio: float = Field(description="Noise std of degrees / (sqrt(T) noise multiplier)")
+    degrees_ratio: float | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
     hubs_ratio: float | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
     hub_limit: float | None = Field(default=None, description="H, public")
 
@@ -242,6 +242,8 @@ class CappedVotes(PoissonVotes):
         for name, ratio in (("degrees_ratio", self.degrees_ratio), ("hubs_ratio", self.hubs_ratio)):
             if ratio is not None and not low <= ratio <= high:
                 raise invalid(name, ratio, f"a number from {low:g} to {high:g}")
+        if self.degrees_ratio is None and self.votes_ratio is not None:
+            raise invalid("degrees_ratio", None, "a number where nodes vote")
         if self.degree_bound < 1:
             raise invalid("degree_bound", self.degree_bound, "an integer >= 1")
         if not 0 <= self.margin < math.inf:
