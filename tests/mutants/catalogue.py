@@ -1004,6 +1004,11 @@ VOTES = (
          VOTED + "test_edges_of_one_list_only_do_not_count_under_a_degree_bound"),
     _one("delta of the training nodes", "methods/votes/mechanism.py", "asked.counts.num_protected or asked.num_train",
          "asked.num_train", OF_VOTES + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody"),
+    _one("degrees above their caps are free", SENSITIVITY, "1 + above /", "1 + 0 * above /",
+         OF_VOTES + "test_how_many_caps_are_exceeded_is_bounded_in_probability"),
+    _one("unlikely events are free", "privacy/mechanisms/votes.py", "self.delta * (1 - UNLIKELY",
+         "self.delta * (1 - 0 * UNLIKELY", OF_VOTES + "test_without_a_schema_degrees_and_hubs_are_charged"),
+    _one("hubs count", BALLOTS, "(kept @ self.lists @ kept)", "self.lists", OF_VOTES + "test_hubs_have_no_part"),
 )  # fmt: skip
 
 TUPLES, DRAWN, OF_TUPLES = "preparation/relations.py", "sampling/tuples.py", "training/tuples.py"

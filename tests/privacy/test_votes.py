@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from dpgraph.errors import UserError
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
@@ -20,8 +21,8 @@ from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.accountants.votes import gaussian_and_choice_epsilon, votes_epsilon
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
-from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, edge_votes, replaced_votes, vote_norm
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
 
 RUN: dict[str, Any] = {
     "rate": 1.0, "noise_multiplier": 20.0, "steps": 40, "mean_mu": 1 / 30, "votes_mu": 1 / 6, "choice_epsilon": 0.2,
@@ -340,5 +341,106 @@ def test_node_remove_costs_what_node_null_costs_and_states_its_schema() -> None:
     ],
 )
 def test_settings_of_the_other_variant_are_refused(privacy: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        cell({"epsilon": 1.0, **privacy})
+
+
+CAPPED = {"variant": "node-remove-capped", "degrees_share": 0.1, "cap_margin": 1.5, "degree_floor": 4, "mean_share": 0.1}
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.5])
+def test_given_noisy_degrees_a_node_that_leaves_moves_votes_by_what_theorem_r_says(margin: float) -> None:
+    """Brute force, all nodes of graphs of all densities: 1 / (2 m) for each neighbour above its cap, 1 for own votes."""
+    random, std, most, above = np.random.default_rng(3), 2.0, 0.0, 0
+    for floor in (1, 4):
+        for share in (0.15, 0.4, 0.9):
+            lists = random_lists(random, 14, share)
+            votes = random_votes(random, 14, 2, 0.3)
+            plain = capped_ballots(lists, floor)
+            noisy = plain.degrees + std * random.standard_normal(14)
+            for node in range(14):
+                others = np.arange(14) != node
+                less = capped_ballots([set() if one == node else row - {node} for one, row in enumerate(lists)], floor)
+                both = [ballots.capped(noisy, margin, std) for ballots in (plain, less)]
+                sums = [one.buckets(votes * one.weights[:, None] * keep[:, None]) for one, keep in
+                        zip(both, (np.ones(14), others), strict=True)]  # fmt: skip
+                moved = float(np.linalg.norm((sums[0] - sums[1])[others])) / vote_norm(num_classes=2, mass=0.3)
+                over = int((plain.degrees > both[0].caps)[sorted(lists[node])].sum())
+                assert moved <= 1 + over / (2 * floor) + 1e-9
+                most, above = max(most, moved), above + over
+    assert most > 0.5
+    assert above > 0
+
+
+def test_how_many_caps_are_exceeded_is_bounded_in_probability() -> None:
+    """Whether the degree is the one with the node that leaves, or one less: caps below it are as rare as is charged."""
+    random, std, margin, degree = np.random.default_rng(4), 5.0, 1.0, 30
+    for fewer in (0, 1):
+        caps = degree - fewer + std * random.standard_normal((20_000, 50)) + 1 + margin * std
+        above = (degree > caps).sum(axis=1)
+        for failure in (0.3, 0.05):
+            most = (capped_votes(degree_bound=50, margin=margin, degree_floor=2, failure=failure) - 1) * 4
+            assert most == int(most)
+            assert (above > most).mean() <= failure + 0.01
+            if fewer:
+                assert (above > most - 2).mean() > failure / 3
+
+
+def capped_ballots(lists: list[set[int]], floor: int) -> CappedBallots:
+    ids = [sorted(row) for row in lists]
+    ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
+    flat = np.array([one for row in ids for one in row], dtype=np.int64)
+    return CappedBallots.mutual(Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), floor), len(lists) - 1)
+
+
+def test_hubs_have_no_part() -> None:
+    star = capped_ballots([set(range(1, 6)), *({0} for _ in range(5)), {7}, {6}], 1)
+    left = star.without_hubs(np.array([9.0, 1, 1, 1, 1, 1, 9.0, 1]), 5.0)
+    assert not left.lists.nnz
+    assert left.votes.tolist() == [False, True, True, True, True, True, False, True]
+    few = star.without_hubs(np.array([9.0, 1, 1, 1, 1, 1, 1, 1]), 5.0)
+    assert few.degrees.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+
+
+def test_without_a_schema_degrees_and_hubs_are_charged() -> None:
+    """mu^2 of all parts adds up, at what unlikely events leave of delta; without votes nothing of it is paid."""
+    found = calibrate(cell({"epsilon": 8.0, **CAPPED, "hub_share": 0.05, "hub_limit": 60}), 700, num_protected=1000)
+    mechanism = found.mechanism
+    assert isinstance(mechanism, CappedVotes)
+    steps, noise = mechanism.closed()
+    ratios = (mechanism.mean_ratio, mechanism.votes_ratio, mechanism.degrees_ratio, mechanism.hubs_ratio)
+    parts = np.array([steps / noise**2, *((ratio * noise) ** -2 for ratio in ratios)])
+    assert parts / parts.sum() == pytest.approx([0.25, 0.1, 0.5, 0.1, 0.05])
+    assert gaussian_epsilon(mu=math.sqrt(parts.sum()), delta=0.9e-4) == pytest.approx(8.0, abs=0.02)
+    assert mechanism.degree_bound == 999
+    assert mechanism.delta_left == pytest.approx(0.9e-4)
+    hubs, degrees, votes = mechanism.releases[1:]
+    assert (hubs.sensitivity / hubs.noise) ** 2 == pytest.approx(parts[4])
+    assert (degrees.sensitivity / degrees.noise) ** 2 == pytest.approx(parts[3])
+    assert (votes.sensitivity / votes.noise) ** 2 == pytest.approx(parts[2])
+    assert degrees.sensitivity**2 == pytest.approx(mechanism.most_edges)
+    reach = 60 + hubs.noise * -float(ndtri(1e-4 / 20))
+    assert mechanism.most_edges == math.ceil(reach) < 999
+    assert mechanism.rigorous().relation == "node-remove"
+    assert mechanism.beside() == ()
+    early = mechanism.at_step(3).rigorous.epsilon
+    assert early == pytest.approx(gaussian_epsilon(mu=math.sqrt(0.3 * parts[0] + parts[1]), delta=1e-4))
+    with pytest.raises(UserError, match="no Renyi divergence"):
+        mechanism.rdp((2.0,))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"variant": "node-remove-capped", "cap_margin": 1}, "degrees_share=None: expected a number"),
+        ({"variant": "node-remove-capped", "degrees_share": 0.1}, "cap_margin=None: expected a number"),
+        ({"cap_margin": 1}, "cap_margin=1.0: expected null for variant rigorous"),
+        ({**CAPPED, "hub_share": 0.1}, "hub_limit=None: expected both or none"),
+        ({"hub_share": 0.1, "hub_limit": 5}, "expected both or none, for node-remove-capped"),
+        ({**CAPPED, "votes_share": 0.85}, "degrees_share=0.1: expected a sum < 1"),
+        ({**CAPPED, "votes_share": 0.0}, "degrees_share=0.1: expected null for variant node-remove-capped"),
+    ],
+)
+def test_settings_of_caps_are_complete(privacy: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         cell({"epsilon": 1.0, **privacy})

@@ -29,6 +29,7 @@ from dpgraph.audits import (
     teachers,
     tuples,
     votes,
+    votes_capped,
     votes_removed,
 )
 from dpgraph.audits.result import AuditResult
@@ -58,6 +59,7 @@ AUDITS = {
     "residual": Audit(residual.residual, 24_000, residual.RESIDUAL_BUGS),
     "appr": Audit(appr.appr, 20_000, appr.APPR_BUGS),
     "votes": Audit(votes.votes, 4000, votes.VOTES_BUGS),
+    "votes-capped": Audit(votes_capped.votes_capped, 12, votes_capped.VOTES_CAPPED_BUGS),
     "votes-removed": Audit(votes_removed.votes_removed, 12, votes_removed.VOTES_REMOVED_BUGS),
     "sums": Audit(sums.sums, 4, sums.SUMS_BUGS),
     "pate": Audit(pate.pate, 40_000, pate.PATE_BUGS),

@@ -23,6 +23,7 @@ from dpgraph.randomness import numpy_generator
 
 PERCENT = (54, 18, 28)  # ogbn-arxiv
 ROUNDS = 20  # of draws; a graph too dense for that stays a little sparser
+ROWS = 1 << 12  # records at once
 BLOCK = 1 << 16  # numbers drawn at a time, so that they stay in a core's cache
 
 
@@ -42,6 +43,12 @@ class BlockModel(Frozen):
         float, Field(ge=0, le=1, description="Share of a class mean, squared, common to two classes")
     ] = 0.95
     signal: Annotated[float, Field(ge=0, description="Norm of a class mean; noise has variance 1 per feature")] = 3.0
+    words: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Bags of words instead: so many draws of words in a mean record, word f with odds 1 / (f + 10), times "
+        "exp(word_signal * a class's own N(0, 1))",
+    )
+    word_signal: Annotated[float, Field(ge=0, description="Of bags of words")] = 0.5
 
 
 def generate(model: BlockModel) -> RawGraph:
@@ -53,7 +60,7 @@ def generate(model: BlockModel) -> RawGraph:
     return RawGraph(
         source,
         target,
-        _features(model, latent),
+        _features(model, latent) if model.words is None else _words(model, latent),
         labels := _labels(model, latent, shares),
         random_split(labels, PERCENT, model.name, "public"),
         directed=False,
@@ -158,6 +165,19 @@ def _features(model: BlockModel, latent: np.ndarray) -> np.ndarray:
     for rows in range(0, model.nodes, BLOCK):  # in place: the sum is the largest array of all
         noise[rows : rows + BLOCK] += means[latent[rows : rows + BLOCK]]
     return noise
+
+
+def _words(model: BlockModel, latent: np.ndarray) -> np.ndarray:
+    """(N, F) float32, 1 where a word occurs among Poisson many draws from the words of the node's latent class."""
+    tilts = numpy_generator(model.name, "class words").standard_normal((model.classes, model.features))
+    odds = np.exp(model.word_signal * tilts) / (np.arange(model.features) + 10)
+    chances = -np.expm1(-(model.words or 0) * odds / odds.sum(axis=1, keepdims=True))
+    generator, result = numpy_generator(model.name, "features"), np.empty((model.nodes, model.features), np.float32)
+    for start in range(0, model.nodes, ROWS):
+        classes = latent[start : start + ROWS]
+        drawn = generator.random((len(classes), model.features), dtype=np.float32)
+        result[start : start + ROWS] = drawn < chances[classes]
+    return result
 
 
 def _unit_rows(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:

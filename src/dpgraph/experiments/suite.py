@@ -66,6 +66,12 @@ class Rule(Finite):
     settings_of: Id | None = Field(default=None, description="With settings: the paper there; null: this one")
     settings_method: Id | None = Field(default=None, description="With settings: the method there; null: the same")
 
+    public_rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
+        default=None,
+        description="Take what this rule of the method makes of the data set's numbers in the registry and of the target "
+        "epsilon; no record is read",
+    )
+
     @model_validator(mode="after")
     def _of_settings(self) -> Rule:
         if self.settings is None and (self.settings_of is not None or self.settings_method is not None):

@@ -60,6 +60,8 @@ class MethodSpec:
     inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
+    # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
+    rules: Mapping[str, Callable[[Size, float | None], Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:
@@ -72,6 +74,12 @@ class MethodSpec:
         if cell.privacy.variant not in self.variants:
             raise invalid("variant", cell.privacy.variant, f"{' or '.join(self.variants)} for {self.name}")
         return self.variants[cell.privacy.variant]
+
+    def by_rule(self, name: str, size: Size, epsilon: float | None) -> Mapping[str, Any]:
+        """Raises UserError for a rule that the method has not."""
+        if name not in self.rules:
+            raise invalid("public_rule", name, f"{' or '.join(self.rules) or 'none'} for {self.name}")
+        return self.rules[name](size, epsilon)
 
     def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
         return self.variant(cell).mechanism if self.private else self.without_noise

@@ -36,7 +36,7 @@ def _beginning(plan: Plan, name: str) -> list[Entry]:
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     """Of the cell at one place; a setting that no layer gives has the method's default."""
     sources: dict[str, str] = {}
-    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
+    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings, entry.epsilon)
     for source, part in layers(plan, *place):
         for path in _paths(part):
             sources[path] = source()

@@ -21,6 +21,8 @@ from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Sear
 from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
+from dpgraph.methods.registry import spec
+from dpgraph.planning.cost import size_of
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
@@ -287,15 +289,19 @@ def _crossed(
     experiment = plan.experiments[paper]
     row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
     where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-    base = merged(*(part for _, part in layers(plan, artefact, method_id, task_id, value, settings)))
     private = "privacy" in row.set
-    if not private:
-        base.pop("privacy", None)
     count = plan.config.seeds or grid.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
     seeds = trial_seeds(stream, count)
-    base = merged(base, {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds})
-    entries = []
+    shared = {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds}
+    entries: list[Entry] = []
+    ruled = any(rule.public_rule is not None for rule in plan.suite.papers[paper].rules)  # may differ by epsilon
+    base: dict[str, Any] = {}
     for epsilon in grid.epsilons if private and grid.epsilons else (None,):
+        if ruled or not entries:
+            parts = layers(plan, artefact, method_id, task_id, value, settings, epsilon)
+            base = merged(*(part for _, part in parts), shared)
+        if not private:
+            base.pop("privacy", None)
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
         written = json.dumps(complete, default=repr)
         cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
@@ -305,9 +311,17 @@ def _crossed(
 
 
 def layers(
-    plan: Plan, artefact: str, method_id: str, task_id: str, value: str | None, settings: Mapping[str, Any]
+    plan: Plan,
+    artefact: str,
+    method_id: str,
+    task_id: str,
+    value: str | None,
+    settings: Mapping[str, Any],
+    epsilon: float | None,
 ) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
     """Where the settings of a place come from, and these; a later layer wins. Not: task, seeds, target epsilon.
+
+    `epsilon` is that target, which public rules read.
 
     Places are written out when they are asked for, since a plan of thousands of cells asks for none.
     """
@@ -329,6 +343,9 @@ def layers(
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id), where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
+        if rule.public_rule is not None:
+            part = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
+            sources.append((partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), part))
         sources.append((place, rule.set))
     if value is not None:
 

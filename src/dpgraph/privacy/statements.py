@@ -191,6 +191,16 @@ UNSTABLE_RECEIVERS = (
     "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
     "many rows move"
 )
+CAPPED_VOTES = replace(
+    VOTES,
+    relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
+        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        "noisy degrees of others are released; given them, votes move by at most {S} B, but for {failure} of delta",
+        *VOTES.assumptions[2:],
+    ),
+)
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,
     method="double mixture of residual clipping, privacy loss distribution",

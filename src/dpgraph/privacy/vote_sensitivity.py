@@ -41,3 +41,16 @@ def edge_votes(*, mass: float, degree_floor: int) -> float:
 def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
     """Sensitivity of the buckets, in B, to an edge in both ends' lists, where votes weigh `tapered_weight`: a bound."""
     return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
+
+
+def capped_votes(*, degree_bound: int, margin: float, degree_floor: int, failure: float) -> float:
+    """S: sensitivity of the buckets, in B, to a node that leaves, given noisy degrees (Theorem R, docs/privacy.md, 12.7).
+
+    Holds but for a probability of `failure`: no more than X of the node's neighbours, at most `degree_bound` of them,
+    have a degree above their caps, and each of these moves its votes by 1 / (2 m).
+    """
+    from scipy.special import ndtr
+    from scipy.stats import binom
+
+    above = min(float(binom.isf(failure, degree_bound, ndtr(-margin))), degree_bound)
+    return 1 + above / (2 * degree_floor)

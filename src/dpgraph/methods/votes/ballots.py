@@ -6,6 +6,7 @@ of `release` mixes records.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -128,15 +129,53 @@ class BoundedBallots(Ballots):
         tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
         return np.asarray(tapered / np.sqrt(self.degree_bound))
 
+    @property
+    def one_vote(self) -> float:
+        """What one vote weighs without a taper, public."""
+        return float(1 / np.sqrt(self.degree_bound))
+
     def buckets(self, ballots: np.ndarray) -> np.ndarray:
         """(N, C + 1): to each node, the ballots of all whose lists name it."""
         return np.asarray(self.lists.T @ ballots)
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
-        floor = 1 / np.sqrt(self.degree_bound)  # what one vote weighs without a taper
-        voters = np.maximum(released[:, -1] / mass, floor)
+        voters = np.maximum(released[:, -1] / mass, self.one_vote)
         return np.asarray(released[:, :-1] * (voters / (voters**2 + (shrinkage * std) ** 2))[:, None])
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
         return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)
+
+
+@dataclass(frozen=True)
+class CappedBallots(BoundedBallots):
+    """Votes whose weights have caps from noisy degrees: what is left of the lists without hubs (Theorem R)."""
+
+    caps: np.ndarray | None = None  # (N,) K of each node
+
+    @classmethod
+    def mutual(cls, plain: Ballots, degree_bound: int) -> CappedBallots:
+        """Edges that are in both ends' lists, before anything is released; raises as `under`."""
+        bounded = cls.under(plain, degree_bound, 0.0)
+        return cls(bounded.lists, bounded.votes, bounded.degree_floor, degree_bound)
+
+    def without_hubs(self, noisy: np.ndarray, limit: float) -> CappedBallots:
+        """Nodes whose noisy degree (N,) exceeds H neither vote nor receive, and count for nobody."""
+        stays = noisy <= limit
+        kept = sp.diags(stays.astype(np.float64))
+        lists = (kept @ self.lists @ kept).tocsr()
+        lists.eliminate_zeros()
+        return CappedBallots(lists, self.votes & stays, self.degree_floor, self.degree_bound, 0.0, self.caps)
+
+    def capped(self, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
+        """K = max(noisy degree + 1 + z sigma, m); `std` is sigma."""
+        caps = np.maximum(noisy + 1 + margin * std, self.degree_floor)
+        usual = math.ceil(max(1 + margin * std, self.degree_floor))  # the cap of a short list
+        return CappedBallots(self.lists, self.votes, self.degree_floor, usual, 0.0, caps)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) 1 / sqrt(max(d, K))"""
+        if self.caps is None:
+            raise TypeError("votes have no weights before there are caps")
+        return np.asarray(1 / np.sqrt(np.maximum(self.degrees, self.caps)))

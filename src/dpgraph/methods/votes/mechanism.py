@@ -8,7 +8,7 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.methods.votes.readers import READERS
-from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 
 
@@ -20,30 +20,52 @@ def bounded_votes(asked: Asked) -> BoundedVotes:
     return BoundedVotes(**_fields(asked), degree_bound=asked.privacy.degree_bound, taper=asked.privacy.taper)
 
 
-def _fields(asked: Asked) -> dict[str, Any]:
+def capped_votes(asked: Asked) -> CappedVotes:
+    privacy = asked.privacy
+    ids = _everybody(asked)
+    shares = (privacy.degrees_share or 0.0, privacy.hub_share or 0.0)
+    return CappedVotes(
+        **_fields(asked, shares=shares),
+        degree_floor=privacy.degree_floor,
+        degree_bound=max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
+        by_schema=privacy.degree_bound is not None,
+        margin=privacy.cap_margin or 0.0,
+        degrees_ratio=_ratio(asked, privacy.degrees_share, shares),
+        hubs_ratio=_ratio(asked, privacy.hub_share, shares),
+        hub_limit=privacy.hub_limit,
+    )
+
+
+def _everybody(asked: Asked) -> int:
+    return asked.counts.num_protected or asked.num_train
+
+
+def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
+    """Noise std, per unit of sensitivity, of a release of this share of mu^2, in noise multipliers of the steps."""
+    privacy, steps = asked.privacy, asked.steps
+    if steps is None:
+        raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+    rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
+    return math.sqrt(rest / share / steps) / asked.rate if share else None
+
+
+def _fields(asked: Asked, shares: tuple[float, ...] = ()) -> dict[str, Any]:
     """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
 
     That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
     """
-    privacy, steps = asked.privacy, asked.steps
-    if steps is None:
-        raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+    privacy = asked.privacy
     choice, epsilon = privacy.choice_epsilon, privacy.epsilon
     if choice is not None and epsilon is not None and choice >= epsilon:
         raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
-    rest = 1 - privacy.mean_share - privacy.votes_share
-
-    def ratio(share: float) -> float | None:
-        return math.sqrt(rest / share / steps) / asked.rate if share else None
-
     common = asked.common(asked.num_train)
     if privacy.delta is None:  # everybody votes, so everybody is protected
-        common["delta"] = usual_delta(asked.counts.num_protected or asked.num_train)
+        common["delta"] = usual_delta(_everybody(asked))
     return {
         **common,
         "sampling_rate": asked.rate,
-        "mean_ratio": ratio(privacy.mean_share),
-        "votes_ratio": ratio(privacy.votes_share),
+        "mean_ratio": _ratio(asked, privacy.mean_share, shares),
+        "votes_ratio": _ratio(asked, privacy.votes_share, shares),
         "mass": privacy.vote_mass,
         "choice_epsilon": choice or 0.0,
         "readers": len(READERS) if choice else 1,

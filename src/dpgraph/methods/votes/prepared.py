@@ -10,13 +10,13 @@ import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
 from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
-from dpgraph.privacy.mechanisms.votes import BUCKETS, MEAN, READER, BoundedVotes, PoissonVotes
+from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, MEAN, READER, BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 
@@ -32,7 +32,7 @@ class PreparedVotes(PreparedTrees):
         mechanism, graph = order.mechanism, order.data.graph
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
-        self.votes_of, noise = mechanism, mechanism.closed()[1]
+        self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
         if mechanism.mean_ratio is None:
@@ -44,6 +44,7 @@ class PreparedVotes(PreparedTrees):
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
         self.graph: Graph = graph
+        self._degrees = order.generator("degrees")
         self._votes, self._choice = order.generator("votes"), order.generator("choice of the reader")
         self.reader: BucketReader | None = None
         self.released: np.ndarray | None = None  # (N, C + 1) buckets
@@ -64,10 +65,27 @@ class PreparedVotes(PreparedTrees):
     def ballots(self) -> Ballots:
         graph = self.graph
         plain = Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        if isinstance(self.votes_of, CappedVotes):
+            return self._capped(CappedBallots.mutual(plain, self.votes_of.degree_bound), self.votes_of)
         if not isinstance(self.votes_of, BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         return BoundedBallots.under(plain, bound, taper)
+
+    def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
+        """Releases who is a hub, if that is a stage, and the others' degrees; a node's own is for itself alone."""
+        if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
+            root = np.sqrt(mechanism.degree_bound)
+            noisy = ballots.degrees + mechanism.hubs_noise * self._degrees.standard_normal(len(ballots.degrees))
+            ballots = ballots.without_hubs(noisy, mechanism.hub_limit)
+            self.made.append(
+                Release(kind=HUBS, noise=mechanism.hubs_noise, sensitivity=root, count=1, limit=mechanism.hub_limit)
+            )
+        std, margin = mechanism.degrees_noise, mechanism.margin
+        noisy = ballots.degrees + std * self._degrees.standard_normal(len(ballots.degrees))
+        moved = np.sqrt(mechanism.most_edges)
+        self.made.append(Release(kind=DEGREES, noise=std, sensitivity=moved, count=1, margin=margin))
+        return ballots.capped(noisy, margin, std)
 
     def scores(self, probabilities: np.ndarray) -> np.ndarray:
         """(N, C) scores of every node, from its own record and the release: the only step that mixes records.
@@ -80,15 +98,16 @@ class PreparedVotes(PreparedTrees):
             return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         ballots, mass = self.ballots(), mechanism.mass
         cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
-        over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
+        moved = mechanism.sensitivity
+        over = moved * mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
         std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
         released = ballots.buckets(cast)
         released += std * self._votes.standard_normal(released.shape)
         self.released = released
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
-        if isinstance(ballots, BoundedBallots):
+        if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
-        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
+        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=moved, count=1, mass=mass, **weighted))
 
         read: dict[float, np.ndarray] = {}
 
@@ -97,7 +116,7 @@ class PreparedVotes(PreparedTrees):
                 read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
 
-        self.reader = READERS[0]
+        self.reader = BucketReader(self._how.shrinkage, self._how.strength)
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)

@@ -13,7 +13,7 @@ class BucketReader:
     strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
 
 
-# the first is used without a choice
+# of a choice
 READERS = (
     BucketReader(1.0, 2.0),
     BucketReader(1.0, 1.0),

@@ -10,8 +10,9 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, U
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import PURPLE, TEAL, Look
 from dpgraph.methods.spec import MethodSpec, Variant
-from dpgraph.methods.votes.mechanism import bounded_votes, poisson_votes
-from dpgraph.privacy.mechanisms.votes import BoundedVotes, PoissonVotes
+from dpgraph.methods.votes import rules
+from dpgraph.methods.votes.mechanism import bounded_votes, capped_votes, poisson_votes
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 
@@ -23,10 +24,11 @@ class VotesTraining(RootBatches):
 
 
 class VotesPrivacy(Privacy):
-    variant: Literal["rigorous", "node-remove"] = Field(
+    variant: Literal["rigorous", "node-remove", "node-remove-capped"] = Field(
         default="rigorous",
         description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
-        "edges; needs a public bound on degrees, and a node reads its own bucket alone)",
+        "edges; needs a public bound on degrees, and a node reads its own bucket alone), node-remove-capped (the same "
+        "without such a bound: noisy degrees give caps)",
     )
     votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
@@ -43,12 +45,20 @@ class VotesPrivacy(Privacy):
     )
     choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as is "
-        "usual",
+        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as "
+        "shrinkage and strength say",
+    )
+    shrinkage: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=1.0, description="kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"
+    )
+    strength: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=2.0, description="beta: of what is read beside the own prediction, without a choice"
     )
 
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
+        default=None,
+        description="D: no list is longer, by a public schema and not by looking (variant node-remove; of "
+        "node-remove-capped optional: null: as many as there are other ids)",
     )
     taper: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
@@ -56,24 +66,45 @@ class VotesPrivacy(Privacy):
         "node-remove)",
     )
 
+    degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="As votes_share, for the noisy degrees (variant node-remove-capped)"
+    )
+    cap_margin: Annotated[float, Field(ge=0, le=100)] | None = Field(
+        default=None,
+        description="z: a cap is the noisy degree plus z standard deviations of its noise (variant node-remove-capped)",
+    )
+    hub_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="As votes_share, for finding hubs first; null: they are not looked for (same variant)"
+    )
+    hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="H: nodes of a larger noisy degree are hubs, which have no part in votes (same variant)"
+    )
+
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        wanted = self.variant == "node-remove"
-        for name in ("degree_bound", "taper"):
+        wanted, capped = self.variant == "node-remove", self.variant == "node-remove-capped"
+        capped = capped and self.votes_share > 0  # without votes no cap is needed
+        needs = {"degree_bound": wanted, "taper": wanted, "degrees_share": capped, "cap_margin": capped}
+        for name, needed in needs.items():
             value = getattr(self, name)
-            if (value is not None) != wanted:
-                expected = "a number" if wanted else "null"
+            if (value is not None) != needed and not (name == "degree_bound" and self.variant == "node-remove-capped"):
+                expected = "a number" if needed else "null"
                 raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
+        if (self.hub_share is None) != (self.hub_limit is None) or (self.hub_share is not None and not capped):
+            raise ValueError(
+                f"hub_share={self.hub_share}, hub_limit={self.hub_limit}: expected both or none, for node-remove-capped"
+            )
         if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
             raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant node-remove")
         return self
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
-        if self.votes_share + self.mean_share >= 1:
-            raise ValueError(
-                f"votes_share={self.votes_share}, mean_share={self.mean_share}: expected a sum < 1: the rest trains"
-            )
+        others = {name: value for name in ("degrees_share", "hub_share") if (value := getattr(self, name)) is not None}
+        shares = {"votes_share": self.votes_share, "mean_share": self.mean_share, **others}
+        if sum(shares.values()) >= 1:
+            given = ", ".join(f"{name}={value}" for name, value in shares.items())
+            raise ValueError(f"{given}: expected a sum < 1: the rest trains")
         if self.choice_epsilon is not None and not self.votes_share:
             raise ValueError(f"choice_epsilon={self.choice_epsilon}: expected null with votes_share=0")
         return self
@@ -83,6 +114,7 @@ class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
+        "privacy": (*NetworkCell.NOISE_IGNORES["privacy"], "shrinkage", "strength"),
     }
 
     model: UndroppedMlp
@@ -123,6 +155,14 @@ CONTRACT: dict[str, dict[str, Any]] = {
             "variant": "node-remove", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0, "choice_epsilon": 0.5,
         },
     },
+    "node-remove-capped": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {
+            "variant": "node-remove-capped", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
+            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
+        },
+    },
 }  # fmt: skip
 
 
@@ -147,9 +187,15 @@ SPECS = (
         {
             "rigorous": Variant(PoissonVotes, poisson_votes),
             "node-remove": Variant(BoundedVotes, bounded_votes),
+            "node-remove-capped": Variant(CappedVotes, capped_votes),
         },
-        (attack("rigorous", Relation.NODE_NULL), attack("node-remove", Relation.NODE_REMOVE)),
+        (
+            attack("rigorous", Relation.NODE_NULL),
+            attack("node-remove", Relation.NODE_REMOVE),
+            attack("node-remove-capped", Relation.NODE_REMOVE),
+        ),
         look=look,
         inference=own_record,
+        rules={"own-records": rules.own_records, "votes": rules.votes, "votes-with-caps": rules.votes_with_caps},
     ),
 )

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.errors import invalid
+from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import NOISE_RANGE
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import BOUNDED_VOTES, VOTES, Statement
-from dpgraph.privacy.vote_sensitivity import bounded_edge_votes
+from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
+from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.votes import VotesRelation
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
+HUBS, DEGREES = "who is a hub", "degrees"
+UNLIKELY = 1 / 20  # of delta, for each event that Theorem R leaves out
 
 
 class PoissonVotes(PoissonLots):
@@ -71,7 +73,22 @@ class PoissonVotes(PoissonLots):
 
     @property
     def release_mu(self) -> float:
-        return math.hypot(self._mu(self.mean_ratio), self._mu(self.votes_ratio))
+        return math.hypot(self._mu(self.mean_ratio), self.votes_mu)
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the buckets, in B, to one record."""
+        return 1.0
+
+    @property
+    def votes_mu(self) -> float:
+        """Of the buckets, with all that is released for them alone."""
+        return self._mu(self.votes_ratio)
+
+    @property
+    def delta_left(self) -> float:
+        """What of delta the composition may use."""
+        return self.delta
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.quantile import PureDp
@@ -108,11 +125,11 @@ class PoissonVotes(PoissonLots):
             noise_multiplier=noise,
             steps=steps,
             mean_mu=self._mu(self.mean_ratio),
-            votes_mu=self._mu(self.votes_ratio),
+            votes_mu=self.votes_mu,
             choice_epsilon=self.choice_epsilon,
             mass=self.mass,
             degree_floor=self.degree_floor,
-            delta=self.delta,
+            delta=self.delta_left,
             relation=relation,
         )
 
@@ -131,8 +148,9 @@ class PoissonVotes(PoissonLots):
         if self.mean_ratio is not None:
             found.append(Release(kind=MEAN, noise=1 / self._mu(self.mean_ratio), sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
-            noise = 1 / self._mu(self.votes_ratio)
-            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted))
+            moved = self.sensitivity
+            noise = moved / self._mu(self.votes_ratio)
+            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=moved, count=1, **self.weighted))
         if self.choice_epsilon:
             found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
         return tuple(found)
@@ -148,6 +166,7 @@ class PoissonVotes(PoissonLots):
 
     def _texts(self) -> tuple[tuple[float | None, str], ...]:
         mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
+        voted = voted and voted * self.sensitivity
         how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
         return (
             (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
@@ -196,3 +215,117 @@ class BoundedVotes(PoissonVotes):
         moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
         epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
         return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
+
+
+class CappedVotes(PoissonVotes):
+    """`PoissonVotes` under node-remove without a schema: noisy degrees give the caps that weights need (Theorem R).
+
+    d_w counts edges that are in both ends' lists. (a) Optional: nodes whose d + N(0, T_0 / mu_a^2) exceeds H have no part.
+    (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma = sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)),
+    nobody votes for itself, and a node reads its own bucket alone. T_0 is the number of other ids, or a schema's bound; T =
+    T_0, after (a) at most H + z_a sqrt(T_0) / mu_a, which a node that is no hub exceeds with probability UNLIKELY delta.
+    """
+
+    relation: ClassVar[Relation] = CAPPED_VOTES.relation
+
+    kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
+    degree_bound: int = Field(description="T_0, public: most edges of a node")
+    by_schema: bool = Field(description="Whether T_0 is a schema's bound, and not the number of other ids")
+    margin: float = Field(description="z, public: standard deviations between a noisy degree and its cap")
+    degrees_ratio: float | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
+    hubs_ratio: float | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
+    hub_limit: float | None = Field(default=None, description="H, public")
+
+    @model_validator(mode="after")
+    def _capped(self) -> CappedVotes:
+        low, high = NOISE_RANGE
+        for name, ratio in (("degrees_ratio", self.degrees_ratio), ("hubs_ratio", self.hubs_ratio)):
+            if ratio is not None and not low <= ratio <= high:
+                raise invalid(name, ratio, f"a number from {low:g} to {high:g}")
+        if self.degrees_ratio is None and self.votes_ratio is not None:
+            raise invalid("degrees_ratio", None, "a number where nodes vote")
+        if self.degree_bound < 1:
+            raise invalid("degree_bound", self.degree_bound, "an integer >= 1")
+        if not 0 <= self.margin < math.inf:
+            raise invalid("margin", self.margin, "a finite number >= 0")
+        if (self.hubs_ratio is None) != (self.hub_limit is None):
+            raise invalid("hub_limit", self.hub_limit, "a number exactly with hubs_ratio")
+        if self.hub_limit is not None and not 1 <= self.hub_limit < math.inf:
+            raise invalid("hub_limit", self.hub_limit, "a finite number >= 1")
+        return self
+
+    @property
+    def votes_mu(self) -> float:
+        """Votes, degrees and hubs are released together, after the last step."""
+        if self.votes_ratio is None:
+            return 0.0
+        return math.hypot(*(self._mu(ratio) for ratio in (self.votes_ratio, self.degrees_ratio, self.hubs_ratio)))
+
+    @property
+    def delta_left(self) -> float:
+        if self.votes_ratio is None:
+            return self.delta
+        return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
+
+    @property
+    def hubs_noise(self) -> float | None:
+        """Noise std of the degrees in stage (a)."""
+        return None if self.hubs_ratio is None else math.sqrt(self.degree_bound) / self._mu(self.hubs_ratio)
+
+    @property
+    def most_edges(self) -> int:
+        """T: of a node that is no hub, but for a probability of UNLIKELY delta."""
+        if self.hubs_noise is None or self.hub_limit is None:
+            return self.degree_bound
+        from scipy.special import ndtri
+
+        reach = self.hub_limit - float(ndtri(UNLIKELY * self.delta)) * self.hubs_noise
+        return min(self.degree_bound, math.ceil(reach))
+
+    @property
+    def degrees_noise(self) -> float:
+        """sigma"""
+        return math.sqrt(self.most_edges) / self._mu(self.degrees_ratio)
+
+    @property
+    def sensitivity(self) -> float:
+        """S: of the buckets, in B."""
+        return capped_votes(
+            degree_bound=self.most_edges,
+            margin=self.margin,
+            degree_floor=self.degree_floor,
+            failure=UNLIKELY * self.delta,
+        )
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        raise UserError(f"mechanism={self.kind}: unlikely events are charged to delta: no Renyi divergence is stated")
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """Nothing is stated of other relations."""
+        return ()
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Hubs and degrees before the votes, which read them."""
+        found = list(super().releases)
+        if self.votes_ratio is None:
+            return tuple(found)
+        place = [one.kind for one in found].index(BUCKETS)
+        return (*found[:place], *self.before_votes, *found[place:])
+
+    @property
+    def before_votes(self) -> tuple[Release, ...]:
+        root = math.sqrt(self.most_edges)
+        degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
+        if self.hubs_noise is None:
+            return (degrees,)
+        root = math.sqrt(self.degree_bound)
+        hubs = Release(kind=HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
+        return hubs, degrees
+
+    @property
+    def _stated(self) -> Statement:
+        why = "a public schema" if self.by_schema else "all other ids"
+        unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
+        values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{self.sensitivity:.4g}"}
+        return CAPPED_VOTES.filled({**values, "why": why, "failure": unlikely})
