@@ -344,8 +344,10 @@ def layers(
             chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id), where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
         if rule.public_rule is not None:
-            part = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
-            sources.append((partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), part))
+            by_rule = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
+            sources.append(
+                (partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), by_rule)
+            )
         sources.append((place, rule.set))
     if value is not None:
 
