@@ -2,15 +2,16 @@
 
 __version__ = "0.1.0"
 
+PUBLIC = {"fit": "dpgraph.fitting.fit", "load": "dpgraph.fitting.model"}
+
 
 def __getattr__(name: str) -> object:
-    """`dpgraph.fit` and `dpgraph.load`, imported when they are asked for: they need torch."""
-    if name == "fit":
-        from dpgraph.fitting.fit import fit
+    """`dpgraph.fit` and `dpgraph.load`, imported when they are asked for: they need torch.
 
-        return fit
-    if name == "load":
-        from dpgraph.fitting.model import load
+    By name, so that what a training job is made by (pipeline/fingerprints.py) does not depend on them.
+    """
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return load
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(PUBLIC[name]), name)

@@ -329,7 +329,8 @@ def test_cpu_and_gpu_agree(toy, name):
 
 def test_unknown_method_is_one_line():
     with pytest.raises(
-        UserError, match=r"method=magic: expected one of appnp, appr, .*, dp-appr, dp-gnn, .*, majority, mlp, random"
+        UserError,
+        match=r"method=magic: expected one of appnp, appr, .*, dp-appr, .*, dp-gnn, .*, majority, mlp, .*, random",
     ):
         method("magic")
     with pytest.raises(UserError, match="privacy=None"):
