@@ -64,12 +64,15 @@ def test_a_cell_alone(tmp_path, capsys):
         (["train", "--cell", "nope.json", "--out", "x"], "cell=nope.json: no such file"),
         (["train", "--cell", '{"method": "gnn", "task": {}}', "--out", "x"], "cell: task.dataset: missing"),
         (["train", "--cell", '{"task": {}}', "--out", "x"], "cell: method: missing"),
-        (["train", "--cell", '{"method": "dp-gnm"}', "--out", "x"], "cell: method=dp-gnm: expected one of appr, "),
+        (
+            ["train", "--cell", '{"method": "dp-gnm"}', "--out", "x"],
+            "cell: method=dp-gnm: expected one of appnp, appr, ",
+        ),
         (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],
-            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, text-cpu, "
-            "variance",
+            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, images-cpu, mnist, paper, "
+            "search, search-baselines, text-cpu, variance",
         ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),

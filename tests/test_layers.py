@@ -19,10 +19,10 @@ from dpgraph.reporting.views.registry import figure_of, inputs_of, table_of, vie
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
     "experiments", "privacy", "data", "problems", "sampling", "models", "training", "preparation", "methods",
-    "planning", "audits", "benchmarks", "reporting", "pipeline",
+    "planning", "audits", "benchmarks", "reporting", "pipeline", "fitting",
 ]  # fmt: skip
 OF_ONE_METHOD = {
-    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "votes", "votes_removed")
+    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_removed")
 }
 BASE = {"compiled", "errors", "files", "loading", "progress", "randomness"}
 

@@ -1,3 +1,17 @@
 """dpgraph: a reproducible benchmark of differentially private learning on graphs."""
 
 __version__ = "0.1.0"
+
+PUBLIC = {"fit": "dpgraph.fitting.fit", "load": "dpgraph.fitting.model"}
+
+
+def __getattr__(name: str) -> object:
+    """`dpgraph.fit` and `dpgraph.load`, imported when they are asked for: they need torch.
+
+    By name, so that what a training job is made by (pipeline/fingerprints.py) does not depend on them.
+    """
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(PUBLIC[name]), name)

@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as error:
         name = str(error) or "SIGINT"
-        print(f"error: ended by {name}: finished work is kept, run again to resume", file=sys.stderr)
+        whole = STAGES[given[0]].run.startswith("dpgraph.cli_fit:") if given and given[0] in STAGES else False
+        kept = "nothing was written" if whole else "finished work is kept, run again to resume"
+        print(f"error: ended by {name}: {kept}", file=sys.stderr)
         return 128 + signal.Signals[name]
     return 0
 
@@ -255,6 +257,18 @@ def _audit(added: Parser) -> None:
     added.add_argument("--json", action="store_true")
 
 
+def _fit(added: Parser) -> None:
+    from dpgraph.cli_fit import add_fit
+
+    add_fit(added)
+
+
+def _predict(added: Parser) -> None:
+    from dpgraph.cli_fit import add_predict
+
+    add_predict(added)
+
+
 def _check_accounting(added: Parser) -> None:
     added.add_argument("file", type=Path)
 
@@ -268,6 +282,8 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 
 
 STAGES: dict[str, Subcommand] = {
+    "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
+    "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),
     "calibrate": _of(

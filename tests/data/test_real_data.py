@@ -76,6 +76,19 @@ def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, c
     assert data_dependent(load_graph(tmp_path, verify=True)) == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "features", "classes", "median"),
+    [("facebook-cornell5", 15348, 651726, 346, 6, 67), ("facebook-johnshopkins55", 4155, 154172, 239, 5, 59)],
+)
+def test_class_years_of_a_campus(raw_dir, tmp_path, name, nodes, edges, features, classes, median):
+    preprocess(Task(dataset=name, split="random-75-10-15"), raw_dir(name), tmp_path)
+    found, graph = load_status(tmp_path).statistics, load_graph(tmp_path)
+    assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
+    assert (found["features"], found["classes"]) == (features, classes)
+    assert np.median(np.diff(graph.out_ptr)) == median
+    assert len(data_dependent(graph)) == 2  # the classes, the columns
+
+
 def test_age_groups_of_pokec_are_homophilous(raw_dir, tmp_path):
     preprocess(Task(dataset="pokec-20k"), raw_dir("pokec-20k"), tmp_path)
     graph = load_graph(tmp_path)

@@ -49,6 +49,19 @@ def test_training_beats_what_it_starts_from():
     assert tower > start + 0.01
 
 
+def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
+    """Its states are those of the tower before a step, whatever the training settings."""
+    model = {"encoder": "mlp", "width": 4}
+    monkeypatch.setattr(PlainRelationStep, "__call__", lambda self: 1)
+    start = run(job_of("relation-encoder", model, 1)[0]).logits
+    cell = {"task": TASK, "method": "base-encoder", "model": model, "seeds": [0]}
+    cell = resolve(cell | {"training": {"learning_rate": 0.5, "steps": 7, "sampling_rate": 0.3}})
+    value, counts = prepared(cell.task), problem_of(cell.task).working().counts(prepared(cell.task))
+    calibration = calibrate(cell, counts.num_train, num_protected=counts.num_protected)
+    (job,) = make_jobs(value, cell, [0], calibration, CPU, None)
+    assert np.array_equal(run(job).logits, start)
+
+
 @pytest.mark.parametrize(
     ("name", "model", "kind", "privacy"),
     [

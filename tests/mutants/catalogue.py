@@ -1076,4 +1076,66 @@ RELATIONS = (
          "SENSITIVITY: ClassVar[float] = 1.5", RELATED + "test_noise_is_that_of_the_claimed_sensitivity"),
 )  # fmt: skip
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS)
+TEACHERS, GNMAX = "training/teachers.py", "privacy/gnmax.py"
+RELEASED, STUDENT = "preparation/teachers.py", "training/students.py"
+TAUGHT, ANSWERED, STUDENTS = (
+    "tests/preparation/test_teachers.py::",
+    "tests/privacy/test_gnmax.py::",
+    "tests/training/test_students.py::",
+)
+PATE = (
+    _one("teachers share images", TEACHERS, ".astype(np.int64) + starts[:-1, None]", ".astype(np.int64)",
+         TRAINED.replace("tuples", "teachers") + "test_a_record_moves_one_teacher_only"),
+    _one("parts by the order of those who train", TEACHERS,
+         "train[np.argsort(parts[train], kind=\"stable\")]", "train",
+         TRAINED.replace("tuples", "teachers") + "test_parts_are_disjoint_and_by_public_ids"),
+    _one("votes without noise", GNMAX, "return votes + noise_std * generator", "return votes + 0.0 * generator",
+         ANSWERED + "test_laws_of_checks_and_answers"),
+    _one("checks without noise", GNMAX, "return votes.max(axis=1) + noise_std * generator",
+         "return votes.max(axis=1) + 0.0 * generator", ANSWERED + "test_laws_of_checks_and_answers"),
+    _one("checks with the answers' noise", RELEASED, "check, answer = mechanism.check_ratio * sigma, sigma",
+         "check, answer = sigma, sigma", ran("dp-pate-gan")),
+    _one("answers with half their noise", RELEASED, "check, answer = mechanism.check_ratio * sigma, sigma",
+         "check, answer = mechanism.check_ratio * sigma, sigma / 2", ran("dp-pate-gan")),
+    _one("answers over the cap", GNMAX, "np.flatnonzero(passed)[:max_answers]",
+         "np.flatnonzero(passed)[: 2 * max_answers]", ANSWERED + "test_caps_stop_the_run"),
+    _one("checks over the cap", GNMAX, "votes[:max_checks], check_noise_std", "votes, check_noise_std",
+         ANSWERED + "test_caps_stop_the_run"),
+    _one("threshold from the votes", RELEASED, "threshold=self.threshold,",
+         "threshold=float(np.median(self.votes().max(axis=0))),", TAUGHT + "test_the_threshold_is_public"),
+    _one("noise that two releases share", RELEASED,
+         "digest([mechanism.chosen, astuple(self.plan), self.threshold], 32)", "digest([astuple(self.plan)], 32)",
+         TAUGHT + "test_each_release_has_noise_of_its_own"),
+    _one("votes of other records from the cache", RELEASED, "for array in (features, labels, np.array(records.split))",
+         "for array in (features, np.array(records.split))", TAUGHT + "test_kept_votes_are_of_these_records_only"),
+    _one("an answer moves by 1", "privacy/accountants/pate.py", "checks / sigma_threshold**2 + 2 * answers",
+         "checks / sigma_threshold**2 + answers",
+         "tests/privacy/test_gnmax_mechanism.py::test_rigorous_epsilon_is_that_of_the_library"),
+    _one("removed labels are learnt from", STUDENT, "& (phase == 1)", "& (phase == 2)",
+         STUDENTS + "test_cleansing_begins_anew_without_the_removed_labels"),
+)  # fmt: skip
+
+SUMMED, OF_SUMS = "methods/aggregates/sums.py", "tests/methods/test_aggregates.py::"
+SUMS_RUN, SUMS_MECHANISM = "methods/aggregates/prepared.py", "privacy/mechanisms/aggregates.py"
+SUMS = (
+    _one("capped by readers", SUMMED, "smallest_in_group(owners, lists.indices,",
+         "smallest_in_group(lists.indices, owners,",
+         OF_SUMS + "test_nobody_sends_to_more_than_the_cap_and_the_choice_is_of_the_own_list_alone[3]"),
+    _one("nodes without a record send", SUMMED, "unit[~self.sends] = 0", "pass",
+         OF_SUMS + "test_each_node_receives_the_rows_of_all_that_list_it[0]"),
+    _one("rows of sums keep their norms", SUMMED, "unit = unit_rows(rows)", "unit = np.nan_to_num(np.array(rows))",
+         OF_SUMS + "test_a_null_record_moves_capped_sums_by_at_most_the_root_of_the_cap[0-1]"),
+    _one("noise of sums without the root of the cap", SUMS_RUN, "std = mechanism.sums_noise * self.sensitivity",
+         "std = mechanism.sums_noise",
+         OF_SUMS + "test_noise_of_a_sum_is_the_root_of_the_cap_times_that_of_a_step[rigorous]"),
+    _one("validation labels make a record", SUMS_RUN, "(np.asarray(graph.split) == TRAIN) & (", "(",
+         OF_SUMS + "test_who_sends_reads_no_list_and_no_validation_label"),
+    _one("sums are free", SUMS_MECHANISM, "return math.sqrt(self.aggregations) / self.sums_noise", "return 1e-9",
+         OF_SUMS + "test_full_batches_are_one_gaussian_mechanism"),
+    _one("an edge is in one list", SUMS_MECHANISM, "BOTH_ENDS = math.sqrt(2)", "BOTH_ENDS = 1.0",
+         OF_SUMS + "test_an_edge_is_charged_in_both_lists"),
+    _one("sums are not counted", SUMS_RUN, "        self.count += 1", "        self.count = 1",
+         OF_SUMS + "test_one_more_sum_than_accounted_is_refused[dp-gap-node-remove]"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *SUMS, *PATE)

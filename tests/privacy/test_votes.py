@@ -345,12 +345,18 @@ def test_settings_of_the_other_variant_are_refused(privacy: dict[str, Any], mess
         cell({"epsilon": 1.0, **privacy})
 
 
-CAPPED = {"variant": "node-remove-capped", "degrees_share": 0.1, "cap_margin": 1.5, "degree_floor": 4, "mean_share": 0.1}
+CAPPED = {
+    "variant": "node-remove-capped",
+    "degrees_share": 0.1,
+    "cap_margin": 1.5,
+    "degree_floor": 4,
+    "mean_share": 0.1,
+}
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.5])
 def test_given_noisy_degrees_a_node_that_leaves_moves_votes_by_what_theorem_r_says(margin: float) -> None:
-    """Brute force, all nodes of graphs of all densities: 1 / (2 m) for each neighbour above its cap, 1 for own votes."""
+    """Brute force, graphs of all densities: 1 / (2 m) for each neighbour above its cap, 1 for own votes."""
     random, std, most, above = np.random.default_rng(3), 2.0, 0.0, 0
     for floor in (1, 4):
         for share in (0.15, 0.4, 0.9):

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.experiments.cell import Training
+from dpgraph.models.gan import FrozenSoftmax
+from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.students import (
@@ -163,3 +165,54 @@ def test_lists_are_repeated_whole():
     assert len(found) == 8
     assert sorted(found[:3]) == sorted(found[3:6]) == [3, 5, 7]
     assert len(repeated(np.zeros(0, dtype=int), 8, numpy_generator("test"))) == 0
+
+
+def test_what_is_disagreed_on_is_kept_at_each_look():
+    """By both discriminators' own classes; a look of the first half of PATE++ outlives the retraining."""
+    step = step_of("cleansing", steps=6)
+    step.looks = (2, 6)
+    for name in ("student", "fresh"):
+        getattr(step, name).disagreed = torch.zeros(2, LABELLED, dtype=torch.bool)
+    first = np.zeros(0)
+    for done in range(1, 7):
+        step()
+        if done in step.looks:
+            images = step.pixels[step.labelled]
+            one, two = (peer(images).argmax(dim=1) for peer in step.student.peers)
+            first = (one != two) if done == 2 else first
+    assert first.any()
+    assert torch.equal(step.student.disagreed[0], first)
+    assert torch.equal(step.student.disagreed[1], one != two)
+
+
+def test_wrong_labels_among_disagreements():
+    true = np.array([0, 1, 2, 0, 1])
+    found = Disagreements(
+        steps=np.array([3, 6, 9]),
+        images=np.array([4, 0, 2]),
+        labels=np.array([1, 2, 0]),  # right, wrong, wrong
+        disagreed=np.array([[True, True, False], [True, False, False], [False, False, False]]),
+    )
+    values = {(one.step, one.metric): one.value for one in disagreement_metrics(true, found)}
+    assert values == {
+        (3, "disagreements/labelled"): 2,
+        (3, "wrong_disagreements/labelled"): 0.5,
+        (6, "disagreements/labelled"): 1,
+        (6, "wrong_disagreements/labelled"): 0,
+        (9, "disagreements/labelled"): 0,  # and no share of nothing
+        (9, "wrong/labelled"): pytest.approx(2 / 3),
+    }
+
+
+def test_a_frozen_representation_is_that_of_principal_components():
+    """Against scikit-learn's: signs of components are free, their first one has variance 1, no step moves them."""
+    from sklearn.decomposition import PCA
+
+    public = torch.from_numpy(numpy_generator("test", "frozen").random((40, 6), dtype=np.float32))
+    network = FrozenSoftmax(public, 3, CLASSES, torch_generator("test"))
+    known = PCA(3).fit(public.numpy())
+    wanted = known.transform(public.numpy()) * np.sqrt(40 / 39 / known.explained_variance_[0])
+    found = ((public - network.mean) @ network.axes).numpy()
+    assert np.abs(found) == pytest.approx(np.abs(wanted), abs=1e-4)
+    assert [name for name, _ in network.named_parameters()] == ["last.weight", "last.bias"]
+    assert FrozenSoftmax(public, 50, CLASSES, torch_generator("test")).last.in_features == 6

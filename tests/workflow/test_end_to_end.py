@@ -112,8 +112,8 @@ def test_bad_suites_are_one_line_and_status_2(workflow):
     run = workflow.snakemake(suite="nope")
     assert run.returncode == 2
     assert (
-        "error: suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, mnist, paper, search, "
-        "text-cpu, tiny, variance" in run.stderr
+        "error: suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, images-cpu, mnist, paper, "
+        "search, search-baselines, text-cpu, tiny, variance" in run.stderr
     )
     path = workflow.folder / "workflow/suites/tiny.yaml"
     text = path.read_text()

@@ -85,7 +85,7 @@ def cut(path: Path) -> None:
 def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_without_need(finished):
     """A cell's folder, another one's record, a calibration, a graph's folder and the table of all results."""
     suite = finished.folder / SUITE
-    results = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "steps_per_second"])
+    results = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "cpu_seconds", "steps_per_second"])
     before = seeds(finished)
     gone, damaged, *_ = sorted((suite / "cells").glob("demo-sbm-*.*gnn-*"))
     shutil.rmtree(gone)
@@ -97,7 +97,7 @@ def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_withou
     assert run.returncode == 0, run.stdout + run.stderr
     after = seeds(finished)
     assert {name.split("/")[1] for name in before if after[name] != before[name]} == {gone.name}
-    again = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "steps_per_second"])
+    again = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "cpu_seconds", "steps_per_second"])
     unlike = ["roots_per_second", "peak_memory_bytes"]
     pd.testing.assert_frame_equal(again.drop(columns=unlike), results.drop(columns=unlike))
 

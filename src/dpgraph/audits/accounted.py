@@ -62,6 +62,8 @@ def own_epsilon(kind: Kind) -> float | None:
     mu = 1 / s.components_noise if kind.components else 0.0
     if kind.votes:  # half of the squared mu by default
         mu = s.rate * math.sqrt(s.steps) / noise
+    if kind.sums:  # two by default, each with the noise multiplier of a step
+        mu = math.sqrt(2) / noise
     return theory.poisson(roots, s.rate, noise, s.steps, mu).epsilon(DELTA)
 
 

@@ -116,7 +116,7 @@ def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
 
 
 ALL_KINDS = kinds(specs().values())
-KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in ("tuples", "teachers")}
+KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in ("tuples", "teachers", "sums")}
 TUPLE_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"}  # attacked by audits/tuples.py
 TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"}  # by audits/pate.py
 
@@ -178,6 +178,8 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
     if kind.votes and kind.relation is Relation.NODE_REMOVE:
         capped = kind.variant == "node-remove-capped"  # whose noisy degrees get nothing to speak of
         privacy |= {"degree_bound": 1000} | ({"degrees_share": 1e-9, "cap_margin": 1} if capped else {"taper": 1.0})
+    if kind.sums and kind.relation is Relation.NODE_REMOVE:
+        privacy |= {"degree_bound": 1000}
     if kind.release is not None:
         budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
         value["pagerank"] = {

@@ -111,7 +111,7 @@ def unread(kind: Kind) -> dict[str, Other]:
     if kind.silent:
         return {"anything": _everything}
     reads_lists = kind.trees and kind.hops > 0 and kind.neighbours
-    if reads_lists or kind.batches is Batches.MASKED_PARTS:
+    if reads_lists or kind.sums or kind.batches is Batches.MASKED_PARTS:
         return changes
     changes["features of all but training nodes"] = _features
     if kind.parts or kind.release in ("exact", "gaussian", "exponential", "exponential-values"):

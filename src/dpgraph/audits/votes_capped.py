@@ -1,8 +1,8 @@
 """Audit of votes under node-remove without a schema: noisy degrees, their caps, and what a node that leaves moves.
 
-What is prepared is compared, for the same noise, with and without each node of small graphs (Theorem R, docs/privacy.md,
-12.7): noisy degrees of others against what is charged for them, votes against S given these, and how often a
-degree exceeds its cap.
+What is prepared is compared, for the same noise, with and without each node of small graphs (Theorem R,
+docs/privacy.md, 12.7): noisy degrees of others against what is charged for them, votes against S given these, and how
+often a degree exceeds its cap.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ def graphs() -> dict[str, Graph]:
     shared = np.zeros((SIZE, SIZE), dtype=bool)
     shared[:2, 2:] = True
     found = {}
-    for name, half in (("shared", shared), ("clique", np.triu(np.ones((SIZE, SIZE), dtype=bool), 1)), ("random", upper)):
+    for name, half in (
+        ("shared", shared),
+        ("clique", np.triu(np.ones((SIZE, SIZE), dtype=bool), 1)),
+        ("random", upper),
+    ):
         split = np.where(np.arange(SIZE) % 4 < 3, TRAIN, TEST)
         plain = directed_graph([], [], np.ones((SIZE, 2)), np.zeros(SIZE, dtype=int), split, CLASSES)
         found[name] = with_edges(plain, *np.nonzero(half | half.T))
@@ -47,31 +51,43 @@ def graphs() -> dict[str, Graph]:
 
 def prepared(graph: Graph, seed: int) -> tuple[CappedBallots, CappedVotes]:
     """Ballots with their caps, and the mechanism."""
-    budget = {"variant": "node-remove-capped", "degrees_share": 0.2, "cap_margin": MARGIN, "degree_floor": FLOOR}
+    budget: dict[str, Any] = {
+        "variant": "node-remove-capped",
+        "degrees_share": 0.2,
+        "cap_margin": MARGIN,
+        "degree_floor": FLOOR,
+    }
     step = prepared_votes(graph, seed, **budget)
     ballots, mechanism = step.ballots(), step.votes_of
-    if not isinstance(ballots, CappedBallots) or not isinstance(mechanism, CappedVotes) or ballots.caps is None:
+    if not isinstance(ballots, CappedBallots) or not isinstance(mechanism, CappedVotes):
         raise TypeError("expected votes with caps")
     return ballots, mechanism
+
+
+def caps_of(ballots: CappedBallots) -> np.ndarray:
+    if ballots.caps is None:
+        raise TypeError("expected votes with caps")
+    return ballots.caps
 
 
 def moved(graph: Graph, node: int, seed: int) -> dict[str, float]:
     """What a node moves, over what is charged for it; noise is the same on both sides, since names of streams are."""
     here, mechanism = prepared(graph, seed)
     there, _ = prepared(without_node(graph, node), seed)
+    here_caps, there_caps = caps_of(here), caps_of(there)
     others = np.arange(SIZE) != node
-    shift = np.minimum(np.abs(here.caps - there.caps)[others], 1)  # caps below m hide what noisy degrees do
-    charged = 1 / (mechanism.degrees_ratio * mechanism.closed()[1])  # mu
+    shift = np.minimum(np.abs(here_caps - there_caps)[others], 1)  # caps below m hide what noisy degrees do
+    charged = 1 / ((mechanism.degrees_ratio or math.nan) * mechanism.closed()[1])  # mu
     degrees = float(np.linalg.norm(shift)) / mechanism.degrees_noise / charged
     # given the caps of one side: what a released degree is on both
-    fixed = CappedBallots(there.lists, there.votes, there.degree_floor, there.degree_bound, 0.0, here.caps)
+    fixed = CappedBallots(there.lists, there.votes, there.degree_floor, there.degree_bound, 0.0, here_caps)
     sums = []
     for ballots in (here, fixed):
         votes = np.column_stack([np.tile(np.eye(CLASSES)[0] - 1 / CLASSES, (SIZE, 1)), np.full(SIZE, MASS)])
         kept = others if ballots is fixed else np.ones(SIZE, dtype=bool)
         sums.append(ballots.buckets(votes * ballots.weights[:, None] * kept[:, None])[others])
     neighbours = graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]
-    over = int((np.diff(graph.out_ptr)[neighbours] > here.caps[neighbours]).sum())
+    over = int((np.diff(graph.out_ptr)[neighbours] > here_caps[neighbours]).sum())
     bound = (1 + over / (2 * FLOOR)) * NORM
     return {"degrees": degrees, "votes": float(np.linalg.norm(sums[0] - sums[1])) / bound, "above": over}
 
@@ -112,7 +128,8 @@ VOTES_CAPPED_BUGS: Mapping[str, Mapping[str, Any]] = {
 def votes_capped(trials: int, planted: str | None = None) -> AuditResult:
     """Some nodes of each graph leave, `trials` times with other noise."""
     most = {"degrees": 0.0, "votes": 0.0}
-    spread, above, count = [], 0, 0
+    spread: list[bool] = []
+    above, count = 0, 0
     with planted_in(VOTES_CAPPED_BUGS[planted] if planted else {}):
         looked = sum(looks_elsewhere(graph, 0) for graph in graphs().values())
         for graph in graphs().values():
@@ -120,10 +137,11 @@ def votes_capped(trials: int, planted: str | None = None) -> AuditResult:
                 found = moved(graph, 0, seed)
                 most = {name: max(value, found[name]) for name, value in most.items()}
                 ballots, mechanism = prepared(graph, seed)
-                low = np.diff(graph.out_ptr) > ballots.caps
+                caps = caps_of(ballots)
+                low = np.diff(graph.out_ptr) > caps
                 above, count = above + int(low.sum()), count + SIZE
                 usual = ballots.degrees + 1 + MARGIN * mechanism.degrees_noise
-                spread.extend((ballots.caps > usual)[usual > FLOOR])
+                spread.extend((caps > usual)[usual > FLOOR])
     chance = float(ndtr(-MARGIN))
     rare = above <= binom.isf(1e-7, count, chance)
     noisy = 0.3 < float(np.mean(spread)) < 0.7  # half of the noise is positive
@@ -132,6 +150,6 @@ def votes_capped(trials: int, planted: str | None = None) -> AuditResult:
         audit="votes-capped", title=TITLE, planted=planted, passed=bool(holds),
         claim="degrees move by what is charged, votes by 1 + (those above their caps) / (2 m); few are above",
         trials=trials,
-        finding=f"degrees {most['degrees']:.3g}, votes {most['votes']:.3g} of the bound; {above} of {count} above their "
-        f"caps; noise up in {np.mean(spread):.2f}; others read one release otherwise in {looked}",
+        finding=f"degrees {most['degrees']:.3g}, votes {most['votes']:.3g} of the bound; {above} of {count} above "
+        f"their caps; noise up in {np.mean(spread):.2f}; others read one release otherwise in {looked}",
     )  # fmt: skip

@@ -123,6 +123,7 @@ View = Literal[
     "variance",
     "hyperparameters",
     "bounds",
+    "training",
 ]
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
@@ -142,7 +143,8 @@ class Artefact(Finite):
         "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
         "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
         "splits, between initialisations, and the rest), "
-        "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps)"
+        "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
+        "(a metric along the steps of training)"
     )
     title: str
     caption: str = ""
@@ -205,7 +207,7 @@ class Artefact(Finite):
             raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
-        if self.view in ("embedding", "bounds") and self.kind != "figure":
+        if self.view in ("embedding", "bounds", "training") and self.kind != "figure":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
 

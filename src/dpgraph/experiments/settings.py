@@ -59,7 +59,8 @@ class SearchedMethod(Finite):
 
 
 def place(dataset: str, setting: str, split: str | None = None) -> str:
-    """>>> place("pubmed", "clustered"), place("pubmed", "transductive", "public")
+    """
+    >>> place("pubmed", "clustered"), place("pubmed", "transductive", "public")
     ('pubmed/clustered', 'pubmed/transductive.public')
     """
     return f"{dataset}/{setting}" + ("" if split is None else f".{split}")

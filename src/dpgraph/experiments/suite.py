@@ -68,8 +68,8 @@ class Rule(Finite):
 
     public_rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
         default=None,
-        description="Take what this rule of the method makes of the data set's numbers in the registry and of the target "
-        "epsilon; no record is read",
+        description="Take what this rule of the method makes of the data set's numbers in the registry and of the "
+        "target epsilon; no record is read",
     )
 
     @model_validator(mode="after")

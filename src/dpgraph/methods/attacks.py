@@ -14,7 +14,7 @@ from typing import Literal
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 
-Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers"]
+Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "sums"]
 Terms = Literal["joint", "own and neighbours", "own"]
 NoiseUnit = Literal["C", "2 C", "2 C R", "2 C N(K, r)", "m C"]
 RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
@@ -24,10 +24,10 @@ RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
 class AttackCase:
     """One cell of a variant that every audit of all methods attacks, and what its theorem says.
 
-    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, or teachers. `terms`: one gradient
-    for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n = 0). `noise_unit`: what
-    the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on whole runs; None where
-    nothing is proved, or where Renyi bounds leave an attack nothing to show.
+    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers, or noisy sums alone.
+    `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
+    0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
+    whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.
     """
 
     variant: str = "rigorous"
@@ -36,6 +36,7 @@ class AttackCase:
     release: str | None = None  # of rows
     components: bool = False  # whether records are projected to noisy principal components first
     votes: bool = False  # whether nodes vote after the steps, which read records of one norm
+    sums: bool = False  # whether noisy sums over neighbours are released between the steps
     terms: Terms = "joint"
     batches: Batches
     clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles

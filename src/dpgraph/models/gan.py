@@ -44,6 +44,31 @@ class Discriminator(nn.Module):
         return self.classify(self.features(pixels, noise), noise)
 
 
+class FrozenSoftmax(nn.Module):
+    """(n, F) values -> (n, K) logits, linear in the leading principal components of public records, which are frozen.
+
+    Components are divided by the standard deviation of the first one, so that the others keep their smaller weight.
+    """
+
+    mean: Tensor
+    axes: Tensor
+
+    def __init__(self, public: Tensor, components: int, classes: int, generator: torch.Generator) -> None:
+        """`public` (Q, F) rows that everybody may read; of at most as many components as there are columns."""
+        super().__init__()
+        centred = public.double() - public.double().mean(dim=0)
+        values, vectors = torch.linalg.eigh(centred.T @ centred / len(public))
+        order = values.argsort(descending=True)[:components]
+        largest = values[order[:1]].clamp_min(1e-12).sqrt()
+        self.register_buffer("mean", public.mean(dim=0))
+        self.register_buffer("axes", (vectors[:, order] / largest).float())
+        self.last = dense(len(order), classes, generator)
+
+    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """`noise` is not read: nothing is perturbed."""
+        return self.last((pixels - self.mean) @ self.axes)  # type: ignore[no-any-return]
+
+
 class ImageGenerator(nn.Module):
     """(n, latent) uniform numbers -> (n, F) pixels in (0, 1), three dense layers (section 3.4.1 of the thesis)."""
 

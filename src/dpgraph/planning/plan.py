@@ -11,9 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dpgraph.data.families import same_records
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments import published
+from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
@@ -25,6 +23,7 @@ from dpgraph.methods.registry import spec
 from dpgraph.planning.cost import size_of
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
+from dpgraph.planning.taken import chosen_setting, published_part
 from dpgraph.randomness import numpy_generator
 
 WORKFLOW = Path("workflow")
@@ -337,15 +336,17 @@ def layers(
         place = partial(_rule_place, plan, paper, index, rule)
         if (table := rule.hyperparameter_table) is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-            part = _published_part(experiment, row, table, plan.suite.tasks[task_id], where)
+            part = published_part(experiment, row, table, plan.suite.tasks[task_id], where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": hyperparameter_table {table}"), part))
         if rule.settings is not None:
             where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-            chosen = _chosen_setting(plan, paper, rule, method_id, plan.task(task_id), where)
+            chosen = chosen_setting(plan.settings, experiment, rule, method_id, plan.task(task_id), where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
         if rule.public_rule is not None:
-            part = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
-            sources.append((partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), part))
+            by_rule = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
+            sources.append(
+                (partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), by_rule)
+            )
         sources.append((place, rule.set))
     if value is not None:
 
@@ -372,36 +373,3 @@ def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]
             written = plan.suite.place(f"{place}[{index}].values.{value}")
             return f"{place}, {written.rpartition(', ')[2]}" if ", matrix of " in written else place
     return place
-
-
-def _chosen_setting(plan: Plan, paper: str, rule: Rule, method_id: str, task: Task, where: str) -> Mapping[str, Any]:
-    """What the rule's settings file has for the method and data set.
-
-    Raises UserError for a method that was not searched, and for a private one whose setting was chosen on data that may
-    share records with the data set: nothing would account for it.
-    """
-    searched_as = (rule.settings_of or paper, rule.settings_method or method_id)
-    try:
-        searched = plan.settings[str(rule.settings)].method(*searched_as)
-    except UserError as error:
-        raise UserError(f"{where}: settings={rule.settings}: {error}") from None
-    dataset = task.dataset
-    chosen = searched.of(dataset, task.setting, task.split)
-    private = searched.private or "privacy" in plan.experiments[paper].methods[method_id].set
-    shared = [one for one in chosen.chosen_on if same_records(one.partition("/")[0], dataset)] if private else []
-    if shared:
-        raise UserError(
-            f"{where}: settings={rule.settings}: chosen on {', '.join(shared)}, whose records {dataset} may share: "
-            "expected other data sets for a private method"
-        )
-    return chosen.set
-
-
-def _published_part(
-    experiment: Experiment, row: MethodRow, table: str, task: SuiteTask, where: str
-) -> dict[str, dict[str, object]]:
-    if task.published is None or "model" not in row.published.get(table, {}):
-        raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
-    return published.hyperparameters(
-        experiment.published, table, row.published[table]["model"], str(task.dataset_in_paper)
-    )

@@ -146,6 +146,51 @@ BOUNDED_VOTES = replace(
         *VOTES.assumptions[2:],
     ),
 )
+CAPPED_SUMS = Statement(
+    method="Poisson-subsampled Gaussian steps and Gaussian sums, privacy loss distribution",
+    relation=Relation.NODE_NULL,
+    sampling="Poisson, rate {q}",
+    assumptions=(
+        "a gradient reads one record and what was released",
+        "a node's row of norm 1 is added to at most {D} nodes of its own list, chosen by public priorities",
+        "a null record sends nothing",
+        "noise and batches are drawn in secret",
+        "a node's own prediction reads its own record: nothing is said of publishing it",
+    ),
+    not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
+)
+BOUNDED_SUMS = replace(
+    CAPPED_SUMS,
+    relation=Relation.NODE_REMOVE,
+    assumptions=(
+        CAPPED_SUMS.assumptions[0],
+        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
+        *CAPPED_SUMS.assumptions[2:],
+    ),
+)
+EDGE_SUMS = Statement(
+    method="Gaussian DP of the sums",
+    relation=Relation.EDGE,
+    sampling="none",
+    assumptions=(
+        "an edge is in both ends' lists and moves two rows of each sum by 1",
+        "features and labels are not protected: training and predictions read them, and no edge",
+    ),
+    not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
+)
+PRINTED_SUMS = replace(
+    CAPPED_SUMS,
+    method="Renyi DP of all parts, orders 1.01 to 256",
+    relation=Relation.NODE_REMOVE,
+    assumptions=("every node sends to at most {D} others, so that one node moves a sum by sqrt(D)",),
+    not_covered=(),
+)
+UNSTABLE_RECEIVERS = (
+    "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
+    "many rows move"
+)
 CAPPED_VOTES = replace(
     VOTES,
     relation=Relation.NODE_REMOVE,

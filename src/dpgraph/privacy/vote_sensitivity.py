@@ -44,7 +44,7 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
 
 
 def capped_votes(*, degree_bound: int, margin: float, degree_floor: int, failure: float) -> float:
-    """S: sensitivity of the buckets, in B, to a node that leaves, given noisy degrees (Theorem R, docs/privacy.md, 12.7).
+    """S: sensitivity of the buckets, in B, to a node that leaves, given noisy degrees (Theorem R, docs/privacy.md).
 
     Holds but for a probability of `failure`: no more than X of the node's neighbours, at most `degree_bound` of them,
     have a degree above their caps, and each of these moves its votes by 1 / (2 m).

@@ -32,6 +32,8 @@ OTHERS = {
         "degree_rmse_constant", "predicting the mean degree",
     ),
     "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
+    "disagreements": Quantity("images disagreed on", "images", "images", 1.0, 0.0, math.inf),
+    "wrong_disagreements": Quantity("wrong labels among disagreements (%)"),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
 }  # fmt: skip
 

@@ -73,9 +73,7 @@ def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
         + ", ".join(f"{number} {status}" for status, number in counts.items())
         + f"; {duration(total)} of training in all"
     )
-    note = (
-        "Seconds (wall, CPU) of training are summed over seeds; rates are their means; memory is the peak of one."
-    )
+    note = "Seconds (wall, CPU) of training are summed over seeds; rates are their means; memory is the peak of one."
     return page(
         plan.suite,
         "Runtime of every cell",

@@ -13,15 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.gan import Discriminator, ImageGenerator
+from dpgraph.models.gan import Discriminator, FrozenSoftmax, ImageGenerator
 from dpgraph.randomness import Name, numpy_generator
 
-Teaching = Literal["supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
+Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
+ONE = ("frozen", "supervised", "gan")  # one discriminator, which disagrees with nobody
 EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3.4.1)
 
 
 class Student(nn.Module):
-    """One discriminator, or two that teach each other; a generator but for `supervised`; and, of PATE++, its counts.
+    """One discriminator, or two that teach each other; a generator but for `frozen` and `supervised`.
+
+    Of PATE++ also its counts.
 
     `forward` is the first discriminator without noise: what is released and tested.
     """
@@ -29,18 +32,28 @@ class Student(nn.Module):
     counts: Tensor
     seen: Tensor
     removed: Tensor
+    disagreed: Tensor
 
     def __init__(
         self, teaching: Teaching, pixels: int, classes: int, width: int, latent: int, labelled: int,
-        generator: torch.Generator,
+        generator: torch.Generator, looks: int = 0,
+        public: Tensor | None = None,
     ) -> None:  # fmt: skip
+        """`public` (Q, F) on the CPU: what a frozen representation is made of; read by `frozen` alone."""
         super().__init__()
-        peers = 1 if teaching in ("supervised", "gan") else 2
-        self.peers = nn.ModuleList(Discriminator(pixels, classes, width, generator) for _ in range(peers))
-        self.generator = None if teaching == "supervised" else ImageGenerator(latent, pixels, width, generator)
+        if teaching == "frozen":
+            if public is None:
+                raise TypeError("public=None: expected the public records of a frozen representation")
+            self.peers = nn.ModuleList([FrozenSoftmax(public, latent, classes, generator)])
+        else:
+            peers = 1 if teaching in ONE else 2
+            self.peers = nn.ModuleList(Discriminator(pixels, classes, width, generator) for _ in range(peers))
+        made = teaching not in ("frozen", "supervised")
+        self.generator = ImageGenerator(latent, pixels, width, generator) if made else None
         self.register_buffer("counts", torch.zeros(labelled))  # T of Algorithm 3
         self.register_buffer("seen", torch.zeros(labelled))  # its count of the epoch that runs
         self.register_buffer("removed", torch.zeros(labelled, dtype=torch.bool))
+        self.register_buffer("disagreed", torch.zeros(looks, labelled, dtype=torch.bool))  # at each look
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.peers[0](pixels)  # type: ignore[no-any-return]
@@ -99,6 +112,7 @@ class StudentStep:
     steps: int
     noise: torch.Generator
     names: tuple[Name, ...]
+    looks: tuple[int, ...] = ()  # steps after which it is kept what two discriminators disagree on
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -120,6 +134,8 @@ class StudentStep:
         self.done += 1
         if phase == 0 and self.settings.teaching == "cleansing" and (place + 1 == self._per_epoch):
             self._end_epoch()
+        if self.done in self.looks:
+            self._look(self.looks.index(self.done))
         return len(labelled) + len(unlabelled)
 
     @property
@@ -205,6 +221,13 @@ class StudentStep:
         easy = [small_losses(one.detach(), eligible, share) for one in losses]
         return [easy[1], easy[0]]
 
+    @torch.no_grad()
+    def _look(self, place: int) -> None:
+        """Which labelled images two discriminators, without noise, put into different classes (Figure 3.3)."""
+        images = self.pixels[torch.from_numpy(self.labelled).to(self.pixels.device)]
+        first, second = (peer(images).argmax(dim=1) for peer in self.student.peers)
+        self.student.disagreed[place] = first != second
+
     def _end_epoch(self) -> None:
         """Algorithm 3, line 16: earlier epochs decay by alpha, this one is added."""
         self.student.counts.mul_(self.settings.decay).add_(self.student.seen)
@@ -213,10 +236,11 @@ class StudentStep:
     def _cleanse(self) -> None:
         """Lines 18 to 21: the labels with the largest counts go, and all begins anew on what is left."""
         removed = removed_labels(self.student.counts, self.settings.removed_share)
-        counts = self.student.counts.clone()
+        counts, disagreed = self.student.counts.clone(), self.student.disagreed.clone()
         self.student.load_state_dict(self.fresh.state_dict())
         self.student.removed.copy_(removed)
         self.student.counts.copy_(counts)
+        self.student.disagreed.copy_(disagreed)
         self.optimizer.state.clear()
 
 

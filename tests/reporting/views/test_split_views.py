@@ -140,7 +140,7 @@ def test_figures_are_drawn(splits_plan, splits_results, tmp_path, name):
 def test_controls_are_grey_and_shades_get_lighter():
     looks = {cell.method: spec(cell.method).look(cell) for cell in CELLS.values()}
     neutral = {method: style for method, style in looks.items() if style.neutral}
-    assert set(neutral) == {"dp-pure-noise", "random", "majority", "cosine"}
+    assert set(neutral) == {"dp-pure-noise", "random", "majority", "cosine", "base-encoder"}
     assert all(len(set(re.findall("..", style.colour[1:]))) == 1 for style in neutral.values())
     light, dark = shades(Look("#D55E00", "s", "-"), 2)
     assert dark.colour.upper() == "#D55E00"

@@ -22,6 +22,7 @@ READERS = (
     "arxiv_text",
     "digit_images",
     "digits",
+    "facebook100",
     "graphsaint",
     "idx",
     "idx_images",
@@ -34,6 +35,7 @@ READERS = (
     "pokec_fasttext",
     "reddit",
     "sbm",
+    "svhn",
     "text_relations",
 )
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from dpgraph.data.classes import frequent_classes
 from dpgraph.data.raw_graph import RawGraph, split_array
 from dpgraph.data.readers import malformed, reading
 
@@ -24,8 +25,10 @@ def read(
     relation: str | None = None,
     node_type: str | None = None,
     with_features: bool = True,
+    least_in_class: int | None = None,
 ) -> RawGraph:
-    """Graph, labels and split; `relation` and `node_type` choose a part of a heterogeneous data set.
+    """Graph, labels and split; `relation` and `node_type` choose a part of a heterogeneous data set, `least_in_class`
+    the classes with as many nodes (GAP's task).
 
     `with_features=False` reads everything else, for statistics of the graph where the features are not at hand.
     """
@@ -46,7 +49,9 @@ def read(
         official = split_array(len(labels), *parts)
     except ValueError as error:
         raise malformed(raw_dir / "split" / split, error) from None
-    return RawGraph(edges[:, 0], edges[:, 1], features, np.where(np.isnan(labels), -1, labels), official, directed)
+    classes = np.where(np.isnan(labels), -1, labels)
+    graph = RawGraph(edges[:, 0], edges[:, 1], features, classes, official, directed)
+    return graph if least_in_class is None else frequent_classes(graph, least_in_class)
 
 
 def _column(path: Path, kind: pa.DataType) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.data.arrays import Arrays
+from dpgraph.data.classes import frequent_classes
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
@@ -17,8 +18,9 @@ from dpgraph.randomness import numpy_generator
 NODE_TYPES = {1: TRAIN, 2: VALIDATION, 3: TEST}
 
 
-def read(raw_dir: Path, one_in: int = 1) -> RawGraph:
-    """`one_in=k` keeps a random k-th of the nodes of each class, rounded down, and the edges among them."""
+def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> RawGraph:
+    """`one_in=k` keeps a random k-th of the nodes of each class, rounded down, and the edges among them;
+    `least_in_class` then the classes with as many nodes (GAP's task)."""
     if one_in < 1:
         raise invalid("one_in", one_in, "an integer >= 1")
     with reading(raw_dir / "reddit_data.npz") as path, Arrays(path) as arrays:
@@ -31,10 +33,10 @@ def read(raw_dir: Path, one_in: int = 1) -> RawGraph:
     for code, value in NODE_TYPES.items():
         split[types == code] = value
     raw = RawGraph(edges.row, edges.col, features, labels, split, directed=False)
-    if one_in == 1:
-        return raw
-    kept = raw.induced(_one_in(raw.labels, one_in))
-    return replace(kept, data_dependent=("the nodes: a share of each class, by the labels of all posts",))
+    if one_in != 1:
+        kept = raw.induced(_one_in(raw.labels, one_in))
+        raw = replace(kept, data_dependent=("the nodes: a share of each class, by the labels of all posts",))
+    return raw if least_in_class is None else frequent_classes(raw, least_in_class)
 
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:

@@ -8,14 +8,12 @@ from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
 
 
 def confident_gnmax(asked: Asked) -> ConfidentGnmax:
-    """Protected are the teachers' records alone: all other images are public."""
+    """Protected are the teachers' records alone, and all other images are public; delta is set for all images."""
     if asked.steps is None:
         raise invalid("steps", "max", "a number: a student's steps cost nothing")
-    privacy, common = asked.privacy, asked.common(asked.num_train)
-    if privacy.delta is None:
-        common["delta"] = asked.default_delta(asked.num_train)
+    privacy = asked.privacy
     return ConfidentGnmax(
-        **{**common, "num_protected": None},
+        **asked.common(asked.num_train),
         max_checks=privacy.max_checks,
         max_answers=privacy.max_answers,
         check_ratio=privacy.check_ratio,

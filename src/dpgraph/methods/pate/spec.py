@@ -10,7 +10,7 @@ from dpgraph.experiments.cell import LARGE, Cell, Privacy, Training
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
+from dpgraph.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.methods.pate.mechanism import confident_gnmax
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
@@ -19,6 +19,7 @@ from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
 
 LOOKS = {
+    "frozen": Look(BROWN, "X", "-"),
     "supervised": Look(ORANGE, "v", "-"),
     "gan": Look(BLUE, "o", "-"),
     "co-teaching": Look(SKY, "s", "-"),
@@ -31,14 +32,17 @@ TEACHERS_FLOPS = 4e9  # a second, of small batched products
 class StudentModel(Finite):
     """Dense networks: discriminators of two hidden layers, the second half as wide, and a generator of three."""
 
-    teaching: Literal["supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
+    teaching: Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
         default="gan",
-        description="supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
+        description="frozen (softmax on principal components of all public images), "
+        "supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
         "discriminators), co-teaching+ (PATE+, Algorithm 1), cleansing (PATE++, Algorithm 3: half of the steps count "
         "noisy labels, half retrain without them)",
     )
     width: Annotated[int, Field(ge=2, le=100_000, description="Of the first hidden layer")] = 256
-    latent: Annotated[int, Field(ge=1, le=100_000, description="Numbers that the generator starts from")] = 100
+    latent: Annotated[
+        int, Field(ge=1, le=100_000, description="Numbers that the generator starts from; of frozen: components")
+    ] = 100
 
 
 class StudentTraining(Training):
@@ -125,7 +129,7 @@ def seconds(cell: Any, size: Size) -> float:
     side = training.teacher_channels
     image = size.features * 2 * (4 * side + 4 * side**2) + size.features / 4 * side * training.teacher_width
     read = training.teachers * (6 * training.teacher_steps * training.teacher_batch_size + 2 * size.nodes / 7)
-    peers = 1 if model.teaching in ("supervised", "gan") else 2
+    peers = 1 if model.teaching in ("frozen", "supervised", "gan") else 2
     dense = size.features * model.width + model.width**2 / 2
     step = 6 * training.student_batch_size * (3 * peers + 2) * dense
     return image * read / TEACHERS_FLOPS + loop_seconds(training, step, 2 * size.nodes * dense)
@@ -174,6 +178,7 @@ SPECS = (
         DpPateCell,
         {
             "gan": small("gan", "rigorous"),
+            "frozen": small("frozen", "rigorous"),
             "supervised": small("supervised", "published"),
             "co-teaching": small("co-teaching", "rigorous"),
             "cleansing": small("cleansing", "rigorous"),

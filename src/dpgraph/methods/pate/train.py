@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.points import evaluation_steps
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, votes_of
 from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
+from dpgraph.problems.images.disagreements import Disagreements
 from dpgraph.randomness import torch_generator
 from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.students import Student, StudentPlan, StudentStep
+from dpgraph.training.students import ONE, Student, StudentPlan, StudentStep
 
 ROWS = 4096  # of a look at all images
 
@@ -32,10 +36,16 @@ class Pate:
     def run(self, job: Job, observe: Observe) -> Outcome:
         images, settings, model = job.shown, job.cell.training, job.cell.model
         labels = torch.from_numpy(released(job)).to(job.device)
+        steps = job.mechanism.steps
+        if steps is None:
+            raise TypeError("the mechanism's steps are open: calibrate it first")
+        looks = () if model.teaching in ONE else tuple(sorted(evaluation_steps(settings.evaluations, steps)))
+        public = torch.from_numpy(np.array(images.features, dtype=np.float32)[pool_of(images)])
         students = [
             Student(
                 model.teaching, images.num_features, images.num_classes, model.width, model.latent,
                 int((labels >= 0).sum()), torch_generator(*job.names("parameters"), part),
+                len(looks), public,
             ).to(job.device)
             for part in range(2)
         ]  # fmt: skip
@@ -46,15 +56,24 @@ class Pate:
         plan = StudentPlan(
             model.teaching, settings.noise_rate, settings.removed_share, settings.decay, settings.student_batch_size
         )
-        steps = job.mechanism.steps
-        if steps is None:
-            raise TypeError("the mechanism's steps are open: calibrate it first")
         step = StudentStep(
             students[0], students[1], bench.optimizer, features[pool], labels, plan, steps, noise,
-            job.names("epochs of the student"),
+            job.names("epochs of the student"), looks,
         )  # fmt: skip
         notes = {} if job.prepared is not None else {"batches": "epochs", "edge_lists": "own record"}
-        return run_loop(Run(job, bench, step, {"student": noise}, notes, inference=StudentInference()), observe)
+        outcome = run_loop(Run(job, bench, step, {"student": noise}, notes, inference=StudentInference()), observe)
+        if not looks:
+            return outcome
+        known = (labels >= 0).cpu().numpy()
+        return replace(
+            outcome,
+            exposure=Disagreements(
+                steps=np.array(looks),
+                images=pool_of(images)[known],
+                labels=labels.cpu().numpy()[known],
+                disagreed=students[0].disagreed.cpu().numpy(),
+            ),
+        )
 
 
 def released(job: Job) -> np.ndarray:

@@ -13,9 +13,10 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.spec import MethodSpec, Variant
-from dpgraph.methods.tuples.look import encoder_look, head_look
+from dpgraph.methods.tuples.look import base_look, encoder_look, head_look
 from dpgraph.methods.tuples.mechanism import adaptive_tuples, released_tuples, standard_tuples, static_tuples
 from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -113,6 +114,16 @@ NOISE_IGNORES = {
 }
 
 
+class BaseEncoderCell(Cell):
+    model: EncoderSettings
+    training: AnyBatches
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.encoder, 0
+
+
 class DpHeadCell(HeadCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
     training: TupleTraining  # type: ignore[assignment]
@@ -141,12 +152,24 @@ def head_seconds(cell: Any, size: Size) -> float:
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Three passes a text of a batch, of half the longest texts' length; an encoder of unknown size counts as BERT."""
-    name = cell.model.encoder.lower()
-    known = next((weights for part, weights in ENCODER_WEIGHTS.items() if part in name), ENCODER_WEIGHTS["bert-base"])
-    weights = size.features * cell.model.width if name == MLP else known * cell.model.max_tokens / 2
+    """Three passes a text of a batch."""
+    weights = _weights(cell, size)
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
     return loop_seconds(cell.training, 6 * weights * rows, 2 * weights * size.nodes, ENCODER_FLOPS)
+
+
+def _weights(cell: Any, size: Size) -> float:
+    """Of all tokens of a text half as long as the longest; an encoder of unknown size counts as BERT."""
+    name = cell.model.encoder.lower()
+    if name == MLP:
+        return float(size.features * cell.model.width)
+    known = next((weights for part, weights in ENCODER_WEIGHTS.items() if part in name), ENCODER_WEIGHTS["bert-base"])
+    return known * cell.model.max_tokens / 2
+
+
+def base_seconds(cell: Any, size: Size) -> float:
+    """One pass of every entity."""
+    return 2 * _weights(cell, size) * size.nodes / ENCODER_FLOPS
 
 
 VARIANTS = {
@@ -209,6 +232,17 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=head_seconds,
+    ),
+    MethodSpec(
+        "base-encoder",
+        "Ranks entities by the cosine of an encoder's states as they are; it trains nothing.",
+        f"{TRAIN}:BaseEncoder",
+        BaseEncoderCell,
+        {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
+        look=base_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=base_seconds,
     ),
     MethodSpec(
         "relation-encoder",

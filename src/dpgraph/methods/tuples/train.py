@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from dpgraph.methods.asked import batch_size
 from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.constant.train import constant_outcome
 from dpgraph.models.towers import MLP, Tower, perceptron
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations
@@ -87,12 +88,20 @@ class RelationEncoder:
     """The encoder of the entities: one tower for heads, tails and negatives."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
-        tower: Tower
-        if settings.encoder == MLP:
-            tower = perceptron(np.array(job.shown.features), settings.width, settings.unit_states, generator)
-        else:
-            from dpgraph.models.text_tower import text_tower
+        return trained(job, TowerModel(tower_of(job), loss_of(job)), observe)
 
-            tower = text_tower(job.shown.texts(), settings, generator)
-        return trained(job, TowerModel(tower.to(job.device), loss_of(job)), observe)
+
+class BaseEncoder:
+    """The same before its first step, without a head: what fine-tuning starts from."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return constant_outcome(job, observe, TowerModel(tower_of(job), TupleLoss()).states().cpu().numpy())
+
+
+def tower_of(job: Job) -> Tower:
+    settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+    if settings.encoder == MLP:
+        return perceptron(np.array(job.shown.features), settings.width, settings.unit_states, generator).to(job.device)
+    from dpgraph.models.text_tower import text_tower
+
+    return text_tower(job.shown.texts(), settings, generator).to(job.device)

@@ -16,7 +16,16 @@ from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
-from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, MEAN, READER, BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.privacy.mechanisms.votes import (
+    BUCKETS,
+    DEGREES,
+    HUBS,
+    MEAN,
+    READER,
+    BoundedVotes,
+    CappedVotes,
+    PoissonVotes,
+)
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 

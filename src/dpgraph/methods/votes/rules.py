@@ -15,7 +15,10 @@ from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.privacy.vote_sensitivity import capped_votes, vote_norm
 from dpgraph.problems.base import Size
 
-FEW, MANY = 500.0, 1500.0  # of `strength`: below, class sums; above, steps of gradient descent until they have converged
+FEW, MANY = (
+    500.0,
+    1500.0,
+)  # of `strength`: below, class sums; above, steps of gradient descent until they have converged
 SIGNAL = 1.2  # of votes over noise in a bucket under node-remove, below which own records are all that is used
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
@@ -100,9 +103,7 @@ def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
         std = math.sqrt(reach / share) / mu
         for margin, floor in product((1.0, 1.5, 2.0, 2.5, 3.0), (16, 32, 64, 128, 256)):
             cap = max(degree + 1 + margin * std, floor)
-            moved = capped_votes(
-                degree_bound=math.ceil(reach), margin=margin, degree_floor=floor, failure=delta / 20
-            )
+            moved = capped_votes(degree_bound=math.ceil(reach), margin=margin, degree_floor=floor, failure=delta / 20)
             signal = degree / math.sqrt(cap) * mu * math.sqrt(0.5) / (moved * norm)
             if signal > best[0]:
                 found = {"degrees_share": share, "cap_margin": margin, "degree_floor": floor}

@@ -77,7 +77,8 @@ class VotesPrivacy(Privacy):
         default=None, description="As votes_share, for finding hubs first; null: they are not looked for (same variant)"
     )
     hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="H: nodes of a larger noisy degree are hubs, which have no part in votes (same variant)"
+        default=None,
+        description="H: nodes of a larger noisy degree are hubs, which have no part in votes (same variant)",
     )
 
     @model_validator(mode="after")

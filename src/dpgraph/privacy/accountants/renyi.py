@@ -40,7 +40,8 @@ def epsilon_from_rdp(orders: Orders, rdp: np.ndarray, delta: float, conversion: 
 
 
 @lru_cache(maxsize=256)
-def _poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: Orders) -> np.ndarray:
+def poisson_gaussian_rdp(*, rate: float, noise_multiplier: float, orders: Orders) -> np.ndarray:
+    """(orders,) of one step of the Poisson-subsampled Gaussian mechanism."""
     accountant = dp_accounting.rdp.RdpAccountant(np.asarray(orders))
     event: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise_multiplier)
     if rate < 1:
@@ -73,7 +74,7 @@ def poisson_gaussian_epsilon(
     """
 
     def bounds(some: Orders) -> tuple[float, float]:
-        rdp = steps * _poisson_gaussian_rdp(rate, noise_multiplier, some)
+        rdp = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=some)
         epsilon, order = dp_accounting.rdp.compute_epsilon(some, rdp, delta)
         return float(epsilon), float(order)
 
@@ -91,7 +92,7 @@ def moments_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: 
     9.755
     """
     orders = tuple(float(moment + 1) for moment in range(1, lambda_max + 1))
-    rdp = steps * _poisson_gaussian_rdp(rate, noise_multiplier, orders)
+    rdp = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=orders)
     return epsilon_from_rdp(orders, rdp, delta, "classic")
 
 

@@ -220,10 +220,11 @@ class BoundedVotes(PoissonVotes):
 class CappedVotes(PoissonVotes):
     """`PoissonVotes` under node-remove without a schema: noisy degrees give the caps that weights need (Theorem R).
 
-    d_w counts edges that are in both ends' lists. (a) Optional: nodes whose d + N(0, T_0 / mu_a^2) exceeds H have no part.
-    (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma = sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)),
-    nobody votes for itself, and a node reads its own bucket alone. T_0 is the number of other ids, or a schema's bound; T =
-    T_0, after (a) at most H + z_a sqrt(T_0) / mu_a, which a node that is no hub exceeds with probability UNLIKELY delta.
+    d_w counts edges that are in both ends' lists. (a) Optional: nodes whose d + N(0, T_0 / mu_a^2) exceeds H have no
+    part. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma = sqrt(T) / mu_d. (c) Votes weigh
+    1 / sqrt(max(d_w, K_w)), nobody votes for itself, and a node reads its own bucket alone. T_0 is the number of other
+    ids, or a schema's bound; T = T_0, after (a) at most H + z_a sqrt(T_0) / mu_a, which a node that is no hub exceeds
+    with probability UNLIKELY delta.
     """
 
     relation: ClassVar[Relation] = CAPPED_VOTES.relation

@@ -13,6 +13,7 @@ from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, hidden_labels, predictions
+from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
 from dpgraph.problems.images.value import Images, load_images
 
 
@@ -55,5 +56,7 @@ class ImageClassification:
     def exposure_metrics(
         self, value: Images, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-        """No attack reads more than the predictions yet."""
-        raise TypeError("images: expected no exposure")
+        """Of two discriminators: what they disagree on."""
+        if not isinstance(exposure, Disagreements):
+            raise TypeError("images: expected what discriminators disagree on")
+        return disagreement_metrics(np.asarray(value.labels), exposure), {}

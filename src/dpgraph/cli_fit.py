@@ -1,0 +1,145 @@
+"""What `fit` and `predict` do: each reads its options and calls the package."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dpgraph.errors import UserError, invalid
+
+
+def add_fit(added: argparse.ArgumentParser) -> None:
+    added.epilog = (
+        "Example: dpgraph fit --edges edges.csv --nodes nodes.csv --epsilon 4 --out mine. Formats: docs/own-graph.md"
+    )
+    data = added.add_mutually_exclusive_group(required=True)
+    data.add_argument("--edges", type=Path, help="CSV file with a header; the first two columns are ids (with --nodes)")
+    data.add_argument("--graph", type=Path, help=".npz file with arrays edge_index (2, E), y, and x, split, directed")
+    data.add_argument("--dataset", help="a data set of the registry: dpgraph list datasets")
+    added.add_argument(
+        "--nodes", type=Path, help="CSV file: an id, a label (empty: to be predicted), numbers as features"
+    )
+    added.add_argument("--id", default="id", metavar="COLUMN", help="of --nodes (id)")
+    added.add_argument("--label", default="label", metavar="COLUMN", help="of --nodes (label)")
+    added.add_argument("--split", metavar="COLUMN", help="of --nodes: train, val or test (split, if there is one)")
+    added.add_argument("--ignore", action="append", default=[], metavar="COLUMN", help="of --nodes: no feature")
+    text = "of --nodes: public range, which becomes -1..1"
+    added.add_argument("--range", action="append", default=[], metavar="COLUMN=LOW:HIGH", help=text)
+    added.add_argument("--directed", action="store_true", help="an edge is in the list of its first end alone")
+    added.add_argument("--classes", help="the public class list, separated by commas (default: read from the data)")
+    added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
+    added.add_argument("--epsilon", type=float, required=True)
+    added.add_argument("--delta", type=float, help="default: 1 / (10 N), N nodes")
+    added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
+    added.add_argument("--relation", default="node-null", help="node-null")
+    added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
+    added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
+    added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def add_predict(added: argparse.ArgumentParser) -> None:
+    added.add_argument("model", type=Path, help="folder that fit made, or its release/")
+    added.add_argument("--nodes", type=Path, required=True, help="CSV file of new nodes: id and the model's features")
+    added.add_argument("--edges", type=Path, help="CSV file: id of a new node, id of an old one in its list")
+    added.add_argument("--id", default="id", metavar="COLUMN")
+    added.add_argument("--out", type=Path, required=True, help="CSV file")
+
+
+def fit(options: argparse.Namespace) -> None:
+    from dpgraph.fitting.fit import fit as fit_graph
+
+    own = _own_graph(options)
+    fitted = fit_graph(
+        own,
+        options.epsilon,
+        method=options.method,
+        relation=options.relation,
+        scope=options.scope,
+        delta=options.delta,
+        labelled=options.labelled,
+        seed=options.seed,
+        out=options.out,
+        # files' and columns' names are the user's own and stay out of what is published
+        command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
+        f"--scope {shlex.quote(options.scope)}",
+        say=print,
+    )
+    print(f"{fitted.card['status']}: {options.out}")
+    if options.seed is None:
+        print(f"may be published: {options.out / 'release'} (card.md says what is protected)")
+
+
+def _own_graph(options: argparse.Namespace) -> Any:
+    from dpgraph.fitting.tables import from_arrays, read_csv_graph, read_npz
+
+    classes = None if options.classes is None else [name.strip() for name in options.classes.split(",")]
+    if options.nodes is not None and options.edges is None:
+        raise invalid("--nodes", options.nodes, "--edges with it")
+    if options.edges is not None:
+        if options.nodes is None:
+            raise UserError("--edges: expected --nodes with it: a CSV file with an id and a label for each node")
+        return read_csv_graph(
+            options.edges, options.nodes, id_column=options.id, label_column=options.label,
+            split_column=options.split, ignored=options.ignore,
+            ranges=options.range, classes=classes, directed=options.directed,
+        )  # fmt: skip
+    if options.graph is not None:
+        return read_npz(options.graph, classes)
+    from dpgraph.data.fetch import fetch, mirrors_from
+    from dpgraph.data.raw_graph import RawGraph
+    from dpgraph.data.readers import read
+    from dpgraph.data.registry import registry
+
+    known = registry()
+    if options.dataset not in known:
+        raise invalid("--dataset", options.dataset, f"one of {', '.join(sorted(known))}")
+    with tempfile.TemporaryDirectory() as folder:
+        fetch(options.dataset, Path(folder), mirrors_from([], os.environ), missing="fail")
+        raw = read(known[options.dataset], Path(folder))
+    if not isinstance(raw, RawGraph):
+        raise invalid("--dataset", options.dataset, "a graph")
+    import numpy as np
+
+    ends = np.stack([raw.source, raw.target]).astype(np.int64)
+    return from_arrays(ends, raw.labels, raw.features, classes=classes, where=options.dataset)
+
+
+def predict(options: argparse.Namespace) -> None:
+    import csv
+
+    from dpgraph.fitting.model import load
+    from dpgraph.fitting.tables import _numbers, column_of, read_table
+
+    model = load(options.model)
+    header = model.header
+    if header.degree_features or not header.columns:
+        raise UserError(f"{options.model}: expected one of a CSV file with features; for others: SavedModel.predict")
+    table = read_table(options.nodes)
+    ids = column_of(table, options.id, options.nodes, "--id")
+    for name in header.columns:
+        column_of(table, name, options.nodes, "features")
+    lists: list[list[str]] | None = None
+    if options.edges is not None:
+        edges = read_table(options.edges)
+        if len(edges.columns) < 2:
+            raise UserError(f"{options.edges}: one column: expected two with the ids of the ends")
+        ends = [column_of(edges, name, options.edges, "edges") for name in edges.columns[:2]]
+        grouped = {name: list[str]() for name in ids}
+        for row, (new, old) in enumerate(zip(*ends, strict=True)):
+            if new not in grouped:
+                raise UserError(f"{options.edges}, row {row + 2}: {new}: expected an id of {options.nodes} first")
+            grouped[new].append(old)
+        lists = [grouped[name] for name in ids]
+    rows = model.predict(_numbers(table, header.columns, options.nodes), lists)
+    with options.out.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
+        writer.writerows(
+            [name, header.classes[int(row.argmax())], *row.round(6).tolist()] for name, row in zip(ids, rows)
+        )
+    print(f"{options.out}: {len(rows)} rows, each for its own node", file=sys.stderr)

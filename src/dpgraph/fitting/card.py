@@ -1,0 +1,126 @@
+"""The privacy card: what is protected, by how much, on what assumptions, and what is not. Of public numbers alone."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgraph import __version__
+from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.fitting.training import Budgeted
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.relation import Relation, Scope
+
+DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
+SEED_KNOWN = "not private: seed known"
+
+
+def assumptions(own: OwnGraph, labelled: int) -> list[str]:
+    """What is taken for public."""
+    given = "was given" if own.classes_given else "was read from the data and is taken for public (--classes states it)"
+    split = "the split column" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
+    scale = (
+        "each row of features is scaled to norm 1 by itself, so columns should have comparable units; "
+        "the names of columns are public"
+        if own.features is not None
+        else "there are no features: each node has the length of its own list, a part of its record, instead"
+    )
+    return [
+        f"the ids of the nodes and their number, N = {len(own.ids)}, are public",
+        f"the class list, {', '.join(own.classes)}, {given}",
+        f"the number of labels to train on is taken for public: {labelled} (--labelled states it); which nodes have "
+        "one is protected",
+        scale,
+        f"who is held out of training is public: {split}",
+        "this is the only release of these data: another one costs again, and so do several records of one person",
+    ]
+
+
+def card(
+    own: OwnGraph, what: Budgeted, *, kind: str, scope: str, labelled: int, secret: bool, command: str
+) -> dict[str, Any]:
+    stated = what.calibration.statement
+    rigorous = stated.rigorous
+    edges_read = own.features is None  # then an edge is a feature, too
+    beside = [one for one in stated.beside if not (edges_read and one.relation is Relation.EDGE)]
+    covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
+    uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+    if scope != "all-outputs":
+        uncovered.append(
+            "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
+            "epsilon"
+        )
+    if edges_read:
+        uncovered.append("single edges have no epsilon of their own here: list lengths are features")
+    return {
+        "status": "private" if secret else SEED_KNOWN,
+        "mechanism": what.mechanism.model_dump(mode="json"),
+        "method": kind,
+        "relation": str(rigorous.relation),
+        "relation_in_words": rigorous.relation.meaning,
+        "scope": str(covered),
+        "scope_in_words": covered.meaning,
+        "epsilon": rigorous.epsilon if secret else None,
+        "delta": rigorous.delta,
+        "mu": what.mu if secret else None,
+        "epsilon_by_delta": {f"{d:g}": gaussian_epsilon(mu=what.mu, delta=d) for d in DELTAS} if secret else {},
+        "beside": [{"relation": str(one.relation), "epsilon": one.epsilon, "delta": one.delta} for one in beside]
+        if secret
+        else [],
+        "assumptions": [*assumptions(own, labelled), *rigorous.assumptions],
+        "not_covered": uncovered,
+        "checks": {
+            "what ran is what was accounted for": "passed",
+            "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
+            "audits of the mechanism": "python -m dpgraph audit votes (not run by fit)",
+        },
+        "versions": {
+            "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},
+        },
+        "command": command,
+    }  # fmt: skip
+
+
+def markdown(value: dict[str, Any]) -> str:
+    lines = ["# Privacy card", "", f"**{value['status']}**", ""]
+    others = "; ".join(f"{one['relation']}: ε = {one['epsilon']:.4g}" for one in value["beside"])
+    if value["epsilon"] is not None:
+        lines += [
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} (Gaussian DP).",
+            "", "| δ | ε |", "|---|---|",
+            *(f"| {delta} | {epsilon:.4g} |" for delta, epsilon in value["epsilon_by_delta"].items()), "",
+            f"The same run under other relations: {others or 'none stated'}.",
+            "",
+        ]  # fmt: skip
+    lines += [
+        f"- relation: {value['relation']}: {value['relation_in_words']}",
+        f"- scope: {value['scope']}: {value['scope_in_words']}",
+        f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
+    ]
+    for title, name in (("Assumed", "assumptions"), ("Not covered", "not_covered")):
+        lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])]
+    for title, name in (("Checks", "checks"), ("Versions", "versions")):
+        lines += ["", f"## {title}", "", *(f"- {key}: {text}" for key, text in value[name].items())]
+    return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
+
+
+def draw_curve(mu: float, path: Path) -> None:
+    """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from scipy.special import ndtr, ndtri
+
+    figure = Figure(figsize=(4, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    errors = np.linspace(0, 1, 401)
+    axes.plot(errors, ndtr(ndtri(1 - errors) - mu), label=f"this release, μ = {mu:.3g}")
+    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of a record")
+    axes.set(xlabel="type I error", ylabel="least type II error", xlim=(0, 1), ylim=(0, 1))
+    axes.legend()
+    figure.savefig(path, metadata={"Software": None})

@@ -1,0 +1,147 @@
+"""A released model: a folder of safetensors and JSON (no pickle), loaded only if it is whole, and its predictions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from pydantic import ValidationError
+
+from dpgraph.errors import UserError, invalid, shown
+from dpgraph.experiments.config import first_line
+from dpgraph.experiments.frozen import Finite
+from dpgraph.fitting.own_graph import places_of
+from dpgraph.methods.votes.ballots import SMALLEST, Ballots
+from dpgraph.methods.votes.prepared import ROW_NORM
+from dpgraph.methods.votes.readers import READERS
+from dpgraph.preparation.rows import unit_rows
+
+PARAMETERS, HEADER = "model.safetensors", "model.json"
+FORMAT = 1
+
+
+class Header(Finite):
+    """model.json. Everything in it is public or released."""
+
+    format: int
+    kind: str
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    columns: tuple[str, ...]
+    num_features: int
+    degree_features: bool
+    directed: bool
+    mass: float
+    std: float  # of the noise in the buckets
+    secret: bool
+    sha256: str  # of model.safetensors
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """softmax regression on rows of one norm, and buckets (N, C + 1) of votes, or none."""
+
+    header: Header
+    weight: np.ndarray  # (C, F)
+    bias: np.ndarray  # (C,)
+    buckets: np.ndarray | None
+
+    def own(self, features: np.ndarray) -> np.ndarray:
+        """(n, C) probabilities of records by themselves."""
+        if features.ndim != 2 or features.shape[1] != self.header.num_features:
+            raise invalid("features", features.shape, f"rows of {self.header.num_features} numbers")
+        rows = unit_rows(features) * ROW_NORM
+        logits = rows @ self.weight.T.astype(np.float64) + self.bias
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def predict(self, features: np.ndarray, lists: list[list[str]] | None = None) -> np.ndarray:
+        """(n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
+
+        A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids.
+        """
+        own = self.own(np.asarray(features, dtype=np.float64))
+        if self.buckets is None or lists is None:
+            return own
+        if len(lists) != len(own):
+            raise invalid("lists", len(lists), f"one for each of {len(own)} nodes")
+        sets = [sorted(set(one)) for one in lists]
+        flat = [one for row in sets for one in row]
+        places = places_of(flat, self.header.ids)
+        if (places < 0).any():
+            raise invalid("list", flat[int((places < 0).argmax())], "ids of nodes that the model was trained with")
+        ptr = np.concatenate([[0], np.cumsum([len(row) for row in sets])])
+        chosen = sp.csr_matrix((np.ones(len(flat)), places, ptr), shape=(len(sets), len(self.header.ids)))
+        reader, factor = READERS[0], 1 / np.sqrt(np.diff(ptr) + 1.0)
+        voters = np.maximum(self.buckets[:, -1] / self.header.mass, 1.0)
+        trust = voters / (voters**2 + (reader.shrinkage * self.header.std) ** 2)
+        read = chosen @ (self.buckets[:, :-1] * trust[:, None])
+        return softmax(np.log(own + SMALLEST) + reader.strength * factor[:, None] * read)
+
+    def outputs(self) -> np.ndarray:
+        """(N, C) of every old node, functions of the release alone: its own bucket, without its record or its share."""
+        if self.buckets is None:
+            raise UserError("scope=all-outputs: expected a model with votes: own records are no part of a release")
+        none = sp.csr_matrix((len(self.buckets), len(self.buckets)))
+        empty = Ballots(none, np.zeros(len(self.buckets), dtype=bool), 1)
+        read = empty.read(self.buckets, np.zeros_like(self.buckets), self.header.mass, self.header.std, 1.0)
+        return softmax(READERS[0].strength * read)
+
+    def save(self, folder: Path) -> None:
+        from safetensors.numpy import save
+
+        arrays = {"weight": self.weight, "bias": self.bias}
+        if self.buckets is not None:
+            arrays["buckets"] = self.buckets
+        data = save({name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()})
+        header = self.header.model_copy(update={"sha256": hashlib.sha256(data).hexdigest()})
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PARAMETERS).write_bytes(data)
+        (folder / HEADER).write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def load(folder: str | Path) -> SavedModel:
+    """The model in a folder `release/` (or in the folder that has one); raises UserError for anything else."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as load_arrays
+
+    folder = Path(folder)
+    if (folder / "release").is_dir():
+        folder = folder / "release"
+    try:
+        header = Header.model_validate_json((folder / HEADER).read_bytes())
+        data = (folder / PARAMETERS).read_bytes()
+    except ValidationError as error:
+        raise UserError(f"{folder / HEADER}: {first_line(error)}") from None
+    except OSError as error:
+        raise UserError(f"{folder}: expected {HEADER} and {PARAMETERS}: {error.strerror}") from None
+    if header.format != FORMAT:
+        raise invalid(f"{folder / HEADER}: format", header.format, str(FORMAT))
+    if hashlib.sha256(data).hexdigest() != header.sha256:
+        raise UserError(f"{folder / PARAMETERS}: damaged: expected the file that {HEADER} names by its hash")
+    try:
+        arrays = load_arrays(data)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / PARAMETERS}: {error}") from None
+    size = len(header.classes)
+    wanted = {"weight": (size, header.num_features), "bias": (size,)}
+    if header.kind == "votes":
+        wanted["buckets"] = (len(header.ids), size + 1)
+    found = {name: array.shape for name, array in arrays.items()}
+    if found != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
+        raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)}")
+    return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"))
+
+
+def as_json(value: object) -> str:
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,116 @@
+"""The one value that all readers make of a user's graph; every defect is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpgraph.data.adjacency import symmetric_csr, transpose
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import SPLIT_NAMES, TEST, TRAIN, VALIDATION
+from dpgraph.errors import UserError, invalid, shown
+from dpgraph.randomness import numpy_generator
+
+DEGREES = 16  # columns of a graph without features: powers of two of the own list's length
+MOST_NUMBERS = 2 * 10**9  # of features, in memory
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGraph:
+    """`source[i] -> target[i]`; undirected unless `directed`. Labels are places in `classes`, -1: to be predicted."""
+
+    ids: tuple[str, ...]
+    source: np.ndarray  # (E,) int64 in [0, N)
+    target: np.ndarray
+    features: np.ndarray | None  # (N, F) float32; None: the own list's length is the only feature
+    labels: np.ndarray  # (N,) int64
+    classes: tuple[str, ...]
+    split: np.ndarray | None = None  # (N,) uint8: public roles; None: a tenth, drawn, is held out
+    directed: bool = False
+    columns: tuple[str, ...] = ()
+    classes_given: bool = False
+    where: str = "graph"
+
+    def __post_init__(self) -> None:
+        size, where = len(self.ids), self.where
+        if size < 2:
+            raise UserError(f"{where}: {size} nodes: expected at least 2")
+        if len(self.classes) < 2:
+            found = ", ".join(self.classes) or "none"
+            raise UserError(f"{where}: classes={shown(found)}: expected at least 2 (in the label column or --classes)")
+        if not (self.labels >= 0).any():
+            raise UserError(f"{where}: no node has a label: expected some to train on")
+        for name, ids in (("source", self.source), ("target", self.target)):
+            wrong = np.flatnonzero((ids < 0) | (ids >= size))
+            if len(wrong):
+                raise UserError(f"{where}: edge {wrong[0]}, {name}={ids[wrong[0]]}: expected 0..{size - 1}")
+        if self.features is not None:
+            if self.features.ndim != 2 or len(self.features) != size:
+                raise UserError(f"{where}: features of shape {self.features.shape}: expected a row for each of {size}")
+            if self.features.size > MOST_NUMBERS:
+                raise UserError(f"{where}: {self.features.size} features: expected at most {MOST_NUMBERS} in all")
+            wrong = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
+            if len(wrong):
+                raise UserError(f"{where}: node {shown(self.ids[wrong[0]])}: features: expected finite numbers")
+
+    @property
+    def roles(self) -> np.ndarray:
+        """(N,) uint8. Who is held out depends on places only: it is drawn from N, and public."""
+        if self.split is not None:
+            return self.split
+        drawn = numpy_generator("dpgraph", "held out", len(self.ids)).random(len(self.ids)) < 0.1
+        return np.where(drawn, TEST, TRAIN).astype(np.uint8)
+
+    def graph(self) -> Graph:
+        """Duplicates and self-loops are left out, list by list."""
+        size = len(self.ids)
+        if self.directed:
+            keys = np.unique((self.source * size + self.target)[self.source != self.target])
+            ptr = np.concatenate([[0], np.cumsum(np.bincount(keys // size, minlength=size))]).astype(np.int64)
+            idx = (keys % size).astype(np.int32)
+            back = transpose(ptr, idx)
+        else:
+            ptr, idx = symmetric_csr(self.source, self.target, size)
+            back = ptr, idx
+        features = self.features
+        if features is None:
+            place = np.minimum(np.log2(np.diff(ptr) + 1).astype(np.int64), DEGREES - 1)
+            # a null record has an empty list, and must be a row of zeros, which does not vote
+            features = np.eye(DEGREES, dtype=np.float32)[place] * (np.diff(ptr) > 0)[:, None].astype(np.float32)
+        return Graph(
+            name="own-graph", features=features, labels=self.labels, split=self.roles, num_classes=len(self.classes),
+            out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1],
+        )  # fmt: skip
+
+
+def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """(len(values),) place of each in `known`, which are distinct; -1: not among them."""
+    import pandas as pd
+
+    return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)
+
+
+def labels_of(values: Sequence[str], given: Sequence[str] | None, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels and the class list, from texts of which an empty one is no label."""
+    array = np.asarray(values, dtype=object)
+    present = np.asarray([bool(value) for value in values], dtype=bool)
+    classes = tuple(given) if given is not None else tuple(sorted(set(array[present])))
+    if len(set(classes)) != len(classes):
+        raise invalid("--classes", ",".join(classes), "each class once")
+    labels = places_of(values, classes)
+    wrong = np.flatnonzero(present & (labels < 0))
+    if len(wrong):
+        raise UserError(f"{where}, row {wrong[0] + 2}: label={shown(array[wrong[0]])}: expected one of --classes")
+    return labels, classes
+
+
+def split_of(values: Sequence[str], where: str) -> np.ndarray:
+    array = np.asarray(values, dtype=object)
+    found = places_of([str(value).lower() for value in values], list(SPLIT_NAMES))
+    wrong = np.flatnonzero(found < 0)
+    if len(wrong):
+        names = ", ".join(SPLIT_NAMES)
+        raise UserError(f"{where}, row {wrong[0] + 2}: split={shown(array[wrong[0]])}: expected one of {names}")
+    return np.asarray([TRAIN, VALIDATION, TEST], dtype=np.uint8)[found]

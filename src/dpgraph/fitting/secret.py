@@ -1,0 +1,130 @@
+"""Noise for a release: every bit from the operating system's generator, every sum and its noise on one grid.
+
+os.urandom is a cryptographically secure generator that keeps no state in this process, so there is no seed to leak.
+Gaussian noise is N(0, std^2) rounded to multiples of a grid g, added to sums that are multiples of g. As x is one,
+round(x + N) = x + round(N): what is released is a function of the ideal Gaussian mechanism's answer, so that every
+accountant holds as it is, and all values are on the same grid whatever x is (the attack of Mironov 2012 on the gaps
+between floating-point numbers finds none).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+
+from dpgraph.errors import invalid
+from dpgraph.training.noise import GaussianNoise
+
+FINE = 30  # noise std / grid is from 2^30 to 2^31
+LARGEST = 2.0**52  # of an integer on the grid: sums and noise stay exact in float64
+RELATIVE = 2.0**-46  # more than 30 times the error of `ndtri` and of what is done with its result
+RAISED = 2.0**-10  # share by which the noise of steps is raised; it has to cover `slack`
+LEAST_DIGITS = 128  # binary digits of the numbers in `_resolved`
+
+
+def words(count: int) -> np.ndarray:
+    """(count,) uint64, uniform."""
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def uniform(count: int) -> np.ndarray:
+    """(count,) float64 multiples of 2^-53 in [0, 1)."""
+    return np.asarray((words(count) >> np.uint64(11)) * 2.0**-53)
+
+
+def rounded_gaussian(count: int, scale: float) -> np.ndarray:
+    """(count,) float64 integers round(scale Z), Z standard normal, exactly so.
+
+    Each number is found from 64 bits by the inverse distribution function. Where the bits, or the rounding of that
+    function, leave two integers possible, more bits are drawn and it is evaluated with more digits.
+    """
+    drawn = words(count)
+    sign = np.where(drawn & np.uint64(1), -1.0, 1.0)
+    tail = drawn >> np.uint64(1)  # |Z| has upper tail (tail + u) / 2^64, u uniform in [0, 1)
+    size = -ndtri((tail.astype(np.float64) + 0.5) * 2.0**-64)
+    with np.errstate(over="ignore"):
+        width = 2.0**-64 * math.sqrt(2 * math.pi) * np.exp(size**2 / 2)  # of |Z| that these bits leave open
+    value = scale * size
+    error = scale * (RELATIVE * np.maximum(size, 1.0) + 4 * width)
+    whole = np.rint(value)
+    open_ = ~(np.abs(value - whole) + error < 0.5)
+    for place in np.flatnonzero(open_):
+        whole[place] = _resolved(int(tail[place]), scale)
+    return np.asarray(sign * whole)
+
+
+def _resolved(tail: int, scale: float) -> float:
+    import mpmath
+
+    bits = 64
+    while True:
+        with mpmath.workprec(bits + LEAST_DIGITS):
+            ends = []
+            for end in (tail, tail + 1):
+                share = 1 - 2 * mpmath.mpf(end) / mpmath.mpf(2) ** bits
+                ends.append(mpmath.inf if end == 0 else scale * mpmath.sqrt(2) * mpmath.erfinv(share))
+            if ends[0] != mpmath.inf and mpmath.nint(ends[0]) == mpmath.nint(ends[1]):
+                return float(mpmath.nint(ends[0]))
+        tail, bits = (tail << 64) | int(words(1)[0]), bits + 64
+
+
+def grid_of(std: float) -> float:
+    """The largest power of two not above std 2^-30."""
+    return float(2.0 ** (math.floor(math.log2(std)) - FINE))
+
+
+def noised(values: np.ndarray, std: float, grid: float) -> np.ndarray:
+    """`values` rounded to `grid`, plus rounded Gaussian noise: exact in float64. Raises UserError beyond its range."""
+    whole = np.rint(values / grid)
+    noise = rounded_gaussian(whole.size, std / grid).reshape(whole.shape)
+    if max(np.abs(whole).max(initial=0), np.abs(noise).max(initial=0)) > LARGEST / 2:
+        raise invalid("sum / noise", f"more than 2^{52 - FINE}", "fewer nodes or more noise, so that sums are exact")
+    return np.asarray((whole + noise) * grid)
+
+
+class SecretGenerator:
+    """What prepared steps draw besides noise; anything else that a generator can do is refused."""
+
+    def random(self, count: int) -> np.ndarray:
+        return uniform(count)
+
+
+@dataclass
+class SecretNoise(GaussianNoise):
+    """Noise of the steps, on float64 sums, from the operating system; `generator` is not used.
+
+    `std` is what was accounted for; the noise is more by the share `RAISED`.
+    """
+
+    def add(self, sums: Any) -> None:
+        self.draws += 1
+        std = float(self.std) * (1 + RAISED)  # type: ignore[arg-type]
+        grid = grid_of(std)
+        for tensor in sums:
+            if tensor.dtype != torch.float64:
+                raise TypeError(f"sum of {tensor.dtype}: expected float64 for a release")
+            tensor.copy_(torch.from_numpy(noised(tensor.numpy(), std, grid)))
+
+    def fill(self, buffers: Any) -> float:
+        raise TypeError("noise for a release is added to whole sums")
+
+
+def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
+    """Raises UserError where rounding may move a step's sum by more than the raised noise pays for.
+
+    In clip norms: float64 sums of N terms of norm <= 1 are off by at most N^2 2^-52 (neighbours: twice N^2 2^-53),
+    and rounding d sums to the grid moves them by sqrt(d) g.
+    """
+    moved = roots**2 * 2.0**-52 + math.sqrt(parameters) * noise_over_clip * 2.0**-FINE
+    if moved > RAISED / 2:
+        raise invalid("nodes", roots, "so few that sums are exact enough for a release: about a million")
+
+
+def as_secret(noise: GaussianNoise) -> SecretNoise:
+    return SecretNoise(noise.std, noise.generator)

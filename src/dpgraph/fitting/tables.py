@@ -1,0 +1,218 @@
+"""Edge lists and node tables in CSV files, and graphs in .npz files."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpgraph.data.readers import DAMAGE
+from dpgraph.errors import UserError, invalid, meant, shown
+from dpgraph.fitting.own_graph import OwnGraph, labels_of, places_of, split_of
+
+NPZ = ("edge_index", "x", "y", "split", "directed")
+
+
+def read_table(path: Path) -> Any:
+    """All cells as text, with the header's names. Raises UserError that names the file."""
+    import pandas as pd
+
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: expected a CSV file with a header")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows with more cells than the header
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, skipinitialspace=True)
+    except (
+        pd.errors.ParserError,
+        pd.errors.ParserWarning,
+        pd.errors.EmptyDataError,
+        UnicodeError,
+        ValueError,
+        csv.Error,
+        OverflowError,
+    ) as error:
+        raise UserError(f"{path}: expected a CSV file in UTF-8 with a header: {error}") from None
+    frame.columns = [str(name).strip() for name in frame.columns]
+    doubled = frame.columns[frame.columns.duplicated()]
+    if len(doubled):
+        raise UserError(f"{path}: column {shown(doubled[0])} twice: expected each name once")
+    short = np.flatnonzero(frame.isna().any(axis=1))
+    if len(short):
+        raise UserError(f"{path}, row {short[0] + 2}: too few cells: expected {len(frame.columns)}")
+    return frame
+
+
+def column_of(frame: Any, name: str, path: Path, option: str) -> list[str]:
+    if name not in frame.columns:
+        known = list(frame.columns)
+        raise UserError(f"{path}: no column {shown(name)} ({option}): it has {', '.join(map(shown, known[:20]))}"
+                        f"{meant(name, known)}")  # fmt: skip
+    return [value.strip() for value in frame[name].tolist()]
+
+
+def read_csv_graph(
+    edges: Path,
+    nodes: Path,
+    *,
+    id_column: str = "id",
+    label_column: str = "label",
+    split_column: str | None = None,
+    ignored: Sequence[str] = (),
+    ranges: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
+    directed: bool = False,
+) -> OwnGraph:
+    """`edges`: the first two columns are ids; `nodes`: id, label, split, and numbers, which are features."""
+    table = read_table(nodes)
+    ids = column_of(table, id_column, nodes, "--id")
+    repeated = _first_repeated(ids)
+    if repeated is not None:
+        raise UserError(f"{nodes}, row {repeated + 2}: id={shown(ids[repeated])} again: expected each id once")
+    if "" in ids:
+        raise UserError(f"{nodes}, row {ids.index('') + 2}: no id: expected one in column {shown(id_column)}")
+    labels, found = labels_of(column_of(table, label_column, nodes, "--label"), classes, str(nodes))
+    if split_column is None and "split" in table.columns:
+        split_column = "split"
+    split = None if split_column is None else split_of(column_of(table, split_column, nodes, "--split"), str(nodes))
+    for name in ignored:
+        column_of(table, name, nodes, "--ignore")
+    taken = {id_column, label_column, split_column, *ignored}
+    columns = tuple(name for name in table.columns if name not in taken)
+    features = _numbers(table, columns, nodes) if columns else None
+    for text in ranges:
+        if features is None:
+            raise invalid("--range", text, "none without features")
+        _scale(features, columns, text)
+    ends = _ends(edges, ids, nodes)
+    return OwnGraph(
+        tuple(ids), *ends, features, labels, found, split, directed, columns, classes is not None, str(nodes)
+    )
+
+
+def _ends(edges: Path, ids: list[str], nodes: Path) -> tuple[np.ndarray, np.ndarray]:
+    table = read_table(edges)
+    if len(table.columns) < 2:
+        raise UserError(f"{edges}: {len(table.columns)} column: expected two with the ids of the ends")
+    ends = []
+    for name in table.columns[:2]:
+        texts = column_of(table, name, edges, "edges")
+        places = places_of(texts, ids)
+        wrong = np.flatnonzero(places < 0)
+        if len(wrong):
+            row = int(wrong[0])
+            found = f"{edges}, row {row + 2}, column {shown(name)}: {shown(texts[row])}"
+            raise UserError(f"{found}: expected an id of {nodes}")
+        ends.append(places)
+    return ends[0], ends[1]
+
+
+def _scale(features: np.ndarray, columns: tuple[str, ...], text: str) -> None:
+    """LOW..HIGH of a column becomes -1..1, in place; what is outside is clipped. Both ends are public."""
+    name, _, ends = text.rpartition("=")
+    low, _, high = ends.partition(":")
+    try:
+        bounds = float(low), float(high)
+    except ValueError:
+        bounds = 0.0, 0.0
+    if name not in columns or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
+        raise invalid("--range", text, "COLUMN=LOW:HIGH with a column of features and LOW < HIGH")
+    column = features[:, columns.index(name)]
+    column[:] = np.clip((column - bounds[0]) / (bounds[1] - bounds[0]) * 2 - 1, -1, 1)
+
+
+def _first_repeated(ids: list[str]) -> int | None:
+    import pandas as pd
+
+    found = np.flatnonzero(pd.Index(ids, dtype=object).duplicated())
+    return int(found[0]) if len(found) else None
+
+
+def _numbers(table: Any, columns: tuple[str, ...], path: Path) -> np.ndarray:
+    import pandas as pd
+
+    features = np.empty((len(table), len(columns)), dtype=np.float32)
+    for place, name in enumerate(columns):
+        values = pd.to_numeric(table[name].str.strip(), errors="coerce").to_numpy(dtype=np.float64)
+        with np.errstate(over="ignore"):
+            features[:, place] = values
+        wrong = np.flatnonzero(~np.isfinite(features[:, place]))
+        if len(wrong):
+            value = shown(table[name].iloc[int(wrong[0])])
+            raise UserError(f"{path}, row {wrong[0] + 2}, column {shown(name)}: {value}: expected a finite number "
+                            "(leave a column out with --ignore)")  # fmt: skip
+    return features
+
+
+def read_npz(path: Path, classes: Sequence[str] | None = None) -> OwnGraph:
+    """Arrays edge_index (2, E), y (N,) with -1 for none, x (N, F), split (N,) of train, val, test; no pickles."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: expected arrays {', '.join(NPZ)}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (*DAMAGE, SyntaxError) as error:
+        raise UserError(f"{path}: expected a .npz file without pickles: {type(error).__name__}") from None
+    for name in arrays:
+        if name not in NPZ:
+            raise invalid(f"{path}: array", name, f"one of {', '.join(NPZ)}")
+    for name in ("edge_index", "y"):
+        if name not in arrays:
+            raise UserError(f"{path}: no array {name}: expected edge_index and y")
+    directed = arrays.get("directed")
+    if directed is not None and directed.shape != ():
+        raise UserError(f"{path}: directed of shape {directed.shape}: expected one truth value")
+    return from_arrays(
+        arrays["edge_index"], arrays["y"], arrays.get("x"), arrays.get("split"), classes=classes,
+        directed=bool(directed) if directed is not None else False, where=str(path),
+    )  # fmt: skip
+
+
+def from_arrays(
+    edge_index: Any,
+    labels: Any,
+    features: Any = None,
+    split: Any = None,
+    *,
+    classes: Sequence[str] | None = None,
+    directed: bool = False,
+    ids: Sequence[str] | None = None,
+    where: str = "graph",
+) -> OwnGraph:
+    """From arrays; labels are whole numbers (-1: none) or texts ("": none)."""
+    edges, y = np.asarray(edge_index), np.asarray(labels)
+    if y.ndim != 1:
+        y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or y.dtype.kind not in "iufUO":
+        raise UserError(f"{where}: y of shape {y.shape}, type {y.dtype}: expected a label for each node")
+    if edges.ndim != 2 or edges.shape[0] != 2 or (edges.size and edges.dtype.kind not in "iu"):
+        raise UserError(f"{where}: edge_index of shape {edges.shape}, type {edges.dtype}: expected integers (2, E)")
+    if y.dtype.kind in "iuf":
+        whole = y.astype(np.float64)
+        missing = ~np.isfinite(whole) | (whole < 0)
+        if (whole[~missing] % 1 != 0).any():
+            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
+        texts = ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
+    else:
+        texts = ["" if value is None else str(value) for value in y.tolist()]
+    places, found = labels_of(texts, classes, where)
+    if features is not None:
+        matrix = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
+        if matrix.dtype.kind not in "biuf":
+            raise UserError(f"{where}: x of type {matrix.dtype}: expected numbers")
+        with np.errstate(over="ignore"):
+            features = matrix.astype(np.float32)
+    if split is not None and len(np.asarray(split).reshape(-1)) != len(y):
+        raise UserError(f"{where}: split of {len(np.asarray(split).reshape(-1))}: expected a role for each of {len(y)}")
+    roles = None if split is None else split_of([str(one) for one in np.asarray(split).reshape(-1).tolist()], where)
+    return OwnGraph(
+        tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
+        edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
+        classes_given=classes is not None, where=where,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""GAP and ProGAP (Sajadmanesh et al.): noisy sums over neighbours, and training on own records and these sums."""

@@ -1,0 +1,198 @@
+"""GAP (Sajadmanesh et al., USENIX Security 2023) and ProGAP (Sajadmanesh and Gatica-Perez, WSDM 2024)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggregates, edge_aggregates
+from dpgraph.methods.attacks import AttackCase
+from dpgraph.methods.cost import loop_seconds
+from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Dashes, Look
+from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.problems.base import Size
+
+EDGE_LEVEL = ("edge", "edge-published")
+
+
+class AggregatesModel(UndroppedMlp):
+    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
+    aggregations: Annotated[
+        int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
+    ] = 2
+    base_layers: Annotated[int, Field(ge=1, le=100, description="Layers of the MLP of each hop")] = 1
+
+
+class GapTraining(RootBatches):
+    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that trains the encoder")] = 0.5
+
+
+class AggregatesPrivacy(Privacy):
+    variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
+        default="rigorous",
+        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
+        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
+        "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
+        "sums), edge-published (the same, an edge counted as directed)",
+    )
+    receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
+        default=100, description="D: nodes that a node sends to (variants rigorous and published)"
+    )
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
+    )
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as "
+        "in the papers (node level)",
+    )
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        bounded = self.variant == "node-remove"
+        if (self.degree_bound is not None) != bounded:
+            expected = "a number" if bounded else "null"
+            raise ValueError(f"degree_bound={self.degree_bound}: expected {expected} for variant {self.variant}")
+        if self.variant in EDGE_LEVEL and self.sums_share is not None:
+            raise ValueError(f"sums_share={self.sums_share}: expected null for variant {self.variant}")
+        return self
+
+
+class DpProGapCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "model": (*NetworkCell.NOISE_IGNORES["model"], "base_layers"),
+    }
+
+    model: AggregatesModel
+    training: RootBatches
+    privacy: AggregatesPrivacy
+
+
+class DpGapCell(DpProGapCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **DpProGapCell.NOISE_IGNORES,
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "encoder_share"),
+    }
+
+    training: GapTraining
+
+
+def own_record(cell: Any) -> PredictionInput:
+    """A node reads its own record and what was released."""
+    return PredictionInput.OWN_RECORD
+
+
+LINES: dict[str, Dashes] = {
+    "node-remove": "-",
+    "rigorous": "-",
+    "published": DASHED,
+    "edge": DASH_DOT,
+    "edge-published": DASH_DOT,
+}
+
+
+def gap_look(cell: Any) -> Look:
+    return Look(OLIVE, "s", LINES[cell.privacy.variant])
+
+
+def progap_look(cell: Any) -> Look:
+    return Look(BROWN, "^", LINES[cell.privacy.variant])
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Of perceptrons on single records, and K sums over all entries."""
+    model, training = cell.model, cell.training
+    first = (model.aggregations * model.width + size.features) * model.width
+    rest = (model.aggregations + 1) * model.width * size.classes
+    step = training.roots_per_step(size.train_nodes) * 6 * (first + rest)
+    sums = 100 * model.aggregations * size.entries * model.width
+    return loop_seconds(training, step, 2 * size.nodes * (first + rest)) + sums / 1e9
+
+
+VARIANTS = {
+    "rigorous": Variant(CappedAggregates, capped_aggregates),
+    "node-remove": Variant(BoundedAggregates, bounded_aggregates),
+    "published": Variant(CappedAggregates, capped_aggregates, target="published"),
+    "edge": Variant(EdgeAggregates, edge_aggregates),
+    "edge-published": Variant(EdgeAggregates, edge_aggregates, target="published"),
+}
+
+
+def node_level(variant: str, relation: Relation) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="records",
+        sums=True,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=relation,
+    )
+
+
+def edge_level(variant: str) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="sums",
+        sums=True,
+        batches=Batches.NONE,
+        clipping=Clipped.NOTHING,
+        relation=Relation.EDGE,
+    )
+
+
+ATTACKS = (
+    node_level("rigorous", Relation.NODE_NULL),
+    node_level("node-remove", Relation.NODE_REMOVE),
+    node_level("published", Relation.NODE_NULL),
+    edge_level("edge"),
+    edge_level("edge-published"),
+)
+SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
+BUDGETS: dict[str, dict[str, Any]] = {
+    "rigorous": {"receivers": 3, "sums_share": 0.4},
+    "node-remove": {"degree_bound": 50},
+    "published": {"receivers": 3},
+    "edge": {},
+    "edge-published": {},
+}
+CONTRACT = {
+    variant: {
+        "model": {**SMALL, "aggregations": 2 if variant == "rigorous" else 1},
+        "training": {"sampling_rate": 0.5},
+        "privacy": {"variant": variant, "epsilon": 6.0, **budget},
+    }
+    for variant, budget in BUDGETS.items()
+}
+
+SPECS = (
+    MethodSpec(
+        "dp-gap",
+        "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
+        "dpgraph.methods.aggregates.train:Gap",
+        DpGapCell,
+        CONTRACT,
+        VARIANTS,
+        ATTACKS,
+        look=gap_look,
+        inference=own_record,
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-progap",
+        "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
+        "dpgraph.methods.aggregates.train:ProGap",
+        DpProGapCell,
+        CONTRACT,
+        VARIANTS,
+        ATTACKS,
+        look=progap_look,
+        inference=own_record,
+        seconds=seconds,
+    ),
+)

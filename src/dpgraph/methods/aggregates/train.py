@@ -1,0 +1,139 @@
+"""GAP and ProGAP: what is trained in which stage, on what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.errors import invalid
+from dpgraph.methods.aggregates.networks import HopsNetwork
+from dpgraph.methods.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates
+from dpgraph.methods.aggregates.stages import Stages, equal_parts
+from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.models.dense import ACTIVATIONS
+from dpgraph.models.mlp import Mlp
+from dpgraph.models.network import Network
+from dpgraph.preparation.rows import unit_rows
+from dpgraph.randomness import torch_generator
+from dpgraph.training.optimizers import make_optimizer
+
+
+class GapStages(Stages):
+    """Encoder, then the classification module on its states and K noisy sums (Sajadmanesh et al. 2023, section 4)."""
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        classes = job.graph.num_classes
+        self.encoder = Network(model, features.shape[1], classes, generator)
+        width = model.width
+        bases = [_base(model, width, generator) for _ in range(model.aggregations + 1)]
+        head = _head(model, width * len(bases), classes, generator)
+        self.networks = nn.ModuleList([self.encoder, HopsNetwork(bases, head, False)]).to(job.device)
+
+    @property
+    def modules(self) -> nn.Module:
+        return self.networks
+
+    def network_of(self, stage: int) -> Any:
+        return self.networks[stage]
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.records
+        with torch.no_grad():
+            states = self.encoder.encoder(self.records)
+        own = unit_rows(states.double().cpu().numpy()).astype(np.float32)
+        blocks = [torch.from_numpy(own).to(states.device)]
+        for _ in range(self.job.cell.model.aggregations):
+            blocks.append(self.received(blocks[-1]))
+        return torch.cat(blocks, dim=1)
+
+    @staticmethod
+    def classify(network: Any, rows: Tensor) -> Tensor:
+        if isinstance(network, Network):
+            return network.decoder(network.encoder(rows))  # type: ignore[no-any-return]
+        return network.classify(rows)  # type: ignore[no-any-return]
+
+
+class ProGapStages(Stages):
+    """Stage s trains the first s + 1 base MLPs and its own head on what s noisy sums left (Algorithm 1 of ProGAP).
+
+    The states that are summed before stage s are those of the last base MLP after stage s - 1; sums are kept, while
+    base MLPs are trained on in later stages.
+    """
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        width, classes = model.width, job.graph.num_classes
+        sizes = [features.shape[1], *[width] * model.aggregations]
+        bases = [_base(model, size, generator) for size in sizes]
+        heads = [_head(model, width * (stage + 1), classes, generator) for stage in range(len(bases))]
+        networks = [HopsNetwork(bases[: stage + 1], head, True) for stage, head in enumerate(heads)]
+        self.networks = nn.ModuleList(networks).to(job.device)
+
+    @property
+    def modules(self) -> nn.Module:
+        return self.networks
+
+    def network_of(self, stage: int) -> Any:
+        return self.networks[stage]
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.records
+        before: Any = self.networks[stage - 1]
+        with torch.no_grad():
+            states = before.bases[-1](self.rows[:, -before.blocks[-1] :])
+        return torch.cat([self.rows, self.received(states)], dim=1)
+
+
+class Gap:
+    """An encoder of own records, K noisy sums of its states over neighbours, and a classifier of all of these.
+
+    Node level: encoder and classifier by DP-SGD; edge level: without noise, as features and labels are not protected.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        steps = job.mechanism.steps or 0
+        first = max(1, min(steps - 1, round(job.cell.training.encoder_share * steps)))
+        return run_stages(job, observe, GapStages, [first, steps - first])
+
+
+class ProGap:
+    """Stages of equal length, each on one more noisy sum of the states of the stage before it, over neighbours."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_stages(
+            job, observe, ProGapStages, equal_parts(job.mechanism.steps or 0, job.cell.model.aggregations + 1)
+        )
+
+
+def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int]) -> Outcome:
+    """A run that was killed starts again, with the same noise on the same sums: nothing is released twice."""
+    if not isinstance(job.prepared, PreparedAggregates | PreparedEdgeAggregates):
+        raise TypeError(f"prepared step: found {type(job.prepared).__name__}: expected one of noisy sums")
+    if min(lengths) < 1:
+        raise invalid("steps", sum(lengths), f"at least {len(lengths)}, one for each stage")
+    prepared = job.prepared
+    stages: Any = kind(job, prepared, prepared.data.features, lengths)
+    optimizer = make_optimizer(stages.modules.parameters(), job.cell.training)  # of no step: stages have their own
+    bench = Bench(stages.modules, optimizer, prepared.data.features, None)
+    notes = {"stages": lengths}
+    return run_loop(Run(replace(job, checkpoint=None), bench, stages, {}, notes, inference=stages), observe)
+
+
+def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:
+    widths = [size] + [model.width] * model.base_layers
+    return Mlp(widths, ACTIVATIONS[model.activation], True, generator, torch.float32)
+
+
+def _head(model: Any, size: int, classes: int, generator: torch.Generator) -> Mlp:
+    widths = [size] + [model.width] * (model.decoder_layers - 1) + [classes]
+    return Mlp(widths, ACTIVATIONS[model.activation], False, generator, torch.float32)

@@ -1,0 +1,1 @@
+"""Neighbours without privacy: label propagation, SGC, APPNP, Correct-and-Smooth, PMLP."""

@@ -1,0 +1,27 @@
+"""Epsilons of GAP and ProGAP as they are printed: Renyi DP of all parts, added up.
+
+Sajadmanesh et al. (2023), Theorems on edge-level and node-level privacy; the same sums for ProGAP, whose stages differ
+in what they train only. What is proved is in the mechanisms (docs/privacy.md, Theorem A).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp, poisson_gaussian_rdp
+
+
+def node_level_epsilon(
+    *, rate: float, noise_multiplier: float, steps: int, aggregations: int, sums_noise: float, delta: float
+) -> float:
+    """Of `steps` Poisson-subsampled Gaussian steps and K = `aggregations` sums with noise std `sums_noise` times their
+    sensitivity."""
+    orders = np.asarray(WIDE_ORDERS)
+    sums = aggregations * orders / (2 * sums_noise**2)
+    trained = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=WIDE_ORDERS)
+    return epsilon_from_rdp(WIDE_ORDERS, trained + sums, delta)
+
+
+def edge_level_epsilon(*, aggregations: int, noise: float, delta: float) -> float:
+    """Of K sums with noise std `noise`, an edge moving one row of each by 1, as the papers count."""
+    return epsilon_from_rdp(WIDE_ORDERS, aggregations * np.asarray(WIDE_ORDERS) / (2 * noise**2), delta)

@@ -1,0 +1,1 @@
+"""A metric along the steps of training."""

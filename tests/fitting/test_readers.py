@@ -1,0 +1,122 @@
+"""Damaged CSV and .npz files: one line that names the file, or a graph; never anything else."""
+
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpgraph.errors import UserError
+from dpgraph.fitting.tables import read_csv_graph, read_npz
+
+NODES = "id,label,x,split\n" + "".join(f"v{i},{'ab'[i % 2]},{i}.5,{'train' if i % 3 else 'test'}\n" for i in range(8))
+EDGES = "source,target\nv0,v1\nv1,v2\nv2,v2\nv0,v1\n"
+
+
+def read(nodes, edges, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder) / "edges.csv", Path(folder) / "nodes.csv"
+        for path, text in zip(paths, (edges, nodes)):
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_csv_graph(*paths, **options)
+
+
+def test_a_whole_file_is_read():
+    own = read(NODES, EDGES)
+    assert own.classes == ("a", "b")
+    assert own.columns == ("x",)
+    assert own.features[3, 0] == 3.5
+    graph = own.graph()
+    assert graph.num_edges == 4  # two edges, both ways: the loop and the repetition are left out
+    assert read(NODES, EDGES, directed=True).graph().num_edges == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "named"),
+    [
+        (NODES.replace("v3", "v2"), EDGES, "nodes.csv, row 5: id=v2 again"),
+        (NODES, EDGES + "v9,v1\n", "edges.csv, row 6, column source: v9: expected an id of"),
+        (NODES.replace("3.5", "many"), EDGES, "nodes.csv, row 5, column x: many: expected a finite number"),
+        (NODES.replace("3.5", "1e999"), EDGES, "nodes.csv, row 5, column x"),
+        (NODES.replace("test", "tset", 1), EDGES, "nodes.csv, row 2: split=tset: expected one of train, val, test"),
+        (NODES.replace("label", "lable", 1), EDGES, "did you mean lable"),
+        (NODES, "source\nv1\n", "expected two"),
+        (NODES, "source,target\nv0,v1,v2\n", "edges.csv: expected a CSV file"),
+        (NODES, "source,target\nv0\n", "edges.csv, row 2, column target: : expected an id of"),
+        (NODES, "", "edges.csv: expected a CSV file"),
+        (NODES.replace("v3,", ",", 1), EDGES, "row 5: no id"),
+    ],
+)
+def test_a_defect_is_named_with_its_place(nodes, edges, named):
+    with pytest.raises(UserError) as caught:
+        read(nodes, edges)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_public_ranges_become_one_scale():
+    own = read(NODES, EDGES, ranges=["x=0.5:4.5"])
+    assert np.allclose(own.features[:, 0], [-1, -0.5, 0, 0.5, 1, 1, 1, 1])
+    for text in ("x=3:3", "z=0:1", "x=a:b", "x"):
+        with pytest.raises(UserError, match="COLUMN=LOW:HIGH"):
+            read(NODES, EDGES, ranges=[text])
+
+
+def test_classes_that_are_not_listed_are_refused():
+    with pytest.raises(UserError, match="row 3: label=b: expected one of --classes"):
+        read(NODES, EDGES, classes=["a", "c"])
+
+
+def damaged(draw, data):
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        stop = draw(st.integers(start, min(len(data), start + 12)))
+        put = draw(
+            st.one_of(st.binary(max_size=6), st.sampled_from([b",", b"\n", b'"', b"nan", b"v1", b"\x00", b"-1"]))
+        )
+        data = data[:start] + put + data[stop:]
+    return data
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_damaged_csv_files(data):
+    nodes, edges = (damaged(data.draw, text.encode()) for text in (NODES, EDGES))
+    try:
+        read(nodes, edges).graph()
+    except UserError as error:
+        line = str(error)
+    else:
+        line = ".csv"
+    assert ".csv" in line
+    assert "\n" not in line
+
+
+def whole_npz():
+    file = io.BytesIO()
+    np.savez(file, edge_index=np.array([[0, 1], [1, 2]]), y=np.arange(6) % 2, x=np.ones((6, 2)))
+    return file.getvalue()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_damaged_npz_files(data):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.npz"
+        path.write_bytes(damaged(data.draw, whole_npz()))
+        try:
+            read_npz(path).graph()
+        except UserError as error:
+            line = str(error)
+        else:
+            line = ""
+    assert "\n" not in line
+
+
+def test_pickles_are_refused(tmp_path):
+    np.savez(tmp_path / "g.npz", edge_index=np.array([[{}], [{}]], dtype=object), y=np.arange(4))
+    with pytest.raises(UserError, match="without pickles"):
+        read_npz(tmp_path / "g.npz")
