@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-PUBLIC = {"fit": "dpgraph.fitting.fit", "load": "dpgraph.fitting.model"}
+PUBLIC = {"fit": "dpgraph.fitting.fit:fit", "load": "dpgraph.fitting.model:load"}
 
 
 def __getattr__(name: str) -> object:
@@ -12,6 +12,6 @@ def __getattr__(name: str) -> object:
     """
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from dpgraph.loading import load
 
-    return getattr(import_module(PUBLIC[name]), name)
+    return load(PUBLIC[name])
