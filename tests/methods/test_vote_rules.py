@@ -72,8 +72,10 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
     for suite in ("votes", "votes-full"):
         plan = load_plan(Config(suite=suite), Path("workflow"))
         assert unequal(plan) == []
-        cells = {entry.cell.privacy.epsilon: entry.cell for entry in plan.entries
-                 if entry.method_id == "votes" and entry.task_id == "cora-ml" and entry.artefact == "votes/accuracy"}  # fmt: skip
+        entries = [
+            one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
+        ]
+        cells = {entry.epsilon: entry.cell for entry in entries}
         assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
         assert cells[1].training.steps < cells[8].training.steps
     (rows,) = explain(plan, cells[8].slug).values()
