@@ -119,3 +119,14 @@ def test_wrong_parameters_are_named(tmp_path):
         UserError, match=r"^options of reader sbm, classes: Input should be greater than or equal to 2$"
     ):
         sbm.read(tmp_path, name="toy", nodes=100, classes=1, features=3)
+
+
+def test_bags_of_words_have_so_many_words_and_differ_by_class():
+    model = BlockModel(name="words", nodes=3000, classes=3, features=400, words=20, word_signal=1.0, label_noise=0)
+    raw = generate(model)
+    assert set(np.unique(raw.features)) == {0, 1}
+    drawn = -np.log1p(-raw.features[raw.labels == 0].mean(axis=0)).sum()  # of Poisson many, before twice counts once
+    assert drawn == pytest.approx(20, rel=0.05)
+    means = np.stack([raw.features[raw.labels == label].mean(axis=0) for label in range(3)])
+    assert np.corrcoef(means)[0, 1] < 0.7
+    assert means[:, :100].sum() > means[:, 300:].sum()  # frequent words first

@@ -1,0 +1,83 @@
+"""Public rules of votes: what they read, where they fall back to own records, and that their settings are cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config
+from dpgraph.methods.registry import spec
+from dpgraph.methods.votes.rules import FEW, MANY, bounded_votes, gaussian_mu, own_records, votes, votes_with_caps
+from dpgraph.planning.explain import explain
+from dpgraph.planning.fairness import unequal
+from dpgraph.planning.plan import load_plan
+from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.problems.base import Size
+
+SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
+DENSE = Size(nodes=15_000, entries=1_200_000, features=150, classes=5, train_nodes=11_000)
+
+
+def test_mu_is_that_of_the_epsilon() -> None:
+    for epsilon in (0.1, 1.0, 20.0):
+        assert gaussian_epsilon(mu=gaussian_mu(epsilon, 1e-5), delta=1e-5) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_more_budget_or_records_take_more_steps() -> None:
+    """Nμ/√C decides: class sums, 5 steps, 20 steps."""
+    mu = gaussian_mu(2.0, 1 / 30_000)
+    for times, steps in ((0.99 * FEW, 1), (1.01 * FEW, 5), (0.99 * MANY, 5), (1.01 * MANY, 20)):
+        records = round(times * 7**0.5 / mu)
+        size = Size(nodes=3000, entries=9, features=50, classes=7, train_nodes=records)
+        assert own_records(size, 2.0)["training"]["steps"] == steps
+    half = own_records(SMALL, 4.0, 0.5)
+    assert half["training"]["steps"] <= own_records(SMALL, 4.0)["training"]["steps"]
+    assert half["privacy"]["mean_share"] < own_records(SMALL, 4.0)["privacy"]["mean_share"]
+
+
+def test_where_few_votes_would_add_up_there_are_none() -> None:
+    sparse = Size(nodes=3000, entries=9000, features=2900, classes=3, train_nodes=2100)
+    assert votes(sparse, 1.0) == own_records(sparse, 1.0)
+    assert votes(sparse, 8.0)["privacy"]["votes_share"] == 0.5
+    assert votes(SMALL, 1.0)["privacy"]["votes_share"] == 0.3
+    assert bounded_votes(SMALL, 1.0, 200)["privacy"]["votes_share"] == 0
+    assert bounded_votes(DENSE, 8.0, 3200)["privacy"]["votes_share"] == 0.5
+    assert votes_with_caps(SMALL, 8.0)["privacy"]["votes_share"] == 0
+    assert votes_with_caps(DENSE, 8.0)["privacy"]["hub_share"] > 0
+
+
+@pytest.mark.parametrize("size", [SMALL, DENSE])
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_a_rule_makes_cells_that_have_their_epsilon(size: Size, epsilon: float) -> None:
+    rules = {**spec("dp-votes").rules, "bounded": lambda size, epsilon: bounded_votes(size, epsilon, 3200)}
+    for rule in rules.values():
+        part = rule(size, epsilon)
+        cell = resolve({**part, "task": {"dataset": "toy"}, "method": "dp-votes", "seeds": [0],
+                        "privacy": {**part["privacy"], "epsilon": epsilon}})  # fmt: skip
+        found = calibrate(cell, size.train_nodes, num_protected=size.nodes).statement.rigorous
+        assert 0.99 * epsilon < found.epsilon <= epsilon
+
+
+def test_a_rule_needs_a_target_and_its_name() -> None:
+    with pytest.raises(UserError, match=r"privacy.epsilon=None: expected a target"):
+        votes(SMALL, None)
+    with pytest.raises(UserError, match="public_rule=vots: expected own-records or votes or votes-with-caps"):
+        spec("dp-votes").by_rule("vots", SMALL, 1.0)
+
+
+def test_suites_of_votes_take_their_settings_from_rules() -> None:
+    for suite in ("votes", "votes-full"):
+        plan = load_plan(Config(suite=suite), Path("workflow"))
+        assert unequal(plan) == []
+        entries = [
+            one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
+        ]
+        cells = {entry.epsilon: entry.cell for entry in entries}
+        assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
+        assert cells[1].training.steps < cells[8].training.steps
+    (rows,) = explain(plan, cells[8].slug).values()
+    source = {row["setting"]: row["from"] for row in rows}["training.steps"]
+    assert source.endswith("public rule votes")
