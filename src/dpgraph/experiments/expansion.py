@@ -6,7 +6,6 @@ it is. What is written out is bounded, so that a short file cannot request an en
 
 from __future__ import annotations
 
-import math
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from dpgraph.experiments.documents import DEEPEST, LARGEST, MOST_NODES
 
 MOST_COMBINATIONS = 10_000  # of one matrix
 MOST_EXCLUDED = 100  # items of one exclude
+LARGEST_NUMBER = 1e30  # within a text
 LONGEST_TEXT = 10_000  # characters of a text in which names were replaced
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PATH = rf"{NAME}(?:\.{NAME})*"  # a name, and a key of the mapping that it stands for
@@ -334,9 +334,11 @@ def _written_out(value: Any, name: str, written: str) -> str:
     """A number within a text, without the zero of 1.0."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a text or a number within a text")
-    return str(int(value)) if abs(value) < 1e15 and value == int(value) else shown(value)
+    if not -LARGEST_NUMBER < value < LARGEST_NUMBER:  # a whole number may be above every float and has no `isfinite`
+        raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a number below {LARGEST_NUMBER:.0e}")
+    return str(int(value)) if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)) else shown(value)
 
 
 def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, Any]]:
