@@ -19,7 +19,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.reporting.baselines.compared import compared
-from dpgraph.reporting.baselines.references import LOGISTIC, MEAN_LOGISTIC
+from dpgraph.reporting.baselines.references import reference_of
 from dpgraph.reporting.results import Results, write_csv
 
 TOLERANCE = 1.5  # points
@@ -85,7 +85,8 @@ def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Referenc
         if printed is not None:
             yield Reference(printed.model, "literature", printed.accuracy, printed.source)
     path = Paths(plan.config).reference(task)
-    kind = LOGISTIC if inference_of(entry.cell) is PredictionInput.OWN_RECORD else MEAN_LOGISTIC
+    # what propagates the predictions of a network without hops reads neighbours, too
+    kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else model.hops or 2)
     if not path.is_file():
         yield Reference(kind, "computed", reason=f"{path}: no such file")
         return
