@@ -14,6 +14,7 @@ from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 
 ROOT = Path(__file__).resolve().parents[1]
+SUITES = ROOT / "workflow" / "suites"
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +72,7 @@ def test_a_cell_alone(tmp_path, capsys):
         (["train", "--cell", '{"method": "gnn", "privacy": {}}', "--out", "x"], ": expected null for the method"),
         (
             ["list", "cells", "--suite", "nope"],
-            "suite=nope: expected one of ablations, arxiv-text, baselines, cpu, demo, images-cpu, mnist, paper, "
-            "search, search-baselines, text-cpu, variance",
+            "suite=nope: expected one of " + ", ".join(sorted(path.stem for path in SUITES.glob("*.yaml"))),
         ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),
