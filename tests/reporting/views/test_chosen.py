@@ -239,11 +239,18 @@ def test_the_command_writes_next_to_the_suites(plan: Plan, folder: Path, capsys:
 
 
 def test_families_of_data_sets() -> None:
-    assert family("cora-ml") == {"cora", "cora-ml"}
+    assert {"cora", "cora-ml", "cora-text", "cora-text-words"} <= family("cora-ml")
+    assert not same_records("cora-ml", "citeseer")
     assert same_records("ogbn-arxiv-text-half", "ogbn-arxiv")  # a variant of a variant
     assert same_records("mnist", "mnist-images")  # the same files
     assert same_records("reddit-saint", "reddit-tenth")
     assert not same_records("pubmed", "citeseer")
+    for part in ("cora-text", "m10-text-words", "m10-cora", "cora-m10"):  # of a pair both graphs
+        assert same_records("m10-cora", part)
+        assert same_records(part, "m10-cora")
+    assert same_records("m10-cora", "cora-hepth")
+    assert not same_records("m10-cora", "hepth-text")  # which is joined with Cora elsewhere
+    assert not same_records("cora-text", "hepth-text")
     with pytest.raises(UserError):
         same_records("pubmed", "nowhere")
 
