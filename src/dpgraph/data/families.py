@@ -6,8 +6,8 @@ from functools import cache
 
 from dpgraph.data.registry import DatasetEntry, entry, registry
 
-# not visible in the registry: papers of McCallum's Cora and of CiteSeer, of which it is not stated which were taken; the
-# same posts
+# not visible in the registry: papers of McCallum's Cora and of CiteSeer, of which it is not stated which were taken;
+# the same posts
 OVERLAPPING = (
     frozenset({"cora", "cora-ml", "cora-text"}),
     frozenset({"citeseer", "m10-text"}),
