@@ -14,15 +14,15 @@ SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-p
 .PHONY: demo cpu paper test test-slow test-mutants test-record test-all test-slurm lint clean setup
 demo: setup
 	$(SNAKEMAKE) --config suite=demo
-	@echo "$(CURDIR)/results/demo/report.html"
+	@echo "$(CURDIR)/results/demo/index.html"
 
 cpu: setup
 	$(SNAKEMAKE) --keep-going --config suite=cpu
-	@echo "$(CURDIR)/results/cpu/report.html"
+	@echo "$(CURDIR)/results/cpu/index.html"
 
 paper: setup
 	$(SNAKEMAKE) --keep-going --config suite=paper
-	@echo "$(CURDIR)/results/paper/report.html"
+	@echo "$(CURDIR)/results/paper/index.html"
 
 test: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal

@@ -294,6 +294,7 @@ STAGES: dict[str, Subcommand] = {
     "table": _of("table", "Make one table", _table, plan=True),
     "figure": _of("figure", "Make one figure", _artefact, plan=True),
     "claims": _of("claims", "Give a verdict on every claim", plan=True),
+    "index": _of("index", "Write the first page of the results, which links to all else", plan=True),
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
     "references": _of("references", "Logistic regressions on a task's splits, by scikit-learn", _references, plan=True),
     "baselines": _of(

@@ -187,6 +187,16 @@ def runtimes(options: argparse.Namespace) -> None:
     write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
 
 
+def index(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.claims.table import read_claims
+    from dpgraph.reporting.leaderboard.page import write_index
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_index(plan, read_results(paths.results), read_claims(paths.claims), paths.index)
+
+
 def references(options: argparse.Namespace) -> None:
     from dpgraph.reporting.baselines.compared import seeds_by_task
     from dpgraph.reporting.baselines.references import write_references

@@ -85,6 +85,11 @@ class Paths:
     def report(self) -> Path:
         return self.suite / "report.html"
 
+    @property
+    def index(self) -> Path:
+        """The first page: links to all else."""
+        return self.suite / "index.html"
+
     def table(self, artefact: str, suffix: str) -> Path:
         return self.suite / "tables" / f"{artefact}.{suffix}"
 
