@@ -77,6 +77,7 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "roots_per_second": 6160.0,
             "peak_memory_bytes": 420_000_000,
             "device": "cpu",
+            "commit": "0123456789ab",
         }
         row |= changed
         rows += [
