@@ -13,17 +13,15 @@ from tests.contract.cells import changed
 from tests.contract.test_methods import CPU, calibrated
 from tests.contract.values import value_of
 
-ATTACK = {"steps": 5}
-
 
 @pytest.mark.parametrize("name", ["cnn-none", "dp-units-class"])
-def test_a_cell_that_asks_for_inversion_exposes_both_attacks(name):
-    cell = changed(name, inversion=ATTACK)
+@pytest.mark.parametrize("attack", ["enhanced", "original"])
+def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
+    cell = changed(name, inversion={"steps": 5, "attack": attack})
     value = value_of(cell, None)
     (job,) = make_jobs(value, cell, [0], calibrated(cell, None), CPU)
     found = method(cell.method).run(job, lambda step, logits: {"step": step}).exposure
-    assert found.attacks == ("original", "enhanced")
-    assert found.images.shape == (2, 10, 64)
+    assert found.images.shape == (10, 64)
     assert found.images.min() >= 0
     assert found.images.max() <= 1
 

@@ -7,7 +7,7 @@ import torch
 from dpgraph.errors import UserError
 from dpgraph.models.softmax import Softmax
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.training.inversion import Attack, penalties, reconstructions
+from dpgraph.training.inversion import Descent, penalties, reconstructions
 
 SHAPE, CLASSES = (5, 4, 1), 3
 
@@ -33,18 +33,18 @@ def test_bilateral_total_variation_is_equation_4_3(window):
             if down + across >= 0:
                 moved, inside = shifted(image, across, down)
                 wanted += 0.9 ** (down + across) * np.abs(image - moved)[inside].sum()
-    found = penalties(torch.from_numpy(image)[None, :, :, None], Attack(1, 0.1, "btv", 1.0, window, 0.9))
+    found = penalties(torch.from_numpy(image)[None, :, :, None], Descent(1, 0.1, "btv", 1.0, window, 0.9))
     assert float(found) == pytest.approx(wanted / 20)
 
 
 def test_l1_is_the_mean_of_the_pixels():
     image = torch.from_numpy(numpy_generator("tests", "btv").random((2, 5, 4, 1)))
-    torch.testing.assert_close(penalties(image, Attack(1, 0.1, "l1", 1.0)), image.mean(dim=(1, 2, 3)))
+    torch.testing.assert_close(penalties(image, Descent(1, 0.1, "l1", 1.0)), image.mean(dim=(1, 2, 3)))
 
 
 def test_the_enhanced_attack_takes_the_printed_steps():
     """Each class alone, in numpy, with the gradient of softmax regression by hand."""
-    found, attack = network().float(), Attack(7, 0.1, "l1", 0.3)
+    found, attack = network().float(), Descent(7, 0.1, "l1", 0.3)
     weight, bias = (one.detach().double().numpy() for one in found.parameters())
     wanted = []
     for label in range(CLASSES):
@@ -73,7 +73,7 @@ def test_the_original_attack_is_descent_from_black_within_the_range_of_pixels():
             p /= p.sum()
             x = np.clip(x + 50 * p[label] * (weight[label] - p @ weight), 0, 1)
         wanted.append(x)
-    images = reconstructions(found, SHAPE, CLASSES, Attack(5, 50.0)).numpy()
+    images = reconstructions(found, SHAPE, CLASSES, Descent(5, 50.0)).numpy()
     np.testing.assert_allclose(images, wanted, atol=1e-4)
     assert images.max() == 1.0
 
@@ -81,7 +81,7 @@ def test_the_original_attack_is_descent_from_black_within_the_range_of_pixels():
 def test_parameters_stay_as_they_are():
     found = network().float()
     before = [one.detach().clone() for one in found.parameters()]
-    reconstructions(found, SHAPE, CLASSES, Attack(3, 0.1, "btv", 0.1))
+    reconstructions(found, SHAPE, CLASSES, Descent(3, 0.1, "btv", 0.1))
     assert all(one.grad is None and torch.equal(one, other) for one, other in zip(found.parameters(), before))
 
 
@@ -91,4 +91,4 @@ def test_parameters_stay_as_they_are():
 )
 def test_mistakes_are_one_line(settings, line):
     with pytest.raises(UserError, match=line):
-        Attack(*settings)
+        Descent(*settings)

@@ -138,7 +138,7 @@ def laws(kind: Kind, trials: int) -> dict[str, float]:
     quiet = prepared(kind, silent, NOISE, RATE)
     noise = np.concatenate([stepped(quiet)[0] for _ in range(NOISED)])
     scaled = noise * RATE * count / (NOISE * CLIP_NORM)
-    found["noise and divisor"] = (scaled @ scaled - len(scaled)) / math.sqrt(2 * len(scaled))
+    found["noise and divisor"] = float(scaled @ scaled - len(scaled)) / math.sqrt(2 * len(scaled))
     return found
 
 

@@ -18,7 +18,7 @@ FIRST_MOMENT, SECOND_MOMENT, FLOOR = 0.9, 0.999, 1e-8  # beta_1, beta_2, tau
 
 
 @dataclass(frozen=True)
-class Attack:
+class Descent:
     """`penalty` None: the original attack, plain descent on 1 - f_label within [0, 1] from a black image.
 
     Else Adam as Algorithm 4 prints it (without correction of the moments' bias, tau under the root) on x = (tanh(w) +
@@ -40,7 +40,7 @@ class Attack:
             raise invalid("steps", self.steps, "an integer >= 1")
 
 
-def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: int, attack: Attack) -> Tensor:
+def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: int, attack: Descent) -> Tensor:
     """(classes, F) an image in [0, 1] for each class; `network` takes (n, F) pixels, channels last.
 
     All classes are searched at once: none enters another one's objective, and the descent is one for each pixel.
@@ -69,7 +69,7 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
     return state if attack.penalty is None else (torch.tanh(state) + 1) / 2
 
 
-def penalties(images: Tensor, attack: Attack) -> Tensor:
+def penalties(images: Tensor, attack: Descent) -> Tensor:
     """(n,) of images (n, height, width, channels), over the number of pixels: |x|_1, or the bilateral total variation.
 
     BTV (Eq. 4.3) adds decay^(m + l) |x - S_x^l S_y^m x|_1 over shifts l in -p..p, m in 0..p with m + l >= 0. A shift

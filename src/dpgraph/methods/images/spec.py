@@ -38,12 +38,15 @@ class CnnModel(ImageModel):
 class InversionSettings(Finite):
     """Model inversion of the trained parameters, which costs no privacy (Zhang, Algorithm 4)."""
 
+    attack: Literal["enhanced", "original"] = Field(
+        default="enhanced", description="original: plain descent from a black image (Fredrikson et al. 2015)"
+    )
     penalty: Literal["l1", "btv"] = Field(default="l1", description="Of the enhanced attack: Eq. 4.2 or 4.4")
     weight: Annotated[float, Field(ge=0, le=1000)] = Field(
         default=0.05, description="lambda, of the mean over pixels of the penalty"
     )
-    steps: Annotated[int, Field(ge=1, le=1_000_000, description="T, of either attack")] = 1000
-    learning_rate: Annotated[float, Field(gt=0, description="eta of Adam, and of the original attack's descent")] = 0.1
+    steps: Annotated[int, Field(ge=1, le=1_000_000, description="T")] = 1000
+    learning_rate: Annotated[float, Field(gt=0, description="eta, of Adam or of plain descent")] = 0.1
     window: Annotated[int, Field(ge=1, le=3, description="p of the bilateral total variation")] = 2
     decay: Annotated[float, Field(gt=0, le=1, description="alpha of the bilateral total variation")] = 0.9
 
@@ -76,12 +79,12 @@ def forward_flops(model: ImageModel, size: Size) -> float:
 
 
 def inversion_seconds(cell: Any, size: Size) -> float:
-    """Of both attacks, each a pass of an image of every class in a step."""
+    """A pass of an image of every class in each step."""
     told = cell.inversion
     if told is None:
         return 0.0
     pixels = 60 * size.features if told.penalty == "btv" else 0
-    return float(2 * told.steps * (1e-3 + size.classes * (6 * forward_flops(cell.model, size) + pixels) / 20e9))
+    return float(told.steps * (1e-3 + size.classes * (6 * forward_flops(cell.model, size) + pixels) / 20e9))
 
 
 def seconds(cell: Any, size: Size) -> float:

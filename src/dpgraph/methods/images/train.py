@@ -14,7 +14,7 @@ from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.models.softmax import image_network
 from dpgraph.problems.images.inversion import Inversion
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.training.inversion import Attack, reconstructions
+from dpgraph.training.inversion import Descent, reconstructions
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import BatchStep
 
@@ -74,13 +74,12 @@ class NoisyInference(ImageInference):
 
 
 def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
-    """With what both attacks reconstruct of the trained parameters, where the cell asks for them: post-processing."""
+    """With what an attack reconstructs of the trained parameters, where the cell asks for it: post-processing."""
     told, images = job.cell.inversion, job.shown
     if told is None:
         return outcome
-    attacks = {
-        "original": Attack(told.steps, told.learning_rate),
-        "enhanced": Attack(told.steps, told.learning_rate, told.penalty, told.weight, told.window, told.decay),
-    }
-    found = [reconstructions(network, images.shape, images.num_classes, one).cpu().numpy() for one in attacks.values()]
-    return replace(outcome, exposure=Inversion(tuple(attacks), np.stack(found)))
+    attack = Descent(told.steps, told.learning_rate)
+    if told.attack == "enhanced":
+        attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
+    found = reconstructions(network, images.shape, images.num_classes, attack)
+    return replace(outcome, exposure=Inversion(found.cpu().numpy()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -54,13 +55,18 @@ class DpUnitsCell(Cell):
         "model": tuple(ImageModel.model_fields),
         **Cell.NOISE_IGNORES,
         "training": (*Cell.NOISE_IGNORES["training"], "images_per_unit"),
-        "inversion": tuple(InversionSettings.model_fields),
     }
 
     model: ImageModel = ImageModel()
     training: UnitTraining
     privacy: UnitPrivacy
     inversion: InversionSettings | None = None
+
+    @cached_property
+    def for_calibration(self) -> Self | None:
+        """An attack on what is released changes no noise."""
+        cell = super().for_calibration
+        return None if cell is None else cell.model_copy(update={"inversion": None})
 
     @property
     def network(self) -> tuple[str, int]:

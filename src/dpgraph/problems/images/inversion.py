@@ -13,8 +13,7 @@ from dpgraph.experiments.record import Metric
 from dpgraph.files import atomic_path
 from dpgraph.problems.images.value import Images
 
-L2, SSIM = "inversion_l2", "inversion_ssim"
-BLANK = "blank"  # the least image of the data's own range: what an attack finds that finds nothing
+L2, SSIM, BLANK = "inversion_l2/train", "inversion_ssim/train", "inversion_blank_l2/train"
 SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
 
 
@@ -22,49 +21,45 @@ SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
 class Inversion:
     """Of one seed: made of the released parameters alone."""
 
-    attacks: tuple[str, ...]
-    images: np.ndarray  # (attacks, classes, F) float32 in [0, 1]
+    images: np.ndarray  # (classes, F) float32 in [0, 1]
 
     def save(self, path: Path) -> None:
         with atomic_path(path) as temporary:
-            np.savez(temporary, attacks=np.array(self.attacks), images=self.images)
+            np.savez(temporary, images=self.images)
 
     @classmethod
     def load(cls, path: Path) -> Inversion:
         """Raises UserError where the file is none."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                return cls(tuple(map(str, arrays["attacks"])), arrays["images"])
+                return cls(arrays["images"])
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
             raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
 
 
 def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metric, ...]:
-    """`inversion_l2/ATTACK` and `inversion_ssim/ATTACK` of each class and, class -1, their means.
+    """MIA distances of each class and, class -1, their means.
 
-    The least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of the class; `blank`
-    is a black image in the place of a reconstruction. They compare with private images: numbers for who has these, and
-    no part of a release. A class without training images has none.
+    The least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of the class;
+    `inversion_blank_l2` is the distance of a black image, which knows nothing of any class. They compare with private
+    images: numbers for who has these, and no part of a release. A class without training images has none.
     """
     train, labels = value.train_nodes, np.asarray(value.labels)
-    attacks = {**dict(zip(found.attacks, found.images, strict=True)), BLANK: np.zeros_like(found.images[0])}
-    metrics = []
-    held = [number for number in range(value.num_classes) if (labels[train] == number).any()]
-    for name, images in attacks.items():
-        for metric, function in ((L2, least_l2), (SSIM, least_ssim)):
-            least = {}
-            for number in held:
-                own = np.asarray(value.features)[train[labels[train] == number]]
-                least[number] = function(images[number], own, value.shape)
-            least[-1] = float(np.mean(list(least.values())))
-            metrics += [
-                Metric(step=step, final=True, metric=f"{metric}/{name}", class_id=number, value=distance)
-                for number, distance in least.items()
-            ]
-    return tuple(metrics)
+    least: dict[str, dict[int, float]] = {L2: {}, SSIM: {}, BLANK: {}}
+    for number in range(value.num_classes):
+        own = np.asarray(value.features)[train[labels[train] == number]]
+        if len(own):
+            least[L2][number] = least_l2(found.images[number], own)
+            least[SSIM][number] = least_ssim(found.images[number], own, value.shape)
+            least[BLANK][number] = least_l2(np.zeros_like(found.images[number]), own)
+    return tuple(
+        Metric(step=step, final=True, metric=name, class_id=number, value=distance)
+        for name, distances in least.items()
+        for number, distance in {**distances, -1: float(np.mean(list(distances.values())))}.items()
+    )
 
 
-def least_l2(image: np.ndarray, others: np.ndarray, shape: tuple[int, int, int]) -> float:
+def least_l2(image: np.ndarray, others: np.ndarray) -> float:
     return float(np.sqrt(((others.astype(np.float64) - image) ** 2).sum(axis=1).min()))
 
 
