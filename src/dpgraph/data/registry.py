@@ -99,6 +99,9 @@ class DatasetEntry(Frozen):
     wheel: Wheel | None = None
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
+    degree_bound: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Most edges of a node, assumed to be a public rule of where the data come from"
+    )
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
     upstream: tuple[str, ...] = Field(
         default=(), description="What the publishers computed over all records before these files; no epsilon covers it"
