@@ -74,7 +74,7 @@ class Subcommand:
 
 def _parser(arguments: Sequence[str]) -> Parser:
     """All subcommands, with the options of the one that `arguments` ask for: the others' are never read."""
-    parser = argparse.ArgumentParser(prog="python -m dpgraph", description=sys.modules["dpgraph"].__doc__)
+    parser = argparse.ArgumentParser(prog="dpgraph", description=sys.modules["dpgraph"].__doc__)
     parser.add_argument("--version", action="version", version=f"dpgraph {__version__}")
     added = parser.add_subparsers(required=True, metavar="STAGE")
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
@@ -273,6 +273,12 @@ def _predict(added: Parser) -> None:
     add_predict(added)
 
 
+def _run(added: Parser) -> None:
+    from dpgraph.cli_run import add_run
+
+    add_run(added)
+
+
 def _check_accounting(added: Parser) -> None:
     added.add_argument("file", type=Path)
 
@@ -288,6 +294,9 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 STAGES: dict[str, Subcommand] = {
     "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
     "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
+    "run": Subcommand(
+        "Make artefacts (daigavane/table7), or a whole suite, with Snakemake", "dpgraph.cli_run:run", _run
+    ),
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),
     "calibrate": _of(

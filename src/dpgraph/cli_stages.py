@@ -123,8 +123,8 @@ def _graph_folder(options: argparse.Namespace) -> Path:
     folder = options.graph or Path("data/graphs") / task.folder
     if not (folder / "graph.json").is_file():
         raise UserError(
-            f"{folder}: no graph there; make it with `snakemake --cores 1 {folder}/graph.json`, or with "
-            f"`python -m dpgraph fetch {task.dataset}` and `python -m dpgraph preprocess {task.folder}`"
+            f"{folder}: no graph there; make it with `dpgraph run {folder}/graph.json`, or with "
+            f"`dpgraph fetch {task.dataset}` and `dpgraph preprocess {task.folder}`"
         )
     return folder
 
