@@ -5,24 +5,20 @@
 # four. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
-# greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often Snakemake
-# looks again for every job it has finished: at its default of a second that took a quarter of a core. The logger is ours:
-# one live line, and no waiting for that timespan at the end.
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --scheduler greedy --max-jobs-per-timespan 1000/1m --rerun-incomplete \
-  --logger dpgraph
+RUN = .venv/bin/dpgraph run --cores $(CORES)
 
 .PHONY: demo cpu paper test test-slow test-mutants test-record test-all test-slurm lint clean setup
 demo: setup
-	$(SNAKEMAKE) --config suite=demo
-	@echo "$(CURDIR)/results/demo/report.html"
+	$(RUN) --suite demo
+	@echo "$(CURDIR)/results/demo/index.html"
 
 cpu: setup
-	$(SNAKEMAKE) --keep-going --config suite=cpu
-	@echo "$(CURDIR)/results/cpu/report.html"
+	$(RUN) --keep-going --suite cpu
+	@echo "$(CURDIR)/results/cpu/index.html"
 
 paper: setup
-	$(SNAKEMAKE) --keep-going --config suite=paper
-	@echo "$(CURDIR)/results/paper/report.html"
+	$(RUN) --keep-going --suite paper
+	@echo "$(CURDIR)/results/paper/index.html"
 
 test: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal

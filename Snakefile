@@ -122,16 +122,18 @@ localrules:
 REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
 TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
 FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
+# a demonstration is compared with nothing but itself
+BASELINES = [] if PLAN.suite.demonstration or not REFERENCES else [PATHS.baselines]
 
 
 # what a plain `snakemake` makes; the report is made from the others, but a deleted figure is to be drawn again
 rule all:
     default_target: True
     input:
+        PATHS.index,
         PATHS.report,
         PATHS.claims,
-        # a demonstration is compared with nothing but itself
-        [] if PLAN.suite.demonstration or not REFERENCES else PATHS.baselines,
+        BASELINES,
         TABLES,
         FIGURES,
 

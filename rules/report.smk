@@ -142,6 +142,31 @@ rule runtimes:
         "python -m dpgraph runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
+# the first page: links to all else, so it comes after what it links to
+rule index:
+    input:
+        rules.tables.input,
+        rules.figures.input,
+        rules.runtimes.output,
+        rules.audits.input,
+        BASELINES,
+        results=PATHS.results,
+        claims=PATHS.claims,
+    output:
+        PATHS.index,
+    log:
+        f"logs/{CONFIG.suite}/index.log",
+    conda:
+        "../envs/cpu.yaml"
+    params:
+        sources=sources_digest("index"),
+        plan=PLAN_ARGUMENTS,
+    message:
+        "First page of {CONFIG.suite}"
+    shell:
+        "python -m dpgraph index {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
 localrules:
     report,
 

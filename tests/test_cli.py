@@ -95,7 +95,7 @@ def test_a_graph_that_is_not_there_names_the_commands(capsys, tmp_path):
     text = toy_cell("gnn", 1, None).model_dump_json()
     assert main(["train", "--cell", text, "--out", str(tmp_path), "--graph", str(tmp_path / "none")]) == 2
     error = capsys.readouterr().err
-    assert "python -m dpgraph preprocess toy/transductive.public" in error
+    assert "dpgraph preprocess toy/transductive.public" in error
 
 
 def test_bad_json_is_one_line(capsys, tmp_path):

@@ -1,4 +1,4 @@
-"""`python -m dpgraph`."""
+"""`python -m dpgraph`, and the installed `dpgraph`."""
 
 import signal
 import sys
@@ -11,9 +11,13 @@ def interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-if __name__ == "__main__":
+def console() -> int:
     signal.signal(signal.SIGTERM, interrupt)
 
     from dpgraph.cli import main
 
-    sys.exit(main())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(console())

@@ -74,7 +74,7 @@ class Subcommand:
 
 def _parser(arguments: Sequence[str]) -> Parser:
     """All subcommands, with the options of the one that `arguments` ask for: the others' are never read."""
-    parser = argparse.ArgumentParser(prog="python -m dpgraph", description=sys.modules["dpgraph"].__doc__)
+    parser = argparse.ArgumentParser(prog="dpgraph", description=sys.modules["dpgraph"].__doc__)
     parser.add_argument("--version", action="version", version=f"dpgraph {__version__}")
     added = parser.add_subparsers(required=True, metavar="STAGE")
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
@@ -199,6 +199,10 @@ def _baselines(added: Parser) -> None:
     added.add_argument("--check", action="store_true", help=text)
 
 
+def _ship(added: Parser) -> None:
+    added.add_argument("--out", type=Path, default=Path("docs/results"), help="folder (default: docs/results)")
+
+
 def _settings(added: Parser) -> None:
     text = "YAML file (default: workflow/settings/SUITE.yaml)"
     added.add_argument("--out", type=Path, help=text)
@@ -269,6 +273,12 @@ def _predict(added: Parser) -> None:
     add_predict(added)
 
 
+def _run(added: Parser) -> None:
+    from dpgraph.cli_run import add_run
+
+    add_run(added)
+
+
 def _check_accounting(added: Parser) -> None:
     added.add_argument("file", type=Path)
 
@@ -284,6 +294,9 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 STAGES: dict[str, Subcommand] = {
     "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
     "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
+    "run": Subcommand(
+        "Make artefacts (daigavane/table7), or a whole suite, with Snakemake", "dpgraph.cli_run:run", _run
+    ),
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),
     "calibrate": _of(
@@ -294,6 +307,8 @@ STAGES: dict[str, Subcommand] = {
     "table": _of("table", "Make one table", _table, plan=True),
     "figure": _of("figure", "Make one figure", _artefact, plan=True),
     "claims": _of("claims", "Give a verdict on every claim", plan=True),
+    "index": _of("index", "Write the first page of the results, which links to all else", plan=True),
+    "ship": _of("ship", "Keep the suite's results in docs/results: page, tables, figures, claims", _ship, plan=True),
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
     "references": _of("references", "Logistic regressions on a task's splits, by scikit-learn", _references, plan=True),
     "baselines": _of(

@@ -123,8 +123,8 @@ def _graph_folder(options: argparse.Namespace) -> Path:
     folder = options.graph or Path("data/graphs") / task.folder
     if not (folder / "graph.json").is_file():
         raise UserError(
-            f"{folder}: no graph there; make it with `snakemake --cores 1 {folder}/graph.json`, or with "
-            f"`python -m dpgraph fetch {task.dataset}` and `python -m dpgraph preprocess {task.folder}`"
+            f"{folder}: no graph there; make it with `dpgraph run {folder}/graph.json`, or with "
+            f"`dpgraph fetch {task.dataset}` and `dpgraph preprocess {task.folder}`"
         )
     return folder
 
@@ -185,6 +185,26 @@ def runtimes(options: argparse.Namespace) -> None:
     plan = read_plan(options)
     paths = Paths(plan.config)
     write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+
+
+def index(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.claims.table import read_claims
+    from dpgraph.reporting.leaderboard.page import write_index
+    from dpgraph.reporting.results import read_results
+
+    plan = read_plan(options)
+    paths = Paths(plan.config)
+    write_index(plan, read_results(paths.results), read_claims(paths.claims), paths.index)
+
+
+def ship(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.shipping import ship as ship_results
+
+    plan = read_plan(options)
+    written = ship_results(plan, options.out)
+    print(
+        f"{options.out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes"
+    )
 
 
 def references(options: argparse.Namespace) -> None:

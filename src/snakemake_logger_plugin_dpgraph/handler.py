@@ -211,7 +211,7 @@ class LogHandler(LogHandlerBase):
         if len(failed) > NAMED_AT_THE_END:
             lines.append(f"  and {len(failed) - NAMED_AT_THE_END} more")
         if failed:
-            lines.append("`python -m dpgraph status` shows the last lines of their logs")
+            lines.append("`dpgraph status` shows the last lines of their logs")
         self._say(*lines)
 
 

@@ -164,7 +164,7 @@ def test_merged_does_not_touch_its_layers():
 @pytest.mark.parametrize("name", models())
 def test_schemas_are_up_to_date(name):
     path = WORKFLOW / "schemas" / f"{name}.schema.json"
-    assert path.read_text() == schema_text(name), "run `python -m dpgraph schemas`"
+    assert path.read_text() == schema_text(name), "run `dpgraph schemas`"
     json.loads(path.read_text())
 
 

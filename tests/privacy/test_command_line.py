@@ -1,4 +1,4 @@
-"""`python -m dpgraph epsilon`, `noise` and `plan`: what they print, and their one-line errors with status 2."""
+"""`dpgraph epsilon`, `noise` and `plan`: what they print, and their one-line errors with status 2."""
 
 from __future__ import annotations
 

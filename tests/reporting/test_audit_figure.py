@@ -53,5 +53,5 @@ def test_page(plan, audits: pd.DataFrame, tmp_path: Path) -> None:
 
 
 def test_no_audits_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no audits there; make them with `python -m dpgraph audit all"):
+    with pytest.raises(UserError, match=r"no audits there; make them with `dpgraph audit all"):
         read_audits(tmp_path / "audits.parquet")

@@ -13,6 +13,7 @@ def test_everything_is_there(finished):
         *(f"figures/daigavane/fig2.{suffix}" for suffix in ("pdf", "svg", "png")),
         "claims.csv",
         "results.parquet",
+        "index.html",
         "report.html",
         "runtimes.html",
         "audits.parquet",
@@ -56,11 +57,11 @@ def test_a_second_run_does_nothing(finished):
 
 def test_forcing_a_stage_reruns_what_depends_on_it_and_nothing_else(finished):
     jobs = finished.jobs("--forcerun", "train")
-    made = {"table", "wide_table", "figure", "claims", "runtimes", "report"}
+    made = {"table", "wide_table", "figure", "claims", "runtimes", "index", "report"}
     assert set(jobs) == {"train", "aggregate", *made, "all", "total"}
     assert jobs["train"] == 2  # a job for the cells of each of the two graphs
     assert jobs["table"] == 1  # table 7 describes data sets and depends on no training
-    assert set(finished.jobs("--forcerun", "figure")) == {"figure", "report", "all", "total"}
+    assert set(finished.jobs("--forcerun", "figure")) == {"figure", "index", "report", "all", "total"}
 
 
 def test_single_targets(finished):

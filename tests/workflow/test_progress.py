@@ -240,7 +240,7 @@ def test_a_run_in_a_log(tmp_path):
     where = next(index for index, text in enumerate(said) if "failed: part 2 (rule part)" in text)
     assert said[where + 1 : where + 3] == ["  log: 2.log", "  last line: error: two is bad"]
     assert re.fullmatch(r"stopped: 1 of 4 jobs in \d+ s, 1 failed", said[-3])
-    assert said[-2:] == ["  failed: part 2", "`python -m dpgraph status` shows the last lines of their logs"]
+    assert said[-2:] == ["  failed: part 2", "`dpgraph status` shows the last lines of their logs"]
     (log,) = (tmp_path / ".snakemake/log").iterdir()
     assert "Error in rule part:" in log.read_text()  # Snakemake's own log has all
 

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import re
 import shutil
-import subprocess
-import threading
-import time
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--window-size=1400,1000",
-]
-
-# of a laptop, two screens and a phone
-SIZES = [[1366, 768], [1536, 864], [1920, 1080], [390, 844]]
+from tests.browser import CHROMIUM, SIZES, visit
 
 # Opens the report in a frame, shows every result and every view, and writes down what it met. The page's program may
 # come after the page: it is waited for by requests, during which the browser's virtual clock does not change.
@@ -88,62 +68,7 @@ document.getElementById("f").addEventListener("load", async () => {
   document.getElementById("found").textContent = JSON.stringify(found);
 });
 </script>"""
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def do_GET(self):
-        if self.path != "/pause":
-            super().do_GET()
-            return
-        time.sleep(0.2)
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *arguments):
-        pass
-
-
-def crawl(folder, profile, attempts=3):
-    """What the crawler met in folder/report.html, and the console's error lines.
-
-    The browser's virtual clock may run out before a loaded machine has read the page: then the crawl starts over with
-    four times as much (milliseconds).
-    """
-    (folder / "crawler.html").write_text(CRAWLER.replace("SIZES", json.dumps(SIZES)))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        for attempt in range(attempts):
-            run, text = _visit(server.server_port, f"{profile}-{attempt}", 60000 * 4**attempt)
-            if text:
-                break
-    finally:
-        server.shutdown()
-        server.server_close()
-    spoken = [line for line in run.stderr.splitlines() if "CONSOLE" in line]
-    assert text, "the crawler did not finish: " + "\n".join(spoken)
-    unescaped = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    return json.loads(unescaped), [line for line in spoken if "rror" in line]
-
-
-def _visit(port, profile, budget):
-    """One run of the browser and the text that the crawler left, empty if it did not finish."""
-    run = subprocess.run(
-        [
-            str(CHROMIUM),
-            *FLAGS,
-            f"--virtual-time-budget={budget}",
-            f"--user-data-dir={profile}",
-            "--dump-dom",
-            f"http://127.0.0.1:{port}/crawler.html",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    found = re.search(r'<pre id="found">(.*?)</pre>', run.stdout, flags=re.DOTALL)
-    return run, found.group(1) if found else ""
+PROBE = CRAWLER.replace("SIZES", json.dumps(SIZES))
 
 
 @pytest.mark.browser
@@ -152,7 +77,7 @@ def test_report_opens_without_a_fault(finished, tmp_path):
         pytest.skip("no Chromium on this machine: the report was not opened")
     (tmp_path / "page").mkdir()
     shutil.copy(finished.folder / "results/tiny/report.html", tmp_path / "page/report.html")
-    found, console = crawl(tmp_path / "page", tmp_path / "profile")
+    found, console = visit(tmp_path / "page", PROBE, tmp_path / "profile")
     assert console == []
     assert found["errors"] == []
     assert found["broken"] == 0
@@ -197,9 +122,16 @@ def test_the_crawler_sees_faults(tmp_path):
           setTimeout(() => { throw new Error("planted"); }, 0); } }};
         </script>"""
     )
-    found, console = crawl(tmp_path / "page", tmp_path / "profile")
+    found, console = visit(tmp_path / "page", PROBE, tmp_path / "profile")
     assert found["broken"] >= 1
     assert any("planted" in error for error in found["errors"])
     assert any("planted" in line for line in console)
     assert "gone.html" in found["links"]
     assert dict(found["shown"])["a.png"] == 0
+
+
+def test_the_first_page_links_to_what_is_there(finished):
+    folder = finished.folder / "results/tiny"
+    links = re.findall(r'<a href="([^"#]+)"', (folder / "index.html").read_text())
+    assert len(links) > 15
+    assert [link for link in links if not (folder / link).is_file()] == []

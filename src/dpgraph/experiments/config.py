@@ -50,13 +50,14 @@ class Config(Finite):
 
     def arguments(self) -> str:
         """This config as command-line options of the stages that need the plan."""
-        return " ".join(f"--set {shlex.quote(item)}" for item in self._items())
+        return " ".join(f"--set {shlex.quote(item)}" for item in self.items())
 
     def overrides(self) -> str:
         """This config as values of Snakemake's `--config`."""
-        return " ".join(shlex.quote(item) for item in self._items())
+        return " ".join(shlex.quote(item) for item in self.items())
 
-    def _items(self) -> list[str]:
+    def items(self) -> list[str]:
+        """NAME=VALUE of each key that is not null, the value as JSON."""
         # null is what an absent key means, and Snakemake reads it as a text
         values = self.model_dump(mode="json", exclude_none=True)
         return [f"{name}={json.dumps(value)}" for name, value in values.items()]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config
+from dpgraph.experiments.frozen import digest
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ class Paths:
 
     @property
     def results(self) -> Path:
-        return self.suite / "results.parquet"
+        """All results of the suite; a plan of some artefacts has a file of its own, which replaces no other."""
+        if self.config.artefacts is None:
+            return self.suite / "results.parquet"
+        return self.suite / "parts" / f"{digest(sorted(self.config.artefacts), 12)}.parquet"
 
     @property
     def claims(self) -> Path:
@@ -84,6 +88,11 @@ class Paths:
     @property
     def report(self) -> Path:
         return self.suite / "report.html"
+
+    @property
+    def index(self) -> Path:
+        """The first page: links to all else."""
+        return self.suite / "index.html"
 
     def table(self, artefact: str, suffix: str) -> Path:
         return self.suite / "tables" / f"{artefact}.{suffix}"

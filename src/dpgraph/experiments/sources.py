@@ -47,6 +47,9 @@ STAGES: dict[str, Stage] = {
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "search": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),
+    "index": Stage(
+        _REPORT, ("reporting/leaderboard/*.j2", "reporting/leaderboard/*.css", "reporting/leaderboard/*.js")
+    ),
     "references": Stage(("reporting.baselines.references",), job=True),
     "baselines": Stage(("reporting.baselines.*",)),
 }

@@ -77,7 +77,7 @@ def card(
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
-            "audits of the mechanism": "python -m dpgraph audit votes (not run by fit)",
+            "audits of the mechanism": "dpgraph audit votes (not run by fit)",
         },
         "versions": {
             "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},

@@ -267,6 +267,7 @@ class Watcher:
             yield rule, artefact, self._log(rule, artefact.replace("/", ".")), output
         yield "claims", "", suite / "claims.log", paths.claims
         yield "runtimes", "", suite / "runtimes.log", paths.suite / "runtimes.csv"
+        yield "index", "", suite / "index.log", paths.index
         yield "report", "", suite / "report.log", paths.report
 
     # ---- time --------------------------------------------------------------------------------------------------------

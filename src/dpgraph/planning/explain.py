@@ -1,4 +1,4 @@
-"""Where every setting of a cell comes from: `python -m dpgraph explain CELL_OR_ARTEFACT`."""
+"""Where every setting of a cell comes from: `dpgraph explain CELL_OR_ARTEFACT`."""
 
 from __future__ import annotations
 

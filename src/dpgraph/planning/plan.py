@@ -140,12 +140,22 @@ class Plan:
         return claims
 
 
-def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
-    suite_path = workflow / "suites" / f"{config.suite}.yaml"
-    if not suite_path.is_file():
+def _suite(config: Config, workflow: Path) -> Suite:
+    path = workflow / "suites" / f"{config.suite}.yaml"
+    if not path.is_file():
         known = ", ".join(sorted(path.stem for path in (workflow / "suites").glob("*.yaml")))
         raise invalid("suite", config.suite, f"one of {known or 'the files in workflow/suites/'}")
-    suite = with_fallbacks(load(Suite, suite_path), config)
+    return load(Suite, path)
+
+
+def suite_artefacts(config: Config, workflow: Path = WORKFLOW) -> list[str]:
+    """Ids of the suite's artefacts, of the config's papers; nothing is resolved."""
+    papers = _suite(config, workflow).papers.items()
+    return [f"{name}/{one}" for name, part in papers for one in part.artefacts if name in (config.papers or [name])]
+
+
+def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
+    suite = with_fallbacks(_suite(config, workflow), config)
     for paper in config.papers or ():
         if paper not in suite.papers:
             raise invalid("papers", paper, f"one of {', '.join(suite.papers)} (suite {suite.name})")

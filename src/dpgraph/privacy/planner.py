@@ -1,4 +1,4 @@
-"""Which batch rate, number of steps and noise to train with, given a privacy target: `python -m dpgraph plan`.
+"""Which batch rate, number of steps and noise to train with, given a privacy target: `dpgraph plan`.
 
 Every step releases q N times the mean clipped gradient plus noise: in units of the clip norm the averaged gradient has
 noise of std nu = sigma / (q N) per coordinate. T averaged gradients that agree have together the signal-to-noise ratio

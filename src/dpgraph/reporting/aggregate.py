@@ -101,6 +101,7 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     """
     record = read.record
     columns = _cell_columns(read.cell, read.statement, read.cell.slug if slug is None else slug)
+    columns["commit"] = str(record.provenance.get("commit", ""))
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})

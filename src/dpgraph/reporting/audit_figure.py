@@ -28,7 +28,7 @@ STYLES: dict[str, tuple[str, Any]] = {
 def read_audits(path: Path) -> pd.DataFrame:
     """Rows as `audits.registry.write_audits` leaves them."""
     if not path.is_file():
-        raise UserError(f"{path}: no audits there; make them with `python -m dpgraph audit all --out {path}`")
+        raise UserError(f"{path}: no audits there; make them with `dpgraph audit all --out {path}`")
     return pd.read_parquet(path)
 
 

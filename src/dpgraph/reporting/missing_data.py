@@ -22,7 +22,7 @@ def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
     if not lacking.any() or "task_label" not in table:
         return []
     labels = ", ".join(dict.fromkeys(table.loc[lacking, "task_label"].astype(str)))
-    command = f"snakemake --cores 2 --config suite={plan.suite.name} 'artefacts=[{artefact_id}]' 'mirrors=[FOLDER]'"
+    command = f"dpgraph run {artefact_id} --suite {plan.suite.name} --set 'mirrors=[FOLDER]'"
     return [
         f"Not run because the data cannot be had here: {labels}. With their files in FOLDER (docs/datasets.md): "
         f"{command}"

@@ -288,8 +288,8 @@ def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_pa
     found = cost_elsewhere(paper_plan, ["D13", "no claim"], WORKFLOW)
     runs = sum(len(cell.seeds) for cell in cells.values())
     assert found == {
-        "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (snakemake --profile "
-        "slurm --config suite=paper 'artefacts=[\"daigavane/table2\"]')"
+        "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (dpgraph run "
+        "daigavane/table2 --suite paper --profile slurm)"
     }
     assert cost_elsewhere(whole, ["D13"], WORKFLOW) == {}
     assert cost_elsewhere(paper_plan, ["D13"], tmp_path) == {}

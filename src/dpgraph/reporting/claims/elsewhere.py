@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -50,5 +49,5 @@ def _text(entries: Iterable[Entry]) -> str:
     hours = sum(train_seconds(cell) for cell in cells.values()) / 3600
     return (
         f"{HAS_IT}: {runs:,} runs, {hours:,.1f} hours of one CPU core planned "
-        f"(snakemake --profile slurm --config suite={WHOLE} 'artefacts={json.dumps(artefacts)}')"
+        f"(dpgraph run {' '.join(artefacts)} --suite {WHOLE} --profile slurm)"
     )

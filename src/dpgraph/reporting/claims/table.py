@@ -62,6 +62,17 @@ def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_
     return [path_csv, path_html]
 
 
+def read_claims(path: Path) -> pd.DataFrame:
+    """claims.csv as it was written; a missing column is named."""
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file; it is made by `snakemake claims`")
+    table = pd.read_csv(path)
+    for column in COLUMNS:
+        if column not in table.columns:
+            raise UserError(f"{path}: column {column} is missing: delete it and run again")
+    return table
+
+
 def claims_table(
     plan: Plan, results: pd.DataFrame | None, counts: Mapping[str, Counts] = MappingProxyType({})
 ) -> pd.DataFrame:  # fmt: skip

@@ -15,7 +15,7 @@ from dpgraph.reporting.missing_data import lacks_data
 NOTE_LINES = 3
 NOTE_WIDTH = 64  # characters of a column
 LABEL_WIDTH = 48
-WITH_DATA = "Runs once a folder has the files: snakemake --config 'mirrors=[FOLDER]' (docs/datasets.md)."
+WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/datasets.md)."
 
 
 def caption(points: pd.DataFrame, wide: int) -> list[str]:

@@ -1,0 +1,80 @@
+"""The first sentence of the page, and its overview: the best proved row of each ranking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.formats import significant
+from dpgraph.reporting.leaderboard.standings import CLAIMED, PROVED, PUBLIC
+
+COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
+NOTHING_PROVED = "No private result of this suite has a proved ε"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Best rows: a line for each data set, relation, scope and delta, a column for each budget, and no privacy.
+
+    Where there are many budgets, those of few lines have no column: they are in `others` of their lines.
+    """
+
+    budgets: tuple[float, ...]
+    lines: tuple[tuple[dict, dict[float, dict]], ...]  # (what the line is about, best row by budget; inf: no privacy)
+
+    @property
+    def more(self) -> bool:
+        return any(self.others(best) for _, best in self.lines)
+
+    def others(self, best: dict[float, dict]) -> list[tuple[float, dict]]:
+        """(budget, best row) of a line's budgets without a column."""
+        return sorted(
+            ((at, row) for at, row in best.items() if at not in self.budgets and at != math.inf), key=lambda one: one[0]
+        )
+
+
+def overview(table: pd.DataFrame) -> Overview:
+    proved = table[table["kind"] == PROVED]
+    budgets = tuple(sorted(proved["budget"].unique()))
+    public = {data: rows.loc[rows["mean"].idxmax()].to_dict()
+              for data, rows in table[table["kind"] == PUBLIC].groupby(["data", "metric"], sort=False)}  # fmt: skip
+    lines = []
+    for key, rows in proved.groupby(["data", "metric", "relation", "scope", "delta"], sort=False):
+        best = {row["budget"]: row for row in rows[rows["best"]].to_dict("records")}
+        if (without := public.get(key[:2])) is not None:
+            best[math.inf] = without
+        about = dict(zip(("data", "metric", "relation", "scope", "delta"), key, strict=True))
+        lines.append((about, best))
+    order = {data: place for place, data in enumerate(table["data"].unique())}
+    lines.sort(key=lambda line: order[line[0]["data"]])
+    if len(budgets) > COLUMNS:
+        uses = {budget: sum(budget in best for _, best in lines) for budget in budgets}
+        kept = sorted(budgets, key=lambda budget: (-uses[budget], budget))[: COLUMNS - 1]
+        budgets = tuple(sorted(kept))
+    return Overview(budgets, tuple(lines))
+
+
+def finding(plan: Plan, table: pd.DataFrame) -> str:
+    """Of the first data set with a proved row, at its smallest budget: the best of each relation and scope."""
+    proved = table[table["kind"] == PROVED]
+    if proved.empty:
+        claimed = len(table[table["kind"] == CLAIMED])
+        more = f": {claimed} rows have an ε that a paper claims" if claimed else ""
+        return f"{NOTHING_PROVED}{more}."
+    first = proved.iloc[0]
+    rows = proved[(proved["data"] == first["data"]) & (proved["metric"] == first["metric"])]
+    budget = rows["budget"].min()
+    best = rows[(rows["budget"] == budget) & rows["best"]].drop_duplicates("cell")
+    best = best.sort_values("mean", ascending=False, kind="stable")
+    parts = [
+        f"{row['label']} reaches {row['mean']:.1f} % ({row['relation']}; {row['scope']})"
+        for row in best.to_dict("records")
+    ]
+    public = table[(table["data"] == first["data"]) & (table["kind"] == PUBLIC)]
+    without = f", against {public['mean'].max():.1f} % without privacy" if len(public) else ""
+    sentence = f"{first['data']} at ε = {significant(float(budget))}, {first['metric'].removesuffix(' (%)')}: "
+    sentence += "; ".join(parts) + without + "."
+    return sentence + (" Trainings of a demonstration are short: this decides nothing." * plan.suite.demonstration)

@@ -1,0 +1,177 @@
+"""results/<suite>/index.html: one file with its script and chart library in it, links to everything else."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dpgraph.experiments.paths import Paths
+from dpgraph.files import write_text
+from dpgraph.planning.plan import Plan
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting import formats
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.leaderboard.chart import chart
+from dpgraph.reporting.leaderboard.finding import finding, overview
+from dpgraph.reporting.leaderboard.standings import CLAIMED, PUBLIC, standings
+from dpgraph.reporting.protection import BETWEEN
+from dpgraph.reporting.views.registry import views_with
+
+PACKAGE = "dpgraph.reporting.leaderboard"
+NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where the page's links go, relative to it; an empty folder of cells: their records are not next to it."""
+
+    tables: str = "html"  # suffix of the tables that are linked
+    figures: str = "png"
+    cells: bool = True
+    typeset: bool = True  # LaTeX and PDF are there, too
+    held_back: tuple[str, ...] = ()  # views whose figures are not there
+    library: str = ""  # where the chart's script is; empty: in the page
+    files: tuple[tuple[str, str], ...] = (
+        ("claims.html", "claims"),
+        ("claims.csv", "claims.csv"),
+        ("runtimes.html", "runtimes"),
+        ("audits.html", "audits"),
+        ("report.html", "report with logs and provenance of every file"),
+        ("results.parquet", "results.parquet"),
+        ("results.columns.csv", "its columns"),
+    )
+
+
+def write_index(
+    plan: Plan, results: pd.DataFrame, claims: pd.DataFrame, path: Path, links: Links | None = None
+) -> None:
+    """`claims` is claims.csv as it was written. The page reads nothing from outside itself but what its links name."""
+    write_text(path, page(plan, standings(plan, results), claims, Links() if links is None else links))
+
+
+def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) -> str:
+    loader = PackageLoader(PACKAGE, "")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
+    rows = [_plain(row) for row in table.to_dict("records")]
+    return environment.get_template("index.html.j2").render(
+        suite=plan.suite,
+        finding=finding(plan, table),
+        overview=overview(table),
+        rows=rows,
+        claims=_claims(plan, claims),
+        counts=_counts(claims),
+        artefacts=_artefacts(plan, links),
+        files=_files(plan, links),
+        cells=links.cells,
+        relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
+        scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
+        uncovered=_uncovered(table),
+        commits=sorted({text for text in table["commit"] if text}),
+        command=f"snakemake --config suite={plan.suite.name}",
+        inf=math.inf,
+        CLAIMED=CLAIMED,
+        PUBLIC=PUBLIC,
+        data=_script({"rows": rows, "chart": chart()}),
+        style=_own("style.css"),
+        script=_own("script.js"),
+        library="" if links.library else chart_library(),
+        linked_library=links.library,
+    )
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """For JSON: no nan and no infinity."""
+    kept = dict(row)
+    for name in NUMBERS:
+        value = float(row[name])
+        kept[name] = value if math.isfinite(value) else None
+    half = (row["high"] - row["low"]) / 2
+    kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}")
+    kept["eps"] = formats.epsilon(row["epsilon"])
+    kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
+    return kept
+
+
+def _script(value: Any) -> str:
+    """JSON that can stand in a script element: no text of it closes the element."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
+def _names(table: pd.DataFrame, column: str, known: set) -> list[str]:
+    found = dict.fromkeys(name for text in table[column] for name in str(text).split(" / "))
+    return [name for name in found if name in known and name != "none"]
+
+
+def _uncovered(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Labels by text of what no epsilon covers."""
+    found: dict[str, dict[str, None]] = {}
+    for row in table.to_dict("records"):
+        for text in filter(None, str(row["uncovered"]).split(BETWEEN)):
+            found.setdefault(text, {})[row["label"]] = None
+    return {text: list(labels) for text, labels in found.items()}
+
+
+def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
+    """(paper's title, its claims); missing texts are empty."""
+    texts = claims.fillna({name: "" for name in claims.columns if claims[name].dtype.kind not in "iuf"})
+    return [
+        (plan.experiments[str(paper)].title, [{**row, "kind": row["verdict"].replace(" ", "-")} for row in records])
+        for paper, part in texts.groupby("paper", sort=False)
+        for records in [part.to_dict("records")]
+    ]
+
+
+def _counts(claims: pd.DataFrame) -> list[tuple[str, int]]:
+    found = claims["verdict"].value_counts()
+    return [(name, int(found[name])) for name in VERDICTS if name in found]
+
+
+def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]:
+    """(paper's title, (heading, its files as (link, text)))."""
+    able = views_with("wide")
+    found: dict[str, list[tuple[str, list[tuple[str, str]]]]] = {}
+    for name, artefact in plan.artefacts.items():
+        if artefact.kind == "table":
+            shown = [(f"tables/{name}.{links.tables}", "table")]
+            shown += [(f"tables/{name}.wide.{links.tables}", "as in the paper")] * (artefact.view in able)
+            shown += [(f"tables/{name}.csv", "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
+        elif artefact.view in links.held_back:
+            continue
+        else:
+            shown = [(f"figures/{name}.{links.figures}", "figure"), *[(f"figures/{name}.pdf", "PDF")] * links.typeset]
+            shown += [(f"figures/{name}.csv", "CSV")]
+        found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), shown))
+    return list(found.items())
+
+
+def _files(plan: Plan, links: Links) -> list[tuple[str, str]]:
+    """Of the suite as a whole; baselines.csv where the suite is compared with the literature."""
+    baselines = (
+        [("baselines.csv", "baselines against the literature")] if Paths(plan.config).baselines.is_file() else []
+    )
+    return [*links.files, *baselines]
+
+
+def _own(name: str) -> str:
+    return files(PACKAGE).joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets window.vegaEmbed; about 900 kB."""
+    import vl_convert
+
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # which its stub takes for required
+    return bundle.replace("</script", "<\\/script")

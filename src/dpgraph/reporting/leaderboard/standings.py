@@ -1,0 +1,158 @@
+"""All rows of a suite that may be compared, ranked within what may share a ranking.
+
+A ranking holds the rows of one data set (with setting, split and metric), one relation, one scope, one delta and one
+budget. Rows whose epsilon is not proved, and rows without privacy, are rankings of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_rel
+
+from dpgraph.experiments.cell import Task
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.protection import parted
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.results import EntryResult, Results
+
+VIEWS = ("accuracy", "privacy-utility")  # which show a method as the suite set it; sweeps and searches vary it
+LEVEL = 0.05  # of the paired test that tells the best from the others
+PROVED, CLAIMED, PUBLIC = KINDS = ("proved", "claimed only", "no privacy")
+PLAIN_SETTING = "transductive"
+COLUMNS = (
+    "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
+    "epsilon", "relation", "scope", "delta", "uncovered", "mean", "std", "low", "high", "n", "best", "tied", "cell",
+    "commit",
+)  # fmt: skip
+RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
+
+
+def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each cell and data set with a value, as `COLUMNS`; numbers are in the unit that tables show.
+
+    budget: the smallest epsilon that a private row of the data set was asked for and that epsilon does not exceed;
+    epsilon itself where it exceeds all. epsilon is the rigorous one of a row of kind proved, the published one of a row
+    of kind claimed only, infinite without privacy. What depends on no record (epsilon 0) is left out.
+
+    best: the largest mean of its ranking. tied: not told apart from it by a paired two-sided t test over common seeds
+    at 5 %, or by no test since there are fewer than two.
+    """
+    known, commits = Results(frame), _commits(frame)
+    rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+    values: dict[tuple[str, str, str, str], pd.Series] = {}
+    targets: dict[str, set[float]] = {}
+    for entry, metric in _shown(plan):
+        outcome = known.outcome(entry, metric)
+        place = (entry.paper, entry.task_id, metric, entry.cell.slug)
+        if place in rows or not outcome.ok or outcome.eps_rigorous == 0:
+            continue
+        rows[place] = row = _row(entry, plan.task(entry.task_id), metric, outcome, commits)
+        targets.setdefault(row["data"], set()).update(() if entry.epsilon is None else (entry.epsilon,))
+        values[place] = outcome.values
+    for data, asked in targets.items():
+        _set_budgets([row for row in rows.values() if row["data"] == data], asked)
+    rankings: dict[tuple, list[tuple[str, str, str, str]]] = {}
+    for place, row in rows.items():
+        rankings.setdefault(tuple(str(row[name]) for name in RANKING), []).append(place)
+    for places in rankings.values():
+        best = max(places, key=lambda place: rows[place]["mean"])
+        for place in places:  # a cell of two papers has two rows, and does not compete with itself
+            rows[place]["best"] = place[-1] == best[-1]
+            rows[place]["tied"] = place[-1] != best[-1] and _alike(values[best], values[place])
+    table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
+    return _ordered(table)
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    """Data sets in the suite's order, then proved rows, then those without privacy; the best of a ranking first."""
+    order = {data: place for place, data in enumerate(dict.fromkeys(table["data"]))}
+    keys = pd.DataFrame(
+        {
+            "data": table["data"].map(order),
+            "kind": table["kind"].map({PROVED: 0, PUBLIC: 1, CLAIMED: 2}),
+            "budget": table["budget"],
+            "promise": table["relation"] + table["scope"],
+            "mean": -table["mean"].astype(float),
+        }
+    )
+    return table.loc[keys.sort_values(list(keys), kind="stable").index].reset_index(drop=True)
+
+
+def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
+    """Entries of tables and figures that show methods as the suite set them, with the metric that is shown."""
+    for name, artefact in plan.artefacts.items():
+        varies = artefact.sweep is not None or artefact.search is not None
+        if artefact.view in VIEWS and not varies and quantity(artefact.metric).more_is_better:
+            yield from ((entry, artefact.metric) for entry in plan.entries_of(name))
+
+
+def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: dict[str, str]) -> dict[str, Any]:
+    summary = outcome.summary()
+    kind = PUBLIC if outcome.eps_rigorous == math.inf else PROVED if not math.isnan(outcome.eps_rigorous) else CLAIMED
+    mode = "published" if kind == CLAIMED else "rigorous"
+    relation, scope = getattr(outcome, f"relation_{mode}"), getattr(outcome, f"scope_{mode}")
+    return {
+        "data": _data(entry.suite_task.label, task),
+        "dataset": task.dataset,
+        "setting": task.setting,
+        "split": task.split,
+        "metric": quantity(metric).label,
+        "paper": entry.paper,
+        "artefact": entry.artefact,
+        "label": entry.method.label,
+        "method": entry.cell.method,
+        "kind": kind,
+        "budget": math.inf,
+        "epsilon": getattr(outcome, f"eps_{mode}"),
+        "relation": "" if kind == PUBLIC else " / ".join(parted(relation)),
+        "scope": "" if kind == PUBLIC else " / ".join(parted(scope)),
+        "delta": math.nan if kind == PUBLIC else outcome.delta,
+        "uncovered": "" if kind == PUBLIC else outcome.uncovered,
+        "mean": summary.mean,
+        "std": summary.std,
+        "low": summary.low,
+        "high": summary.high,
+        "n": summary.n,
+        "best": False,
+        "tied": False,
+        "cell": entry.cell.slug,
+        "commit": commits.get(entry.cell.slug, ""),
+    }
+
+
+def _data(label: str, task: Task) -> str:
+    """The label, with the setting where neither it nor the default says it.
+
+    >>> _data("PubMed", Task(dataset="pubmed", setting="disjoint"))
+    'PubMed, disjoint'
+    """
+    named = task.setting == PLAIN_SETTING or task.setting in label.replace(",", " ").split()
+    return label if named else f"{label}, {task.setting}"
+
+
+def _commits(frame: pd.DataFrame) -> dict[str, str]:
+    by_cell = frame[["cell", "commit"]].drop_duplicates().groupby("cell", sort=False)["commit"]
+    return {str(cell): ", ".join(sorted(text for text in texts.dropna() if text)) for cell, texts in by_cell}
+
+
+def _set_budgets(rows: Sequence[dict[str, Any]], targets: Iterable[float]) -> None:
+    """Of one data set. A solved epsilon may exceed its target by the solver's tolerance."""
+    for row in rows:
+        if row["kind"] != PUBLIC:
+            fitting = [target for target in targets if row["epsilon"] <= target * (1 + 1e-6)]
+            row["budget"] = min(fitting, default=row["epsilon"])
+
+
+def _alike(best: pd.Series, other: pd.Series) -> bool:
+    common = best.index.intersection(other.index)
+    if len(common) < 2:
+        return True
+    differences = best[common].to_numpy(float) - other[common].to_numpy(float)
+    if np.ptp(differences) == 0:
+        return bool(differences[0] == 0)
+    return bool(ttest_rel(best[common].to_numpy(float), other[common].to_numpy(float)).pvalue >= LEVEL)

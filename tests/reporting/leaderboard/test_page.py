@@ -1,0 +1,125 @@
+"""The first page in a headless Chromium: filters, sorting, copies, claims and the chart, at four sizes."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from dpgraph.errors import UserError
+from dpgraph.reporting.claims.table import read_claims
+from dpgraph.reporting.leaderboard.page import Links, write_index
+from dpgraph.reporting.leaderboard.standings import standings
+from tests.browser import CHROMIUM, SIZES, visit
+
+PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900 src="index.html"></iframe>
+<pre id=found></pre><script>
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+document.getElementById("f").addEventListener("load", async () => {
+  const box = document.getElementById("f"), frame = box.contentWindow, page = frame.document;
+  const found = {errors: [], counts: {}, sizes: [], marks: [], overflow: []};
+  frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
+  frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
+  for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
+  const count = () => page.querySelectorAll("#rows tbody tr").length;
+  const change = (id, value) => {
+    page.getElementById(id).value = value;
+    page.getElementById(id).dispatchEvent(new frame.Event(id === "of-text" ? "input" : "change"));
+  };
+  found.finding = page.getElementById("finding").textContent;
+  found.counts.all = count();
+  for (const id of ["of-data", "of-budget", "of-promise"]) {
+    const options = [...page.getElementById(id).options].map((option) => option.value);
+    found.counts[id] = options.slice(1).map((value) => { change(id, value); return count(); });
+    change(id, "all");
+  }
+  change("of-text", "no such method"); found.counts.none = count(); change("of-text", "");
+  const column = (place) => [...page.querySelectorAll("#rows tbody tr")].map((line) => line.cells[place].textContent);
+  const heads = [...page.querySelectorAll("#rows th")].map((head) => head.textContent);
+  const value = heads.indexOf("Value (%)");
+  page.querySelectorAll("#rows th")[value].click();
+  found.descending = column(value).map(parseFloat);
+  page.querySelectorAll("#rows th")[value].click();
+  found.ascending = column(value).map(parseFloat);
+  found.bold = page.querySelectorAll("#rows strong").length;
+  const rows = frame.eval("sorted(chosen())");
+  found.csv = frame.eval("csv")(rows); found.latex = frame.eval("latex")(rows);
+  for (const tile of page.querySelectorAll(".tile")) {
+    const told = tile.nextElementSibling;
+    if (!told.hidden) found.errors.push("open before a click: " + tile.textContent);
+    tile.click();
+    if (told.hidden || !told.textContent.includes(tile.textContent)) found.errors.push("not told: " + tile.textContent);
+    tile.click();
+  }
+  found.tiles = page.querySelectorAll(".tile").length;
+  for (const option of page.getElementById("data").options) {
+    change("data", option.value); await wait(400);
+    found.marks.push(page.querySelectorAll("#plot svg .mark-symbol path").length);
+  }
+  for (const [width, height] of SIZES) {
+    box.width = width; box.height = height; await wait(300);
+    found.sizes.push([width, page.documentElement.scrollWidth]);
+  }
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
+</script>""".replace("SIZES", json.dumps(SIZES))
+
+
+@pytest.mark.browser
+def test_the_page_in_a_browser(plan, results, claims, tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the first page was not opened")
+    (tmp_path / "page").mkdir()
+    write_index(plan, results, claims, tmp_path / "page/index.html")
+    found, console = visit(tmp_path / "page", PROBE, tmp_path / "profile")
+    table = standings(plan, results)
+    assert console == []
+    assert found["errors"] == []
+    assert found["counts"]["all"] == len(table)
+    assert found["counts"]["none"] == 0
+    assert sum(found["counts"]["of-data"]) == len(table)
+    assert all(found["counts"]["of-data"] + found["counts"]["of-budget"] + found["counts"]["of-promise"])
+    assert found["bold"] == (table["best"] | table["tied"]).sum()
+    assert found["descending"] == sorted(found["descending"], reverse=True)
+    assert found["ascending"] == sorted(found["ascending"])
+    assert found["csv"].count("\n") == len(table)
+    assert found["latex"].count("\\textbf") == found["bold"]
+    assert found["tiles"] == len(claims)
+    assert found["marks"]
+    assert all(found["marks"]), found["marks"]
+    for width, needed in found["sizes"]:  # tables scroll in their own frames, the page never does
+        assert needed <= width, found["sizes"]
+
+
+def test_the_page_needs_nothing_from_outside(plan, results, claims, tmp_path):
+    write_index(plan, results, claims, tmp_path / "index.html")
+    text = (tmp_path / "index.html").read_text()
+    for outside in ('src="http', 'src="//', "@import", '<link rel="stylesheet"'):
+        assert outside not in text
+    for row in claims.to_dict("records"):
+        assert f">{row['claim']}</button>" in text
+
+
+def test_texts_of_results_cannot_end_the_script(plan, results, claims, tmp_path):
+    sly = results.copy()
+    sly["uncovered"] = "</script><b>x"
+    write_index(plan, sly, claims, tmp_path / "index.html", Links(cells=False))
+    text = (tmp_path / "index.html").read_text()
+    assert "</script><b>x" not in text
+    assert "const LINKED_CELLS = false" in text
+
+
+def test_a_suite_without_a_result_has_a_page(plan, results, claims, tmp_path):
+    write_index(plan, results.iloc[:0], claims, tmp_path / "index.html")
+    text = (tmp_path / "index.html").read_text()
+    assert "No private result of this suite has a proved ε" in text
+    assert 'id="leaderboard"' not in text
+
+
+def test_claims_that_are_not_there_or_damaged_are_named(claims, tmp_path):
+    with pytest.raises(UserError, match=r"claims\.csv: no such file"):
+        read_claims(tmp_path / "claims.csv")
+    claims.drop(columns="verdict").to_csv(tmp_path / "claims.csv", index=False)
+    with pytest.raises(UserError, match="column verdict is missing"):
+        read_claims(tmp_path / "claims.csv")
+    claims.to_csv(tmp_path / "claims.csv", index=False)
+    assert isinstance(read_claims(tmp_path / "claims.csv"), pd.DataFrame)

@@ -1,0 +1,115 @@
+"""Who is ranked with whom, and who is told apart from the best: against a count by hand of the same rows."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from dpgraph.reporting.leaderboard.finding import COLUMNS, finding, overview
+from dpgraph.reporting.leaderboard.standings import CLAIMED, PROVED, PUBLIC, RANKING, _alike, standings
+
+
+@pytest.fixture(scope="session")
+def table(plan, results):
+    return standings(plan, results)
+
+
+def rankings(table):
+    return table.groupby(list(RANKING), sort=False, dropna=False)
+
+
+def test_unlike_promises_share_no_ranking(table):
+    assert set(table["kind"]) == {PROVED, CLAIMED, PUBLIC}
+    assert (table.loc[table["kind"] == PUBLIC, ["relation", "scope"]] == "").all(axis=None)
+    assert set(table.loc[table["kind"] == PROVED, "scope"]) == {"parameters", "joint"}
+    for _, rows in rankings(table):
+        assert len(rows[["relation", "scope", "kind", "data"]].drop_duplicates()) == 1
+
+
+def test_each_ranking_has_one_best_and_it_is_the_largest(table):
+    for _, rows in rankings(table):
+        best = rows[rows["best"]]
+        assert best["cell"].nunique() == 1  # in the rows of each paper that has it
+        assert best["mean"].iloc[0] == rows["mean"].max()
+        assert not (rows["best"] & rows["tied"]).any()
+
+
+def test_ties_are_those_of_the_paired_test(table, results):
+    checked = 0
+    for _, rows in rankings(table):
+        final = results[results["final"] & (results["metric"] == "accuracy/test")]
+        values = {
+            place: own.set_index("seed")["value"]
+            for place, own in final.groupby(["paper", "cell"])
+            if place[1] in set(rows["cell"])
+        }
+        best = values[tuple(rows.loc[rows["best"], ["paper", "cell"]].iloc[0])]
+        for row in rows[~rows["best"]].to_dict("records"):
+            own = values[row["paper"], row["cell"]]
+            common = best.index.intersection(own.index)
+            if len(common) > 1:
+                p = ttest_rel(best[common], own[common]).pvalue
+                assert row["tied"] == (p >= 0.05), row["label"]
+                checked += 1
+    assert checked > 10
+
+
+def test_a_budget_is_never_below_epsilon(table):
+    private = table[table["kind"] != PUBLIC]
+    finite = private[np.isfinite(private["epsilon"])]
+    assert (finite["budget"] >= finite["epsilon"] * (1 - 2e-6)).all()
+    assert (table.loc[table["kind"] == PUBLIC, "budget"] == math.inf).all()
+
+
+def test_rows_name_their_cell_and_commit(table, plan):
+    assert set(table["commit"]) == {"0123456789ab"}
+    assert set(table["cell"]) <= set(plan.cells)
+
+
+def test_what_depends_on_no_record_and_what_did_not_run_is_left_out(plan, results):
+    free = results.copy()
+    cell = free.loc[free["variant"] == "rigorous", "cell"].iloc[0]
+    free.loc[free["cell"] == cell, "eps_rigorous"] = 0.0
+    assert cell in set(standings(plan, results)["cell"])
+    assert cell not in set(standings(plan, free)["cell"])
+    missing = set(results.loc[results["status"] != "ok", "cell"])
+    assert missing
+    assert not missing & set(standings(plan, results)["cell"])
+
+
+def test_the_overview_holds_the_best_proved_rows_and_no_others(table):
+    seen = overview(table)
+    proved = table[(table["kind"] == PROVED) & table["best"]]
+    shown = [row["cell"] for _, best in seen.lines for at, row in best.items() if at != math.inf]
+    assert sorted(shown) == sorted(proved.drop_duplicates([*RANKING, "cell"])["cell"])
+    assert len(seen.budgets) <= COLUMNS
+    for _, best in seen.lines:
+        apart = [at for at, _ in seen.others(best)]
+        assert sorted([*apart, *(at for at in seen.budgets if at in best)]) == sorted(
+            at for at in best if at != math.inf
+        )
+
+
+def test_the_finding_names_the_best_of_every_promise(plan, table):
+    first = table[table["kind"] == PROVED].iloc[0]
+    rows = table[(table["data"] == first["data"]) & (table["kind"] == PROVED) & table["best"]]
+    rows = rows[rows["budget"] == rows["budget"].min()]
+    sentence = finding(plan, table)
+    for row in rows.to_dict("records"):
+        assert f"{row['label']} reaches {row['mean']:.1f} % ({row['relation']}; {row['scope']})" in sentence
+    assert "decides nothing" in sentence  # of a demonstration
+    nothing = finding(plan, table[table["kind"] != PROVED])
+    assert nothing.startswith("No private result")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8))
+def test_equal_values_tie_and_shifted_ones_do_not(pairs):
+    import pandas as pd
+
+    values = pd.Series([one for one, _ in pairs], dtype=float)
+    assert _alike(values, values.copy())
+    assert not _alike(values, values - 1)
+    assert _alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
