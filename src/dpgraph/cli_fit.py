@@ -91,6 +91,7 @@ def _own_graph(options: argparse.Namespace) -> Any:
     if options.graph is not None:
         return read_npz(options.graph, classes)
     from dpgraph.data.fetch import fetch, mirrors_from
+    from dpgraph.data.outside import with_home
     from dpgraph.data.raw_graph import RawGraph
     from dpgraph.data.readers import read
     from dpgraph.data.registry import registry
@@ -99,7 +100,7 @@ def _own_graph(options: argparse.Namespace) -> Any:
     if options.dataset not in known:
         raise invalid("--dataset", options.dataset, f"one of {', '.join(sorted(known))}")
     with tempfile.TemporaryDirectory() as folder:
-        fetch(options.dataset, Path(folder), mirrors_from([], os.environ), missing="fail")
+        fetch(options.dataset, Path(folder), with_home(options.dataset, mirrors_from([], os.environ)), missing="fail")
         raw = read(known[options.dataset], Path(folder))
     if not isinstance(raw, RawGraph):
         raise invalid("--dataset", options.dataset, "a graph")

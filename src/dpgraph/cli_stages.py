@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dpgraph import outside
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, parse
@@ -51,7 +52,9 @@ def read_config(options: argparse.Namespace) -> Config:
         value["suite"], given["suite"] = options.suite, "--suite"
     if getattr(options, "paper", None) is not None:
         value["papers"], given["papers"] = [options.paper], "--paper"
-    return parse(Config, value, path, given)
+    config = parse(Config, value, path, given)
+    outside.use(config.registry)
+    return config
 
 
 def read_plan(options: argparse.Namespace) -> Plan:
@@ -62,10 +65,13 @@ def fetch(options: argparse.Namespace) -> None:
     from dpgraph.data.fetch import fetch as fetch_data
     from dpgraph.data.fetch import mirrors_from
     from dpgraph.data.mirrors import remember
+    from dpgraph.data.outside import forget_changed, with_home
 
     named = [part for part in options.mirrors.split(os.pathsep) if part]
     folder = options.out or Path("data/raw") / options.dataset
-    manifest = fetch_data(options.dataset, folder, mirrors_from(named, os.environ), missing=options.missing)
+    forget_changed(options.dataset, folder)
+    mirrors = with_home(options.dataset, mirrors_from(named, os.environ))
+    manifest = fetch_data(options.dataset, folder, mirrors, missing=options.missing)
     remember(folder, named)
     log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason)
 
