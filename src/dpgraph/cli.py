@@ -212,6 +212,10 @@ def _baselines(added: Parser) -> None:
     added.add_argument("--check", action="store_true", help=text)
 
 
+def _ship(added: Parser) -> None:
+    added.add_argument("--out", type=Path, default=Path("docs/results"), help="folder (default: docs/results)")
+
+
 def _settings(added: Parser) -> None:
     text = "YAML file (default: workflow/settings/SUITE.yaml)"
     added.add_argument("--out", type=Path, help=text)
@@ -332,6 +336,7 @@ STAGES: dict[str, Subcommand] = {
     "figure": _of("figure", "Make one figure", _artefact, plan=True),
     "claims": _of("claims", "Give a verdict on every claim", plan=True),
     "index": _of("index", "Write the first page of the results, which links to all else", plan=True),
+    "ship": _of("ship", "Keep the suite's results in docs/results: page, tables, figures, claims", _ship, plan=True),
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
     "references": _of("references", "Logistic regressions on a task's splits, by scikit-learn", _references, plan=True),
     "baselines": _of(

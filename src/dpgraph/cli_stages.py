@@ -203,6 +203,16 @@ def index(options: argparse.Namespace) -> None:
     write_index(plan, read_results(paths.results), read_claims(paths.claims), paths.index)
 
 
+def ship(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.shipping import ship as ship_results
+
+    plan = read_plan(options)
+    written = ship_results(plan, options.out)
+    print(
+        f"{options.out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes"
+    )
+
+
 def references(options: argparse.Namespace) -> None:
     from dpgraph.reporting.baselines.compared import seeds_by_task
     from dpgraph.reporting.baselines.references import write_references

@@ -6,30 +6,49 @@ from functools import cache
 
 from dpgraph.data.registry import DatasetEntry, entry, registry
 
-# not visible in the registry: papers of McCallum's Cora, of which it is not stated which were taken; the same posts
-OVERLAPPING = (frozenset({"cora", "cora-ml"}), frozenset({"reddit", "reddit-saint"}))
+# not visible in the registry: papers of McCallum's Cora and of CiteSeer, of which it is not stated which were taken;
+# the same posts
+OVERLAPPING = (
+    frozenset({"cora", "cora-ml", "cora-text"}),
+    frozenset({"citeseer", "m10-text"}),
+    frozenset({"reddit", "reddit-saint"}),
+)
 
 
 def same_records(one: str, other: str) -> bool:
     """Whether two data sets may share records: variants, files in common, or an overlap that is known or suspected.
 
+    One that joins others (`DatasetEntry.parts`) shares with another what its parts do; parts are not related by it.
     Raises UserError for a name that is not in the registry.
     """
     entry(other)
-    return other in family(one)
+    return bool(_records(one) & _records(other))
 
 
 @cache
 def family(name: str) -> frozenset[str]:
-    """All data sets that may share records with this one, directly or through others; itself among them."""
-    entry(name)
+    """All data sets that may share records with this one; itself among them."""
+    return frozenset(other for other in registry() if same_records(name, other))
+
+
+@cache
+def _records(name: str) -> frozenset[str]:
+    """The data sets, none of which joins others, among whose records all of this one's are."""
+    parts = entry(name).parts
+    return frozenset().union(*map(_linked, parts)) if parts else _linked(name)
+
+
+@cache
+def _linked(name: str) -> frozenset[str]:
+    """Directly or through others."""
+    single = [one for one, known in registry().items() if not known.parts]
     found = {name}
-    while more := {other for other in registry() if other not in found and any(_linked(other, one) for one in found)}:
+    while more := {other for other in single if other not in found and any(_link(other, one) for one in found)}:
         found |= more
     return frozenset(found)
 
 
-def _linked(one: str, other: str) -> bool:
+def _link(one: str, other: str) -> bool:
     if any({one, other} <= known for known in OVERLAPPING):
         return True
     first, second = registry()[one], registry()[other]

@@ -104,6 +104,9 @@ class DatasetEntry(Frozen):
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
+    parts: tuple[str, ...] = Field(
+        default=(), description="The entries whose records this one joins: the one trained on, the one tested on"
+    )
     upstream: tuple[str, ...] = Field(
         default=(), description="What the publishers computed over all records before these files; no epsilon covers it"
     )

@@ -35,7 +35,8 @@ class SearchedMethod(Finite):
     seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
     datasets: dict[str, ChosenSetting] = Field(
         description="By data set of the search; of a method without privacy that was searched in further settings or "
-        "splits of a data set, by <data set>/<setting> or <data set>/<setting>.<split> for these"
+        "splits of a data set, by <data set>/<setting> or <data set>/<setting>.<split> for these; also those that join "
+        "data sets of the search"
     )
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
     scores: dict[str, dict[str, Score]] = Field(

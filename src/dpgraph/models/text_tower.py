@@ -99,7 +99,8 @@ def with_adapters(encoder: nn.Module, rank: int, alpha: float, generator: torch.
     if not chosen:
         raise UserError(f"encoder: has no layers named {', '.join(ADAPTED)}: expected a BERT or Llama model")
     with torch.random.fork_rng(devices=[]):  # peft draws numbers that are replaced
-        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, bias="none", target_modules=chosen)
+        scaled = {"r": rank, "lora_alpha": alpha}  # declared as integers, but any number is right
+        config = LoraConfig(**scaled, lora_dropout=0.0, bias="none", target_modules=chosen)  # type: ignore[arg-type]
         adapted = get_peft_model(encoder, config)  # type: ignore[arg-type]
     with torch.no_grad():
         for layer in adapters_of(adapted):

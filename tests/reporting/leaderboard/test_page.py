@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.errors import UserError
-from dpgraph.reporting.claims.table import claims_table, read_claims
+from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.leaderboard.page import Links, write_index
 from dpgraph.reporting.leaderboard.standings import standings
 from tests.browser import CHROMIUM, SIZES, visit
@@ -62,11 +62,6 @@ document.getElementById("f").addEventListener("load", async () => {
   document.getElementById("found").textContent = JSON.stringify(found);
 });
 </script>""".replace("SIZES", json.dumps(SIZES))
-
-
-@pytest.fixture(scope="module")
-def claims(plan, results):
-    return claims_table(plan, results)
 
 
 @pytest.mark.browser

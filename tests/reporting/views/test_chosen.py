@@ -239,11 +239,18 @@ def test_the_command_writes_next_to_the_suites(plan: Plan, folder: Path, capsys:
 
 
 def test_families_of_data_sets() -> None:
-    assert family("cora-ml") == {"cora", "cora-ml"}
+    assert {"cora", "cora-ml", "cora-text", "cora-text-words"} <= family("cora-ml")
+    assert not same_records("cora-ml", "citeseer")
     assert same_records("ogbn-arxiv-text-half", "ogbn-arxiv")  # a variant of a variant
     assert same_records("mnist", "mnist-images")  # the same files
     assert same_records("reddit-saint", "reddit-tenth")
     assert not same_records("pubmed", "citeseer")
+    for part in ("cora-text", "m10-text-words", "m10-cora", "cora-m10"):  # of a pair both graphs
+        assert same_records("m10-cora", part)
+        assert same_records(part, "m10-cora")
+    assert same_records("m10-cora", "cora-hepth")
+    assert not same_records("m10-cora", "hepth-text")  # which is joined with Cora elsewhere
+    assert not same_records("cora-text", "hepth-text")
     with pytest.raises(UserError):
         same_records("pubmed", "nowhere")
 
@@ -286,3 +293,43 @@ def test_a_method_without_privacy_is_searched_in_each_setting_and_split_of_a_dat
     rates = {(e.method_id, e.task_id): e.cell.training.learning_rate for e in reader.entries}
     assert (rates["gcn", "pubmed"], rates["gcn", "apart"]) == (0.2, 0.3)
     assert rates["dp-mlp", "pubmed"] == rates["dp-mlp", "apart"] == 0.1
+
+
+def test_a_pair_of_graphs_takes_what_was_best_on_the_first_or_with_privacy_on_neither(
+    tmp_path: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No search had the pairs; the settings are for them."""
+    task = "{{label: A, task: {{dataset: {0}-text, split: random-70-20-10}}}}"
+    single = "".join(f"  {name}: {task.format(name)}\n" for name in ("cora", "hepth", "m10"))
+    pairs = "".join(f"  {name}: {{label: A, task: {{dataset: {name}}}}}\n" for name in ("cora-m10", "hepth-cora"))
+    suite = SUITE.replace(TASKS, "\n" + single).split("      sought: [")[0] + (
+        "      sought: [{tasks: [cora, hepth, m10], epsilons: [4]}]\n"
+    )
+    reader = READER.split("tasks:")[0] + f"tasks:\n{pairs}papers:\n" + READER.split("papers:\n")[1]
+    reader = reader.replace("cora, cora-ml, pubmed, elsewhere", "cora-m10, hepth-cora")
+    reader = reader.replace("      - set: {training: {momentum: 0.5}}\n", "")
+    folder = write(tmp_path, {"sought": suite, "reader": reader})
+    heads = EXPERIMENT.replace("method: gnn, set: {model: {architecture: gcn, hops: 1}}", "method: relation-head")
+    heads = heads.replace("method: gnn, set: {model: {architecture: gcn, hops: 2}}", "method: relation-head")
+    private = "method: dp-mlp, set: {model: {architecture: mlp, hops: 0}, privacy: {variant: rigorous}}"
+    heads = heads.replace(private, "method: dp-relation-head, set: {privacy: {variant: rigorous}}")
+    (folder / "experiments/toy.yaml").write_text(heads.replace("  shown: {", "  shown: {metric: mrr/test, "))
+    made = load_plan(Config(suite="sought"), folder)
+    scores = {"cora-text": (0.9, 0.5, 0.6), "hepth-text": (0.5, 0.8, 0.7), "m10-text": (0.4, 0.3, 0.6)}
+    monkeypatch.setitem(globals(), "VALUES", scores)
+    results = results_of(made, rows_of, as_frame)
+    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
+    found = write_settings(made, folder / "settings/sought.yaml").papers["toy"]
+    plain = {name: (one.trial, one.chosen_on) for name, one in found["gcn"].datasets.items()}
+    assert plain["cora-m10"] == plain["cora-hepth"] == plain["cora-text"] == ("trial 1", ("cora-text",))
+    assert plain["hepth-cora"] == ("trial 2", ("hepth-text",))
+    private = {name: (one.trial, one.chosen_on) for name, one in found["dp-mlp"].datasets.items()}
+    assert private["cora-text"] == ("trial 3", ("hepth-text", "m10-text"))
+    assert private["cora-m10"] == private["m10-cora"] == ("trial 2", ("hepth-text",))
+    assert private["hepth-cora"] == private["cora-hepth"] == ("trial 3", ("m10-text",))
+    assert not any(name.endswith("words") for name in private)  # other features: not what was searched
+    rates = {(e.method_id, e.task_id): e.cell.training.learning_rate for e in load_plan(
+        Config(suite="reader"), folder).entries}  # fmt: skip
+    assert rates == {("gcn", "cora-m10"): 0.1, ("gcn", "hepth-cora"): 0.2,
+                     ("dp-mlp", "cora-m10"): 0.2, ("dp-mlp", "hepth-cora"): 0.3}  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from dpgraph.data.families import same_records
+from dpgraph.data.registry import registry
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
@@ -87,7 +88,8 @@ def scores_of(entries: Collection[Entry], results: Results, metric: str) -> Scor
 def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> SearchedMethod:
     """Without privacy: for each data set, in each setting, what is best on it. Private: on those that share no records.
 
-    Equal means: the first trial.
+    So for data sets that join searched ones, too: without privacy what is best on the one that is trained on. Equal
+    means: the first trial.
     """
     places = place_of(entries)
     first = next(iter(entries))
@@ -99,19 +101,22 @@ def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> S
     private = first.cell.privacy is not None
 
     def best(chosen_on: list[str]) -> ChosenSetting:
-        if not chosen_on:
-            raise UserError(f"{where}: {first.method_id}: expected data sets that share no records")
         return best_trial(scores, settings, chosen_on, f"{where}: {first.method_id}")
 
     def others(dataset: str) -> list[str]:
         return [one for one in datasets if not same_records(one, dataset)]
 
+    joined = {name: known.parts[0] for name, known in registry().items() if known.parts}
+    trained_on = {place: place for place in places.values()} | {
+        name: part for name, part in joined.items() if part in places.values()
+    }
+    chosen_on = {name: others(name) if private else [part] for name, part in trained_on.items()}
     return SearchedMethod(
         private=private,
         epsilon=epsilons[0] if epsilons else None,
         trials=len(settings),
         seeds={places[entry.task_id]: len(entry.cell.seeds) for entry in entries},
-        datasets={one: best(others(one) if private else [one]) for one in dict.fromkeys(places.values())},
+        datasets={name: best(on) for name, on in chosen_on.items() if on},
         others=best(datasets),
         scores=scores,
     )
