@@ -103,6 +103,9 @@ class DatasetEntry(Frozen):
     wheel: Wheel | None = None
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
+    degree_bound: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Most edges of a node, assumed to be a public rule of where the data come from"
+    )
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
     parts: tuple[str, ...] = Field(
         default=(), description="The entries whose records this one joins: the one trained on, the one tested on"
