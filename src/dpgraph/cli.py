@@ -24,6 +24,12 @@ Parser = argparse.ArgumentParser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
+    asked = next((argument for argument in given if not argument.startswith("-")), None)
+    if asked is not None and asked not in STAGES:
+        from dpgraph.errors import meant, shown
+
+        print(f"error: STAGE={shown(asked)}: expected one of dpgraph --help{meant(asked, STAGES)}", file=sys.stderr)
+        return 2
     options = _parser(given).parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     try:
@@ -280,6 +286,24 @@ def _fit(added: Parser) -> None:
     add_fit(added)
 
 
+def _compare(added: Parser) -> None:
+    from dpgraph.cli_fit import add_compare
+
+    add_compare(added)
+
+
+def _afford(added: Parser) -> None:
+    from dpgraph.cli_fit import add_afford
+
+    add_afford(added)
+
+
+def _export(added: Parser) -> None:
+    from dpgraph.cli_fit import add_export
+
+    add_export(added)
+
+
 def _predict(added: Parser) -> None:
     from dpgraph.cli_fit import add_predict
 
@@ -317,6 +341,9 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 STAGES: dict[str, Subcommand] = {
     "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
     "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
+    "compare": Subcommand("Compare methods on your own graph at one epsilon", "dpgraph.cli_fit:compare", _compare),
+    "afford": Subcommand("Say in words whether a graph affords an epsilon", "dpgraph.cli_fit:afford", _afford),
+    "export": Subcommand("Write a release as CSV files", "dpgraph.cli_fit:export", _export),
     "run": Subcommand(
         "Make artefacts (daigavane/table7), or a whole suite, with Snakemake", "dpgraph.cli_run:run", _run
     ),

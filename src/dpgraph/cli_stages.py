@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, parse
 from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.record import CellRecord
 from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import resolve
@@ -105,8 +107,9 @@ def train(options: argparse.Namespace) -> None:
         return train_bundle(plan, bundle, options.device, options.workers)
     if options.out is None:
         raise UserError("--cell: expected --out with it")
-    train_cell(
-        read_cell(options.cell),
+    cell = read_cell(options.cell)
+    record = train_cell(
+        cell,
         options.out,
         graph_folder=_graph_folder(options),
         calibration_path=options.calibration,
@@ -114,6 +117,35 @@ def train(options: argparse.Namespace) -> None:
         workers=options.workers,
         again=options.again,
     )
+    print(outcome_in_words(cell, record))
+
+
+def outcome_in_words(cell: Cell, record: CellRecord) -> str:
+    """Accuracy on test nodes, or the first metric where there is none, and both epsilons, each in a line."""
+    from dpgraph.methods.registry import outside_of
+
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
+    found = [[one for one in seed.metrics if one.final and one.class_id < 0] for seed in record.seeds]
+    names = [one.metric for one in next((metrics for metrics in found if metrics), [])]
+    name = "accuracy/test" if "accuracy/test" in names else names[0] if names else None
+    values = [one.value for metrics in found for one in metrics if one.metric == name]
+    lines = []
+    if values:
+        spread = f" ({min(values):.4g} to {max(values):.4g} over {len(values)} seeds)" if len(values) > 1 else ""
+        lines.append(f"{name}: {sum(values) / len(values):.4g}{spread}")
+    statement = record.statement or {}
+    for mode in ("published", "rigorous"):
+        one = statement.get(mode, {})
+        called = "claimed (from outside the package)" if mode == "rigorous" and outside_of(cell.method) else mode
+        epsilon, where = one.get("epsilon"), f"{one.get('relation')}, {one.get('scope')}"
+        if epsilon is None:
+            lines.append(f"epsilon, {called}: none: {one.get('reason')}")
+        elif epsilon in (math.inf, "Infinity"):
+            lines.append(f"epsilon, {called}: infinite: no privacy")
+        else:
+            lines.append(f"epsilon, {called}: {epsilon:.4g} ({where}) at delta {one.get('delta'):.3g}")
+    return "\n".join(lines)
 
 
 def _bundle(options: argparse.Namespace, kind: str) -> tuple[Plan, Bundle]:
