@@ -13,6 +13,7 @@ HERE = Path(str(workflow.current_basedir)).resolve()
 SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))
 
+from dpgraph import outside
 from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
@@ -55,6 +56,7 @@ report: "workflow/report/workflow.rst"
 
 try:
     CONFIG = parse_config(Config, config, "config")
+    outside.use(CONFIG.registry)
     # which jobs there are depends on what can be had, so it is fetched before they are planned, and once only
     if workflow.is_main_process and CONFIG.when_data_is_missing == "record":
         if said := provide(CONFIG, HERE / "workflow", os.environ):
