@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,26 @@ import pytest
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.methods.registry import spec
-from dpgraph.methods.votes.rules import FEW, MANY, bounded_votes, gaussian_mu, own_records, votes, votes_with_caps
+from dpgraph.methods.votes.caps import best_caps
+from dpgraph.methods.votes.rules import (
+    FEW,
+    MANY,
+    gaussian_mu,
+    own_records,
+    votes,
+    votes_with_caps,
+    votes_with_schema,
+)
 from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.problems.base import Size
 
 SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
-DENSE = Size(nodes=15_000, entries=1_200_000, features=150, classes=5, train_nodes=11_000)
+DENSE = Size(nodes=15_000, entries=1_200_000, features=150, classes=5, train_nodes=11_000, degree_bound=3200)
 
 
 def test_mu_is_that_of_the_epsilon() -> None:
@@ -43,17 +54,41 @@ def test_where_few_votes_would_add_up_there_are_none() -> None:
     assert votes(sparse, 1.0) == own_records(sparse, 1.0)
     assert votes(sparse, 8.0)["privacy"]["votes_share"] == 0.5
     assert votes(SMALL, 1.0)["privacy"]["votes_share"] == 0.3
-    assert bounded_votes(SMALL, 1.0, 200)["privacy"]["votes_share"] == 0
-    assert bounded_votes(DENSE, 8.0, 3200)["privacy"]["votes_share"] == 0.5
+    for rule in (votes_with_caps, votes_with_schema):
+        assert rule(DENSE, 0.5)["privacy"]["votes_share"] == 0
+        assert rule(DENSE, 8.0)["privacy"]["votes_share"] > 0.6
+        assert rule(DENSE, 8.0)["privacy"]["hub_share"] > 0
     assert votes_with_caps(SMALL, 8.0)["privacy"]["votes_share"] == 0
-    assert votes_with_caps(DENSE, 8.0)["privacy"]["hub_share"] > 0
+    assert votes_with_schema(DENSE, 8.0)["privacy"]["degree_bound"] == 3200
+    with pytest.raises(UserError, match="expected a data set whose registry entry assumes a degree_bound"):
+        votes_with_schema(SMALL, 8.0)
+
+
+def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
+    signals = [[best_caps(DENSE, gaussian_mu(epsilon, 1e-6), bound, 0.2).signal for epsilon in (1.0, 4.0, 8.0)]
+               for bound in (None, 3200, 400)]  # fmt: skip
+    assert signals == sorted(signals)
+    assert all(row == sorted(row) for row in signals)
+
+
+def test_settings_of_caps_spend_the_whole_budget_of_both_sides() -> None:
+    """The side that decides epsilon is never far from the other: nobody's budget is left over by more than a tenth."""
+    part = votes_with_caps(DENSE, 8.0)
+    cell = resolve({**part, "task": {"dataset": "toy"}, "method": "dp-votes", "seeds": [0],
+                    "privacy": {**part["privacy"], "epsilon": 8.0}})  # fmt: skip
+    mechanism = calibrate(cell, DENSE.train_nodes, num_protected=DENSE.nodes).mechanism
+    assert isinstance(mechanism, CappedVotes)
+    steps, noise = mechanism.closed()
+    voter = math.sqrt(steps / noise**2 + mechanism.release_mu**2)
+    assert 0.9 < mechanism.received_mu / voter < 1.1
 
 
 @pytest.mark.parametrize("size", [SMALL, DENSE])
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_a_rule_makes_cells_that_have_their_epsilon(size: Size, epsilon: float) -> None:
-    rules = {**spec("dp-votes").rules, "bounded": lambda size, epsilon: bounded_votes(size, epsilon, 3200)}
-    for rule in rules.values():
+    for rule in spec("dp-votes").rules.values():
+        if rule is votes_with_schema and size.degree_bound is None:
+            continue
         part = rule(size, epsilon)
         cell = resolve({**part, "task": {"dataset": "toy"}, "method": "dp-votes", "seeds": [0],
                         "privacy": {**part["privacy"], "epsilon": epsilon}})  # fmt: skip
@@ -64,7 +99,7 @@ def test_a_rule_makes_cells_that_have_their_epsilon(size: Size, epsilon: float) 
 def test_a_rule_needs_a_target_and_its_name() -> None:
     with pytest.raises(UserError, match=r"privacy.epsilon=None: expected a target"):
         votes(SMALL, None)
-    with pytest.raises(UserError, match="public_rule=vots: expected own-records or votes or votes-with-caps"):
+    with pytest.raises(UserError, match="public_rule=vots: expected own-records or votes or votes-with-caps or"):
         spec("dp-votes").by_rule("vots", SMALL, 1.0)
 
 

@@ -1004,11 +1004,18 @@ VOTES = (
          VOTED + "test_edges_of_one_list_only_do_not_count_under_a_degree_bound"),
     _one("delta of the training nodes", "methods/votes/mechanism.py", "asked.counts.num_protected or asked.num_train",
          "asked.num_train", OF_VOTES + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody"),
-    _one("degrees above their caps are free", SENSITIVITY, "1 + above /", "1 + 0 * above /",
+    _one("degrees above their caps are free", SENSITIVITY, "return above /", "return 0 * above /",
          OF_VOTES + "test_how_many_caps_are_exceeded_is_bounded_in_probability"),
     _one("unlikely events are free", "privacy/mechanisms/votes.py", "self.delta * (1 - UNLIKELY",
-         "self.delta * (1 - 0 * UNLIKELY", OF_VOTES + "test_without_a_schema_degrees_and_hubs_are_charged"),
-    _one("hubs count", BALLOTS, "(kept @ self.lists @ kept)", "self.lists", OF_VOTES + "test_hubs_have_no_part"),
+         "self.delta * (1 - 0 * UNLIKELY", OF_VOTES + "test_each_side_pays_for_what_it_moves"),
+    _one("hubs count", BALLOTS, "self.lists @ sp.diags(stays.astype(np.float64))", "self.lists",
+         OF_VOTES + "test_votes_go_from_voters_to_others_and_hubs_have_no_part"),
+    _one("receivers vote", BALLOTS, "sends @ bounded.lists @ receives", "bounded.lists @ receives",
+         OF_VOTES + "test_given_noisy_degrees_a_node_that_leaves_moves_votes_by_what_theorem_r_says"),
+    _one("receivers are free", "privacy/mechanisms/votes.py", "max(super()._epsilon_under(relation), receiver)",
+         "max(super()._epsilon_under(relation), 0 * receiver)", OF_VOTES + "test_each_side_pays_for_what_it_moves"),
+    _one("hubs are free", "privacy/mechanisms/votes.py", "self._mu(self.votes_ratio), self._mu(self.hubs_ratio))",
+         "self._mu(self.votes_ratio), 0.0)", OF_VOTES + "test_with_few_caps_exceeded_the_voters_side_decides"),
 )  # fmt: skip
 
 TUPLES, DRAWN, OF_TUPLES = "preparation/relations.py", "sampling/tuples.py", "training/tuples.py"
@@ -1023,6 +1030,7 @@ TRAINED, SAMPLED, RELATED = (
     "tests/sampling/test_tuples.py::",
     "tests/privacy/test_relation_mechanisms.py::",
 )
+TEXTS_OF_TOWERS, TEXT_TOWER = "tests/models/test_text_tower.py::", "models/text_tower.py"
 FACTS_OF_TUPLES = "tests/audits/test_registry.py::test_the_code_keeps_its_claims[tuple-facts]"
 RELATIONS = (
     _one("noise / 1.3 on tuples", TUPLES, "order.noise(order.noise_std)", "order.noise(order.noise_std / 1.3)",
@@ -1063,6 +1071,12 @@ RELATIONS = (
          TRAINED + "test_a_perceptron_equals_autograd_whatever_the_chunks[60-hinge]"),
     _one("norms of towers are not enlarged by rounding", TOWERS, "enlarged_norms(squares.clamp_min(0), scales)",
          "squares.clamp_min(0).sqrt()", TRAINED + "test_no_contribution_of_rounded_operands_is_beyond_its_limit"),
+    _one("slopes of texts count for another tuple", TOWERS, "return rows[back].reshape(", "return rows.reshape(",
+         TEXTS_OF_TOWERS + "test_clipped_sums_over_texts_equal_autograd"),
+    _one("a text's state depends on its batch", TEXT_TOWER, "attention_mask=mask.long()",
+         "attention_mask=torch.ones_like(ids)", TEXTS_OF_TOWERS + "test_padding_and_company_do_not_move_a_text"),
+    _one("norms of heads without the loss' scale", HEADS, "norms = enlarged_norms((longest + inner) / 2, longest)",
+         "norms = enlarged_norms((longest + inner) / 4, longest)", TRAINED + "test_heads_equal_autograd"),
     _one("norms of linear heads without the cross term", HEADS, "(squares + cross).clamp_min(0)",
          "squares.clamp_min(0)",
          TRAINED + "test_heads_equal_autograd"),

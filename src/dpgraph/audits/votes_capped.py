@@ -1,17 +1,20 @@
-"""Audit of votes under node-remove without a schema: noisy degrees, their caps, and what a node that leaves moves.
+"""Audit of votes under node-remove with noisy caps: noisy degrees, their caps, and what a node that leaves moves.
 
-What is prepared is compared, for the same noise, with and without each node of small graphs (Theorem R,
-docs/privacy.md, 12.7): noisy degrees of others against what is charged for them, votes against S given these, and how
-often a degree exceeds its cap.
+What is prepared is compared, for the same noise, with and without a voter and a receiver of small graphs (Theorem R,
+docs/privacy.md, 12.7): noisy numbers of others against what is charged for them, votes against B or S B given these,
+and how often a degree exceeds its cap.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -20,26 +23,37 @@ from dpgraph.audits.result import AuditResult
 from dpgraph.audits.votes import CLASSES, IN_BALLOTS, MASS, NORM, planted_in, predictions, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.methods.votes.ballots import Ballots, CappedBallots
-from dpgraph.methods.votes.readers import READERS
+from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.randomness import numpy_generator
 
-SIZE, MARGIN, FLOOR = 24, 1.0, 8
+SIZE, MARGIN, FLOOR = 24, 1.0, 3
+VOTER, RECEIVER = 0, 3  # of these nodes a record goes; every fourth node receives
 TITLE = "votes with noisy caps when a node leaves with all its edges"
 IN_CAPPED = f"{IN_BALLOTS.rpartition('.')[0]}.CappedBallots"
 OF_CAPPED = "dpgraph.privacy.mechanisms.votes.CappedVotes"
 
 
+@dataclass
+class NoisyCaps:
+    """Ballots with their caps, the mechanism, and the noisy numbers that were made on the way."""
+
+    ballots: CappedBallots
+    mechanism: CappedVotes
+    received: np.ndarray  # (N,) noisy numbers of voters
+    degrees: np.ndarray  # (N,) noisy numbers of receivers
+
+
 def graphs() -> dict[str, Graph]:
-    """A clique, two nodes that share all their neighbours, and a random graph."""
+    """A clique, two receivers that share all voters, and a random graph."""
     random = numpy_generator("audits", "votes capped")
     upper = np.triu(random.random((SIZE, SIZE)) < 0.3, 1)
     shared = np.zeros((SIZE, SIZE), dtype=bool)
-    shared[:2, 2:] = True
+    shared[[RECEIVER, RECEIVER + 4]] = True
+    shared[:, [RECEIVER, RECEIVER + 4]] = True
     found = {}
     for name, half in (
-        ("shared", shared),
+        ("shared", np.triu(shared, 1)),
         ("clique", np.triu(np.ones((SIZE, SIZE), dtype=bool), 1)),
         ("random", upper),
     ):
@@ -49,19 +63,32 @@ def graphs() -> dict[str, Graph]:
     return found
 
 
-def prepared(graph: Graph, seed: int) -> tuple[CappedBallots, CappedVotes]:
-    """Ballots with their caps, and the mechanism."""
+def prepared(graph: Graph, seed: int) -> NoisyCaps:
     budget: dict[str, Any] = {
         "variant": "node-remove-capped",
         "degrees_share": 0.2,
         "cap_margin": MARGIN,
         "degree_floor": FLOOR,
+        "hub_share": 0.1,
+        "hub_limit": 1000,  # nobody, so that flags are the same on both sides
     }
     step = prepared_votes(graph, seed, **budget)
-    ballots, mechanism = step.ballots(), step.votes_of
+    seen: dict[str, np.ndarray] = {}
+    hubs, caps = CappedBallots.without_hubs, CappedBallots.capped
+
+    def of_hubs(self: CappedBallots, noisy: np.ndarray, limit: float) -> CappedBallots:
+        seen["received"] = noisy
+        return hubs(self, noisy, limit)
+
+    def of_caps(self: CappedBallots, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
+        seen["degrees"] = noisy
+        return caps(self, noisy, margin, std)
+
+    with patch.object(CappedBallots, "without_hubs", of_hubs), patch.object(CappedBallots, "capped", of_caps):
+        ballots, mechanism = step.ballots(), step.votes_of
     if not isinstance(ballots, CappedBallots) or not isinstance(mechanism, CappedVotes):
         raise TypeError("expected votes with caps")
-    return ballots, mechanism
+    return NoisyCaps(ballots, mechanism, seen["received"], seen["degrees"])
 
 
 def caps_of(ballots: CappedBallots) -> np.ndarray:
@@ -72,24 +99,30 @@ def caps_of(ballots: CappedBallots) -> np.ndarray:
 
 def moved(graph: Graph, node: int, seed: int) -> dict[str, float]:
     """What a node moves, over what is charged for it; noise is the same on both sides, since names of streams are."""
-    here, mechanism = prepared(graph, seed)
-    there, _ = prepared(without_node(graph, node), seed)
-    here_caps, there_caps = caps_of(here), caps_of(there)
-    others = np.arange(SIZE) != node
-    shift = np.minimum(np.abs(here_caps - there_caps)[others], 1)  # caps below m hide what noisy degrees do
-    charged = 1 / ((mechanism.degrees_ratio or math.nan) * mechanism.closed()[1])  # mu
-    degrees = float(np.linalg.norm(shift)) / mechanism.degrees_noise / charged
-    # given the caps of one side: what a released degree is on both
-    fixed = CappedBallots(there.lists, there.votes, there.degree_floor, there.degree_bound, 0.0, here_caps)
-    sums = []
-    for ballots in (here, fixed):
+    here, there = prepared(graph, seed), prepared(without_node(graph, node), seed)
+    others, mechanism = np.arange(SIZE) != node, here.mechanism
+    found = {}
+    for name, ratio in (("received", mechanism.hubs_ratio), ("degrees", mechanism.degrees_ratio)):
+        shift = float(np.linalg.norm((getattr(here, name) - getattr(there, name))[others]))
+        noise = mechanism.hubs_noise if name == "received" else mechanism.degrees_noise
+        charged = 1 / ((ratio or math.nan) * mechanism.closed()[1])  # mu
+        payer = VOTER if name == "received" else RECEIVER
+        found[name] = _over(shift / (noise or math.nan), charged if node == payer else 0.0)
+    # given the caps of one side: what released degrees are on both
+    fixed, sums = replace(there.ballots, caps=caps_of(here.ballots)), []
+    for ballots in (here.ballots, fixed):
         votes = np.column_stack([np.tile(np.eye(CLASSES)[0] - 1 / CLASSES, (SIZE, 1)), np.full(SIZE, MASS)])
         kept = others if ballots is fixed else np.ones(SIZE, dtype=bool)
         sums.append(ballots.buckets(votes * ballots.weights[:, None] * kept[:, None])[others])
-    neighbours = graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]
-    over = int((np.diff(graph.out_ptr)[neighbours] > here_caps[neighbours]).sum())
-    bound = (1 + over / (2 * FLOOR)) * NORM
-    return {"degrees": degrees, "votes": float(np.linalg.norm(sums[0] - sums[1])) / bound, "above": over}
+    voters = np.flatnonzero(np.asarray(here.ballots.lists[:, [node]].todense()).ravel())
+    above = int((here.ballots.degrees > caps_of(here.ballots))[voters].sum())
+    bound = 1.0 if node == VOTER else above / (2 * FLOOR)
+    return {**found, "votes": _over(float(np.linalg.norm(sums[0] - sums[1])), bound * NORM)}
+
+
+def _over(value: float, bound: float) -> float:
+    """inf where anything moves that must not."""
+    return value / bound if bound else math.inf if value > 1e-9 else 0.0
 
 
 def looks_elsewhere(graph: Graph, node: int) -> bool:
@@ -97,10 +130,10 @@ def looks_elsewhere(graph: Graph, node: int) -> bool:
     released = numpy_generator("audits", "votes capped", "release").standard_normal((SIZE, CLASSES + 1))
     others, chances, found = np.arange(SIZE) != node, predictions(graph), []
     for one in (graph, without_node(graph, node)):
-        ballots, _ = prepared(one, 0)
+        ballots = prepared(one, 0).ballots
         cast = ballots.ballots(np.full(SIZE, -1), chances, MASS)
         read = ballots.read(released, cast, MASS, NORM, 1.0)
-        found.append(ballots.scores(chances, read, READERS[0])[others])
+        found.append(ballots.scores(chances, read, ballots.readers[0])[others])
     return not np.array_equal(found[0], found[1])
 
 
@@ -112,10 +145,20 @@ def _no_margin(self: CappedBallots, noisy: np.ndarray, margin: float, std: float
     return CappedBallots.plain_read(self, noisy, 0.0, std)  # type: ignore[attr-defined]
 
 
+def _both_ways(cls: type[CappedBallots], plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedBallots:
+    """Everybody votes and receives."""
+    bounded = BoundedBallots.under.__func__(cls, plain, degree_bound, 0.0)  # type: ignore[attr-defined]
+    return replace(bounded, lists=sp.csr_matrix(bounded.lists), reads=np.ones(len(voters), dtype=bool))
+
+
 VOTES_CAPPED_BUGS: Mapping[str, Mapping[str, Any]] = {
     "degrees charged at sensitivity 1": {
         f"{OF_CAPPED}.degrees_noise": property(lambda self: self.degrees_ratio * self.closed()[1])
     },
+    "hubs charged at sensitivity 1": {
+        f"{OF_CAPPED}.hubs_noise": property(lambda self: self.hubs_ratio * self.closed()[1])
+    },
+    "votes both ways": {f"{IN_CAPPED}.one_way": classmethod(_both_ways)},
     "caps from degrees without noise": {f"{IN_CAPPED}.plain_read": CappedBallots.capped, f"{IN_CAPPED}.capped": _exact},
     "caps without their margin": {f"{IN_CAPPED}.plain_read": CappedBallots.capped, f"{IN_CAPPED}.capped": _no_margin},
     "weights by degrees, not by caps": {
@@ -126,30 +169,34 @@ VOTES_CAPPED_BUGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def votes_capped(trials: int, planted: str | None = None) -> AuditResult:
-    """Some nodes of each graph leave, `trials` times with other noise."""
-    most = {"degrees": 0.0, "votes": 0.0}
+    """A voter and a receiver of each graph leave, `trials` times with other noise."""
+    most = {"received": 0.0, "degrees": 0.0, "votes": 0.0}
     spread: list[bool] = []
     above, count = 0, 0
     with planted_in(VOTES_CAPPED_BUGS[planted] if planted else {}):
-        looked = sum(looks_elsewhere(graph, 0) for graph in graphs().values())
+        looked = sum(looks_elsewhere(graph, node) for graph in graphs().values() for node in (VOTER, RECEIVER))
         for graph in graphs().values():
             for seed in range(trials):
-                found = moved(graph, 0, seed)
-                most = {name: max(value, found[name]) for name, value in most.items()}
-                ballots, mechanism = prepared(graph, seed)
-                caps = caps_of(ballots)
-                low = np.diff(graph.out_ptr) > caps
-                above, count = above + int(low.sum()), count + SIZE
-                usual = ballots.degrees + 1 + MARGIN * mechanism.degrees_noise
+                for node in (VOTER, RECEIVER):
+                    found = moved(graph, node, seed)
+                    most = {name: max(value, found[name]) for name, value in most.items()}
+                one = prepared(graph, seed)
+                voters = graph.train_nodes
+                caps, degrees = caps_of(one.ballots)[voters], one.ballots.degrees[voters]
+                above, count = above + int((degrees > caps).sum()), count + len(voters)
+                usual = degrees + 1 + MARGIN * one.mechanism.degrees_noise
                 spread.extend((caps > usual)[usual > FLOOR])
     chance = float(ndtr(-MARGIN))
     rare = above <= binom.isf(1e-7, count, chance)
     noisy = 0.3 < float(np.mean(spread)) < 0.7  # half of the noise is positive
-    holds = max(most.values()) <= 1 + 1e-6 and most["degrees"] > 0.99 and rare and noisy and not looked
+    reached = min(most["degrees"], most["received"]) > 0.99
+    holds = max(most.values()) <= 1 + 1e-6 and reached and rare and noisy and not looked
     return AuditResult(
         audit="votes-capped", title=TITLE, planted=planted, passed=bool(holds),
-        claim="degrees move by what is charged, votes by 1 + (those above their caps) / (2 m); few are above",
+        claim="a voter moves noisy numbers of voters by what is charged and votes by B; a receiver noisy degrees, and "
+        "votes by (its voters above their caps) / (2 m); few are above",
         trials=trials,
-        finding=f"degrees {most['degrees']:.3g}, votes {most['votes']:.3g} of the bound; {above} of {count} above "
-        f"their caps; noise up in {np.mean(spread):.2f}; others read one release otherwise in {looked}",
+        finding=f"numbers of voters {most['received']:.3g}, degrees {most['degrees']:.3g}, votes {most['votes']:.3g} "
+        f"of the bound; {above} of {count} above their caps; "
+        f"noise up in {np.mean(spread):.2f}; others read one release otherwise in {looked}",
     )  # fmt: skip

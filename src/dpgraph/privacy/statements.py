@@ -197,7 +197,9 @@ CAPPED_VOTES = replace(
     assumptions=(
         "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
         "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
-        "noisy degrees of others are released; given them, votes move by at most {S} B, but for {failure} of delta",
+        "training nodes vote and others receive, by a public split; epsilon is the larger one of both sides'",
+        "noisy degrees of voters are released; given them, a receiver that leaves moves votes by at most {S} B, but "
+        "for {failure} of delta",
         *VOTES.assumptions[2:],
     ),
 )

@@ -44,13 +44,13 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
 
 
 def capped_votes(*, degree_bound: int, margin: float, degree_floor: int, failure: float) -> float:
-    """S: sensitivity of the buckets, in B, to a node that leaves, given noisy degrees (Theorem R, docs/privacy.md).
+    """Sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem R, docs/privacy.md).
 
-    Holds but for a probability of `failure`: no more than X of the node's neighbours, at most `degree_bound` of them,
-    have a degree above their caps, and each of these moves its votes by 1 / (2 m).
+    Holds but for a probability of `failure`: no more than X of the receiver's voters, at most `degree_bound` of them,
+    have a degree above their caps, and each of these moves its other votes by 1 / (2 m).
     """
     from scipy.special import ndtr
     from scipy.stats import binom
 
     above = min(float(binom.isf(failure, degree_bound, ndtr(-margin))), degree_bound)
-    return 1 + above / (2 * degree_floor)
+    return above / (2 * degree_floor)

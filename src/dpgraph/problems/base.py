@@ -36,6 +36,7 @@ class Size:
     classes: int
     train_nodes: int
     words: float | None = None  # features that are not 0 in a mean record; None: most
+    degree_bound: int | None = None  # assumed to be public: no node has more edges
 
     @property
     def megabytes(self) -> float:
@@ -117,4 +118,4 @@ def size_by_registry(task: Task, known: DatasetEntry) -> Size:
     if task.split.startswith("per-class-"):
         train = (expected.classes or 10) * int(task.split.split("-")[2])
     words = None if task.features.startswith("project-") else expected.words
-    return Size(nodes, entries, features, expected.classes or 10, max(train, 1), words)
+    return Size(nodes, entries, features, expected.classes or 10, max(train, 1), words, known.degree_bound)

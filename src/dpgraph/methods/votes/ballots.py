@@ -6,15 +6,15 @@ of `release` mixes records.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.errors import invalid
-from dpgraph.methods.votes.readers import BucketReader
+from dpgraph.methods.votes.readers import NOISE_READERS, READERS, BucketReader
 
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
 SMALLEST = 1e-3  # of a probability, before its logarithm is taken
@@ -23,6 +23,8 @@ SMALLEST = 1e-3  # of a probability, before its logarithm is taken
 @dataclass(frozen=True)
 class Ballots:
     """Lists as sets of others' ids, and which nodes vote."""
+
+    readers: ClassVar[tuple[BucketReader, ...]] = READERS  # of a choice
 
     lists: sp.csr_matrix  # (N, N) 1 where the owner's list names the node
     votes: np.ndarray  # (N,) bool: nodes with a record
@@ -149,29 +151,39 @@ class BoundedBallots(Ballots):
 
 @dataclass(frozen=True)
 class CappedBallots(BoundedBallots):
-    """Votes whose weights have caps from noisy degrees: what is left of the lists without hubs (Theorem R)."""
+    """Votes of training nodes to all others, one way, with weights whose caps are from noisy degrees (Theorem R).
 
-    caps: np.ndarray | None = None  # (N,) K of each node
+    `lists` holds voters' rows and receivers' columns only: d counts a voter's receivers. Which node is which is the
+    split, public.
+    """
+
+    readers: ClassVar[tuple[BucketReader, ...]] = NOISE_READERS
+
+    reads: np.ndarray | None = None  # (N,) bool: receivers that are no hubs
+    caps: np.ndarray | None = None  # (N,) K of each voter
 
     @classmethod
-    def mutual(cls, plain: Ballots, degree_bound: int) -> CappedBallots:
-        """Edges that are in both ends' lists, before anything is released; raises as `under`."""
+    def one_way(cls, plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedBallots:
+        """Edges that are in both ends' lists and lead from `voters` (N,) bool to others; raises as `under`."""
         bounded = cls.under(plain, degree_bound, 0.0)
-        return cls(bounded.lists, bounded.votes, bounded.degree_floor, degree_bound)
+        sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
+        lists = _without_zeros(sends @ bounded.lists @ receives)
+        return cls(lists, bounded.votes, bounded.degree_floor, degree_bound, reads=~voters)
+
+    @property
+    def received(self) -> np.ndarray:
+        """(N,) voters whose votes a node gets."""
+        return np.bincount(self.lists.indices, minlength=len(self.votes))
 
     def without_hubs(self, noisy: np.ndarray, limit: float) -> CappedBallots:
-        """Nodes whose noisy degree (N,) exceeds H neither vote nor receive, and count for nobody."""
+        """Receivers whose noisy number of voters (N,) exceeds H receive nothing, and count for nobody."""
         stays = noisy <= limit
-        kept = sp.diags(stays.astype(np.float64))
-        lists = (kept @ self.lists @ kept).tocsr()
-        lists.eliminate_zeros()
-        return CappedBallots(lists, self.votes & stays, self.degree_floor, self.degree_bound, 0.0, self.caps)
+        reads = stays if self.reads is None else self.reads & stays
+        return replace(self, lists=_without_zeros(self.lists @ sp.diags(stays.astype(np.float64))), reads=reads)
 
     def capped(self, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
         """K = max(noisy degree + 1 + z sigma, m); `std` is sigma."""
-        caps = np.maximum(noisy + 1 + margin * std, self.degree_floor)
-        usual = math.ceil(max(1 + margin * std, self.degree_floor))  # the cap of a short list
-        return CappedBallots(self.lists, self.votes, self.degree_floor, usual, 0.0, caps)
+        return replace(self, caps=np.maximum(noisy + 1 + margin * std, self.degree_floor))
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -179,3 +191,18 @@ class CappedBallots(BoundedBallots):
         if self.caps is None:
             raise TypeError("votes have no weights before there are caps")
         return np.asarray(1 / np.sqrt(np.maximum(self.degrees, self.caps)))
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) each receiver's own bucket in units of its noise; nothing for voters and hubs.
+
+        That is what independent noise of one std asks for, so that neither the mass nor `shrinkage` is needed.
+        """
+        reads = np.ones(len(self.votes), dtype=bool) if self.reads is None else self.reads
+        return np.asarray(released[:, :-1] * (reads / std)[:, None])
+
+
+def _without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    result = matrix.tocsr()
+    result.eliminate_zeros()
+    result.sort_indices()
+    return result

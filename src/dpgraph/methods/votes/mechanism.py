@@ -23,7 +23,7 @@ def bounded_votes(asked: Asked) -> BoundedVotes:
 def capped_votes(asked: Asked) -> CappedVotes:
     privacy = asked.privacy
     ids = _everybody(asked)
-    shares = (privacy.degrees_share or 0.0, privacy.hub_share or 0.0)
+    shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
     return CappedVotes(
         **_fields(asked, shares=shares),
         degree_floor=privacy.degree_floor,

@@ -11,7 +11,7 @@ import torch
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
-from dpgraph.methods.votes.readers import READERS, BucketReader
+from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
@@ -75,17 +75,18 @@ class PreparedVotes(PreparedTrees):
         graph = self.graph
         plain = Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
         if isinstance(self.votes_of, CappedVotes):
-            return self._capped(CappedBallots.mutual(plain, self.votes_of.degree_bound), self.votes_of)
+            voters = np.asarray(graph.split) == TRAIN
+            return self._capped(CappedBallots.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
         if not isinstance(self.votes_of, BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         return BoundedBallots.under(plain, bound, taper)
 
     def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
-        """Releases who is a hub, if that is a stage, and the others' degrees; a node's own is for itself alone."""
+        """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
-            root = np.sqrt(mechanism.degree_bound)
-            noisy = ballots.degrees + mechanism.hubs_noise * self._degrees.standard_normal(len(ballots.degrees))
+            root = np.sqrt(mechanism.most_sent)
+            noisy = ballots.received + mechanism.hubs_noise * self._degrees.standard_normal(len(ballots.votes))
             ballots = ballots.without_hubs(noisy, mechanism.hub_limit)
             self.made.append(
                 Release(kind=HUBS, noise=mechanism.hubs_noise, sensitivity=root, count=1, limit=mechanism.hub_limit)
@@ -107,8 +108,7 @@ class PreparedVotes(PreparedTrees):
             return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         ballots, mass = self.ballots(), mechanism.mass
         cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
-        moved = mechanism.sensitivity
-        over = moved * mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
+        over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
         std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
         released = ballots.buckets(cast)
         released += std * self._votes.standard_normal(released.shape)
@@ -116,7 +116,7 @@ class PreparedVotes(PreparedTrees):
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
         if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
-        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=moved, count=1, mass=mass, **weighted))
+        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
 
         read: dict[float, np.ndarray] = {}
 
@@ -130,10 +130,10 @@ class PreparedVotes(PreparedTrees):
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)
             judged = np.flatnonzero(labels >= 0)
-            right = [int((scores_of(one)[judged].argmax(axis=1) == labels[judged]).sum()) for one in READERS]
+            right = [int((scores_of(one)[judged].argmax(axis=1) == labels[judged]).sum()) for one in ballots.readers]
             chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
             self.made.append(Release(kind=READER, noise=mechanism.choice_epsilon, sensitivity=1.0, count=1))
-            self.reader = READERS[chosen]
+            self.reader = ballots.readers[chosen]
         return scores_of(self.reader)
 
     def ran(self, resumed_at: int = 0) -> Procedure:

@@ -22,3 +22,5 @@ READERS = (
     BucketReader(3.0, 8.0),
     BucketReader(1.0, 0.0),
 )
+# the same, of buckets in units of their noise, where shrinkage has no part
+NOISE_READERS = tuple(BucketReader(0.0, strength) for strength in (1.0, 0.5, 1.5, 2.0, 3.0, 0.0))

@@ -7,12 +7,12 @@ paid. Where the constants come from is in docs/privacy.md, 12.9.
 from __future__ import annotations
 
 import math
-from itertools import product
+from functools import lru_cache
 from typing import Any
 
 from dpgraph.errors import invalid
+from dpgraph.methods.votes.caps import best_caps
 from dpgraph.privacy.public_numbers import usual_delta
-from dpgraph.privacy.vote_sensitivity import capped_votes, vote_norm
 from dpgraph.problems.base import Size
 
 FEW, MANY = (
@@ -20,9 +20,13 @@ FEW, MANY = (
     1500.0,
 )  # of `strength`: below, class sums; above, steps of gradient descent until they have converged
 SIGNAL = 1.2  # of votes over noise in a bucket under node-remove, below which own records are all that is used
+# under node-remove what training gets is what class sums need, between these shares of the squared mu
+ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
+STRONGEST = 1.5  # of buckets in units of their noise, beside the own prediction
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
 MASS = 0.3
+LITTLE_MASS = 0.01  # where no reader needs the coordinate that counts voters
 HALVINGS = 50
 Setting = dict[str, Any]
 
@@ -78,40 +82,36 @@ def votes(size: Size, epsilon: float | None) -> Setting:
     return _with(size, epsilon, votes_share=0.3 if scarce else 0.5)
 
 
-def bounded_votes(size: Size, epsilon: float | None, degree_bound: int, taper: float = 1.0) -> Setting:
-    """Under node-remove with a public D: votes where a mean node's bucket has a signal."""
-    share, degree = 0.5, size.entries / size.nodes
-    weight = (1 + taper * (1 - 2 * math.sqrt(min(degree / degree_bound, 1)))) / math.sqrt(degree_bound)
-    norm = vote_norm(num_classes=size.classes, mass=MASS)
-    signal = degree * weight * _mu(size, epsilon) * math.sqrt(share) / norm
-    setting = own_records(size, epsilon) if signal < SIGNAL else _with(size, epsilon, votes_share=share)
-    return _merged(setting, variant="node-remove", degree_bound=degree_bound, taper=taper)
-
-
 def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
     """Under node-remove without a schema: the caps for which a mean node's bucket has the largest signal."""
-    mu, delta = _mu(size, epsilon), usual_delta(size.nodes)
-    degree, most = size.entries / size.nodes, size.nodes - 1
-    norm = vote_norm(num_classes=size.classes, mass=MASS)
-    best: tuple[float, Setting] = (0.0, {})
-    for share, hubs, times in product((0.05, 0.1, 0.2), (None, 0.05, 0.1), (3.0, 6.0)):
-        limit, reach = None, float(most)
-        if hubs is not None:
-            limit = math.ceil(times * degree) + 10
-            # z_a of delta / 20 is below sqrt(2 log(20 / delta))
-            reach = min(most, limit + math.sqrt(2 * math.log(20 / delta)) * math.sqrt(most / hubs) / mu)
-        std = math.sqrt(reach / share) / mu
-        for margin, floor in product((1.0, 1.5, 2.0, 2.5, 3.0), (16, 32, 64, 128, 256)):
-            cap = max(degree + 1 + margin * std, floor)
-            moved = capped_votes(degree_bound=math.ceil(reach), margin=margin, degree_floor=floor, failure=delta / 20)
-            signal = degree / math.sqrt(cap) * mu * math.sqrt(0.5) / (moved * norm)
-            if signal > best[0]:
-                found = {"degrees_share": share, "cap_margin": margin, "degree_floor": floor}
-                best = signal, found | ({} if hubs is None else {"hub_share": hubs, "hub_limit": limit})
-    if best[0] < SIGNAL:
-        return _merged(own_records(size, epsilon), variant="node-remove-capped")
-    paid = 0.5 + best[1]["degrees_share"] + best[1].get("hub_share", 0.0)
-    return _merged(_with(size, epsilon, votes_share=0.5, paid=paid), variant="node-remove-capped", **best[1])
+    return _one_way(size, epsilon, None)
+
+
+def votes_with_schema(size: Size, epsilon: float | None) -> Setting:
+    """The same where the registry declares a bound on degrees that is assumed to be public."""
+    if size.degree_bound is None:
+        raise invalid("public_rule", "votes-with-schema", "a data set whose registry entry assumes a degree_bound")
+    return _one_way(size, epsilon, size.degree_bound)
+
+
+@lru_cache
+def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Setting:
+    mu = _mu(size, epsilon)
+    training = (ENOUGH / (size.train_nodes * mu / math.sqrt(size.classes))) ** 2
+    training = round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
+    found = best_caps(size, mu, degree_bound, training)
+    extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
+    if found.signal < SIGNAL:
+        return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
+    share = round(1 - training - found.hub_share, 6)
+    setting = own_records(size, epsilon, 1 - training)
+    mean = setting["privacy"]["mean_share"]
+    extra |= {"votes_share": round(share - mean, 6), "vote_mass": LITTLE_MASS}
+    extra |= {"strength": round(min(found.signal, STRONGEST), 3), "degrees_share": found.degrees_share}
+    extra |= {"cap_margin": found.margin, "degree_floor": found.floor}
+    if found.hub_share:
+        extra |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
+    return _merged(setting, variant="node-remove-capped", **extra)
 
 
 def _mu(size: Size, epsilon: float | None) -> float:
@@ -120,8 +120,8 @@ def _mu(size: Size, epsilon: float | None) -> float:
     return gaussian_mu(epsilon, usual_delta(size.nodes))
 
 
-def _with(size: Size, epsilon: float | None, *, votes_share: float, paid: float | None = None) -> Setting:
-    setting = own_records(size, epsilon, votes_share if paid is None else paid)
+def _with(size: Size, epsilon: float | None, *, votes_share: float) -> Setting:
+    setting = own_records(size, epsilon, votes_share)
     return _merged(setting, votes_share=votes_share, vote_mass=MASS, **READER)
 
 

@@ -28,7 +28,7 @@ class VotesPrivacy(Privacy):
         default="rigorous",
         description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
         "edges; needs a public bound on degrees, and a node reads its own bucket alone), node-remove-capped (the same "
-        "without such a bound: noisy degrees give caps)",
+        "without such a bound, and one way: training nodes vote, others receive; noisy degrees give caps)",
     )
     votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
@@ -52,7 +52,9 @@ class VotesPrivacy(Privacy):
         default=1.0, description="kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"
     )
     strength: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=2.0, description="beta: of what is read beside the own prediction, without a choice"
+        default=2.0,
+        description="beta: of what is read beside the own prediction, without a choice; of variant node-remove-capped "
+        "in units of the noise, so that shrinkage has no part",
     )
 
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
@@ -67,7 +69,9 @@ class VotesPrivacy(Privacy):
     )
 
     degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="As votes_share, for the noisy degrees (variant node-remove-capped)"
+        default=None,
+        description="As votes_share, for the noisy degrees, of what receivers pay: not part of the sum (variant "
+        "node-remove-capped)",
     )
     cap_margin: Annotated[float, Field(ge=0, le=100)] | None = Field(
         default=None,
@@ -78,7 +82,7 @@ class VotesPrivacy(Privacy):
     )
     hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
-        description="H: nodes of a larger noisy degree are hubs, which have no part in votes (same variant)",
+        description="H: receivers of a larger noisy number of voters are hubs, which receive nothing (same variant)",
     )
 
     @model_validator(mode="after")
@@ -101,7 +105,7 @@ class VotesPrivacy(Privacy):
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
-        others = {name: value for name in ("degrees_share", "hub_share") if (value := getattr(self, name)) is not None}
+        others = {} if self.hub_share is None else {"hub_share": self.hub_share}
         shares = {"votes_share": self.votes_share, "mean_share": self.mean_share, **others}
         if sum(shares.values()) >= 1:
             given = ", ".join(f"{name}={value}" for name, value in shares.items())
@@ -197,6 +201,11 @@ SPECS = (
         ),
         look=look,
         inference=own_record,
-        rules={"own-records": rules.own_records, "votes": rules.votes, "votes-with-caps": rules.votes_with_caps},
+        rules={
+            "own-records": rules.own_records,
+            "votes": rules.votes,
+            "votes-with-caps": rules.votes_with_caps,
+            "votes-with-schema": rules.votes_with_schema,
+        },
     ),
 )

@@ -54,7 +54,12 @@ def votes_epsilon(
         together = Together(once) if len(once) > 1 else once[0] if once else None
         return composed_epsilon(step, steps=steps, delta=delta, once=together)
     mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
-    if not mu or not pure:
+    return released_epsilon(mu=mu, choice=choice, delta=delta)
+
+
+def released_epsilon(*, mu: float, choice: float, delta: float) -> float:
+    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed; 0: there is none of that kind."""
+    if not mu or not choice:
         return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
     return gaussian_and_choice_epsilon(mu=mu, choice=choice, delta=delta)
 

@@ -76,19 +76,9 @@ class PoissonVotes(PoissonLots):
         return math.hypot(self._mu(self.mean_ratio), self.votes_mu)
 
     @property
-    def sensitivity(self) -> float:
-        """Of the buckets, in B, to one record."""
-        return 1.0
-
-    @property
     def votes_mu(self) -> float:
         """Of the buckets, with all that is released for them alone."""
         return self._mu(self.votes_ratio)
-
-    @property
-    def delta_left(self) -> float:
-        """What of delta the composition may use."""
-        return self.delta
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.quantile import PureDp
@@ -129,7 +119,7 @@ class PoissonVotes(PoissonLots):
             choice_epsilon=self.choice_epsilon,
             mass=self.mass,
             degree_floor=self.degree_floor,
-            delta=self.delta_left,
+            delta=self.delta,
             relation=relation,
         )
 
@@ -148,9 +138,8 @@ class PoissonVotes(PoissonLots):
         if self.mean_ratio is not None:
             found.append(Release(kind=MEAN, noise=1 / self._mu(self.mean_ratio), sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
-            moved = self.sensitivity
-            noise = moved / self._mu(self.votes_ratio)
-            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=moved, count=1, **self.weighted))
+            noise = 1 / self._mu(self.votes_ratio)
+            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted))
         if self.choice_epsilon:
             found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
         return tuple(found)
@@ -166,7 +155,6 @@ class PoissonVotes(PoissonLots):
 
     def _texts(self) -> tuple[tuple[float | None, str], ...]:
         mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
-        voted = voted and voted * self.sensitivity
         how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
         return (
             (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
@@ -218,20 +206,22 @@ class BoundedVotes(PoissonVotes):
 
 
 class CappedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove without a schema: noisy degrees give the caps that weights need (Theorem R).
+    """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem R).
 
-    d_w counts edges that are in both ends' lists. (a) Optional: nodes whose d + N(0, T_0 / mu_a^2) exceeds H have no
-    part. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma = sqrt(T) / mu_d. (c) Votes weigh
-    1 / sqrt(max(d_w, K_w)), nobody votes for itself, and a node reads its own bucket alone. T_0 is the number of other
-    ids, or a schema's bound; T = T_0, after (a) at most H + z_a sqrt(T_0) / mu_a, which a node that is no hub exceeds
-    with probability UNLIKELY delta.
+    d_w counts receivers whose edge to the voter w is in both ends' lists. (a) Optional: receivers whose number of
+    voters + N(0, T_0 / mu_a^2) exceeds H receive nothing. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma =
+    sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)); a receiver reads its own bucket alone. T_0 is the most
+    receivers of a voter, T the most voters of a receiver: numbers of ids or a schema's bound; after (a) T is at most H
+    + z_a sqrt(T_0) / mu_a, which a receiver that is no hub exceeds with probability UNLIKELY delta.
+
+    A voter that leaves moves training, (a) and (c); a receiver (b) and, by S B, (c). So epsilon is the larger of two.
     """
 
     relation: ClassVar[Relation] = CAPPED_VOTES.relation
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
-    degree_bound: int = Field(description="T_0, public: most edges of a node")
-    by_schema: bool = Field(description="Whether T_0 is a schema's bound, and not the number of other ids")
+    degree_bound: int = Field(description="D, public: most edges of a node")
+    by_schema: bool = Field(description="Whether D is a schema's bound, and not the number of other ids")
     margin: float = Field(description="z, public: standard deviations between a noisy degree and its cap")
     degrees_ratio: float | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
     hubs_ratio: float | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
@@ -257,31 +247,43 @@ class CappedVotes(PoissonVotes):
 
     @property
     def votes_mu(self) -> float:
-        """Votes, degrees and hubs are released together, after the last step."""
+        """Of what a voter moves after the last step: its votes, and who is a hub."""
+        return 0.0 if self.votes_ratio is None else math.hypot(self._mu(self.votes_ratio), self._mu(self.hubs_ratio))
+
+    @property
+    def received_mu(self) -> float:
+        """Of what a receiver moves: voters' degrees, and the votes of those above their caps."""
         if self.votes_ratio is None:
             return 0.0
-        return math.hypot(*(self._mu(ratio) for ratio in (self.votes_ratio, self.degrees_ratio, self.hubs_ratio)))
+        return math.hypot(self._mu(self.degrees_ratio), self.moved_by_receivers * self._mu(self.votes_ratio))
 
     @property
     def delta_left(self) -> float:
+        """What of delta the composition may use for a receiver, which all unlikely events are about."""
         if self.votes_ratio is None:
             return self.delta
         return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
 
     @property
+    def most_sent(self) -> int:
+        """T_0: receivers of a voter."""
+        return max(1, min(self.degree_bound, (self.num_protected or self.num_roots) - self.num_roots))
+
+    @property
     def hubs_noise(self) -> float | None:
-        """Noise std of the degrees in stage (a)."""
-        return None if self.hubs_ratio is None else math.sqrt(self.degree_bound) / self._mu(self.hubs_ratio)
+        """Noise std of the numbers of voters in stage (a)."""
+        return None if self.hubs_ratio is None else math.sqrt(self.most_sent) / self._mu(self.hubs_ratio)
 
     @property
     def most_edges(self) -> int:
-        """T: of a node that is no hub, but for a probability of UNLIKELY delta."""
+        """T: voters of a receiver that is no hub, but for a probability of UNLIKELY delta."""
+        most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
-            return self.degree_bound
+            return most
         from scipy.special import ndtri
 
         reach = self.hub_limit - float(ndtri(UNLIKELY * self.delta)) * self.hubs_noise
-        return min(self.degree_bound, math.ceil(reach))
+        return min(most, math.ceil(reach))
 
     @property
     def degrees_noise(self) -> float:
@@ -289,14 +291,21 @@ class CappedVotes(PoissonVotes):
         return math.sqrt(self.most_edges) / self._mu(self.degrees_ratio)
 
     @property
-    def sensitivity(self) -> float:
-        """S: of the buckets, in B."""
+    def moved_by_receivers(self) -> float:
+        """S: by how much a receiver that leaves moves the buckets, in B."""
         return capped_votes(
             degree_bound=self.most_edges,
             margin=self.margin,
             degree_floor=self.degree_floor,
             failure=UNLIKELY * self.delta,
         )
+
+    def _epsilon_under(self, relation: VotesRelation) -> float:
+        from dpgraph.privacy.accountants.votes import released_epsilon
+
+        mu = math.hypot(self._mu(self.mean_ratio), self.received_mu)
+        receiver = released_epsilon(mu=mu, choice=self.choice_epsilon, delta=self.delta_left)
+        return max(super()._epsilon_under(relation), receiver)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         raise UserError(f"mechanism={self.kind}: unlikely events are charged to delta: no Renyi divergence is stated")
@@ -320,7 +329,7 @@ class CappedVotes(PoissonVotes):
         degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
         if self.hubs_noise is None:
             return (degrees,)
-        root = math.sqrt(self.degree_bound)
+        root = math.sqrt(self.most_sent)
         hubs = Release(kind=HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
         return hubs, degrees
 
@@ -328,5 +337,6 @@ class CappedVotes(PoissonVotes):
     def _stated(self) -> Statement:
         why = "a public schema" if self.by_schema else "all other ids"
         unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
-        values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{self.sensitivity:.4g}"}
+        moved = 0.0 if self.votes_ratio is None else self.moved_by_receivers
+        values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{moved:.4g}"}
         return CAPPED_VOTES.filled({**values, "why": why, "failure": unlikely})

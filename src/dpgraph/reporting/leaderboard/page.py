@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ class Links:
     tables: str = "html"  # suffix of the tables that are linked
     figures: str = "png"
     cells: bool = True
+    typeset: bool = True  # LaTeX and PDF are there, too
+    held_back: tuple[str, ...] = ()  # views whose figures are not there
+    library: str = ""  # where the chart's script is; empty: in the page
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -51,8 +55,7 @@ def write_index(
     plan: Plan, results: pd.DataFrame, claims: pd.DataFrame, path: Path, links: Links | None = None
 ) -> None:
     """`claims` is claims.csv as it was written. The page reads nothing from outside itself but what its links name."""
-    table = standings(plan, results)
-    write_text(path, page(plan, table, claims, Links() if links is None else links))
+    write_text(path, page(plan, standings(plan, results), claims, Links() if links is None else links))
 
 
 def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) -> str:
@@ -83,7 +86,8 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         data=_script({"rows": rows, "chart": chart()}),
         style=_own("style.css"),
         script=_own("script.js"),
-        library=_library(),
+        library="" if links.library else chart_library(),
+        linked_library=links.library,
     )
 
 
@@ -140,20 +144,15 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
     found: dict[str, list[tuple[str, list[tuple[str, str]]]]] = {}
     for name, artefact in plan.artefacts.items():
         if artefact.kind == "table":
-            files_of = [
-                (f"tables/{name}.{links.tables}", "table"),
-                (f"tables/{name}.csv", "CSV"),
-                (f"tables/{name}.tex", "LaTeX"),
-            ]
-            if artefact.view in able:
-                files_of.insert(1, (f"tables/{name}.wide.{links.tables}", "as in the paper"))
+            shown = [(f"tables/{name}.{links.tables}", "table")]
+            shown += [(f"tables/{name}.wide.{links.tables}", "as in the paper")] * (artefact.view in able)
+            shown += [(f"tables/{name}.csv", "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
+        elif artefact.view in links.held_back:
+            continue
         else:
-            files_of = [
-                (f"figures/{name}.{links.figures}", "figure"),
-                (f"figures/{name}.pdf", "PDF"),
-                (f"figures/{name}.csv", "CSV"),
-            ]
-        found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), files_of))
+            shown = [(f"figures/{name}.{links.figures}", "figure"), *[(f"figures/{name}.pdf", "PDF")] * links.typeset]
+            shown += [(f"figures/{name}.csv", "CSV")]
+        found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), shown))
     return list(found.items())
 
 
@@ -169,8 +168,10 @@ def _own(name: str) -> str:
     return files(PACKAGE).joinpath(name).read_text(encoding="utf-8")
 
 
-def _library() -> str:
+@cache
+def chart_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets window.vegaEmbed; about 900 kB."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")).replace("</script", "<\\/script")
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # which its stub takes for required
+    return bundle.replace("</script", "<\\/script")

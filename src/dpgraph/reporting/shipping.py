@@ -1,0 +1,219 @@
+"""docs/results: a suite's results as they are kept in the repository, readable there without running anything.
+
+Each suite has a folder with README.md (best proved results, verdicts, tables, figures), the first page (index.html),
+tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and baselines.csv. The chart's script is
+there once for all suites. Records, predictions and graphs stay in results/: no row of a data set is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+from PIL import Image
+
+from dpgraph.errors import UserError
+from dpgraph.experiments.paths import Paths
+from dpgraph.files import read_json, write_json, write_text
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.claims.table import read_claims
+from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
+from dpgraph.reporting.leaderboard.finding import finding, overview
+from dpgraph.reporting.leaderboard.page import Links, chart_library, page
+from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.results import read_results
+
+FOLDER = Path("docs/results")
+LIBRARY = "charts.js"
+SUMMARY = "summary.json"
+LIMIT = 10 * 2**20  # bytes of all suites together
+HELD_BACK = ("gallery",)  # views that show records themselves, such as faces
+
+
+def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
+    """Writes out/<suite> anew, and out/README.md over all suites that are there; returns the files of the suite.
+
+    Raises UserError where a result is missing, where rows are of several commits or of changed files, or where all
+    suites together would exceed `LIMIT`; what was there before is kept then.
+    """
+    paths, name = Paths(plan.config), plan.suite.name
+    results, claims = read_results(paths.results), read_claims(paths.claims)
+    commit = _one_commit(results, name)
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out, prefix=".unfinished.") as temporary:
+        folder = Path(temporary) / name
+        folder.mkdir()
+        for source, place in _copied(plan):
+            _copy(source, folder / place)
+        table = standings(plan, results)
+        links = Links("md", "png", False, False, HELD_BACK, f"../{LIBRARY}", tuple(_top(folder)))
+        write_text(folder / "index.html", page(plan, table, claims, links))
+        write_text(folder / "README.md", _readme(plan, table, claims, commit, folder))
+        write_json(folder / SUMMARY, _summary(plan, table, results, claims, commit))
+        others = (path.parent for path in out.glob(f"*/{SUMMARY}") if path.parent.name != name)
+        size = _size(folder) + sum(map(_size, others))
+        if size > LIMIT:
+            raise UserError(f"{out}: {size / 2**20:.1f} MB with suite {name}: expected at most {LIMIT / 2**20:.0f} MB")
+        shutil.rmtree(out / name, ignore_errors=True)
+        folder.rename(out / name)
+    write_text(out / LIBRARY, chart_library())
+    write_text(out / "README.md", _contents(out))
+    return sorted(path for path in (out / name).rglob("*") if path.is_file())
+
+
+def _one_commit(results: pd.DataFrame, suite: str) -> str:
+    commits = sorted({str(text) for text in results.loc[results["status"] == "ok", "commit"].dropna()})
+    if len(commits) != 1 or commits[0].endswith("+") or commits[0] in ("", "unknown"):
+        found = ", ".join(text or "unknown" for text in commits) or "no result"
+        raise UserError(
+            f"suite {suite}: results of {found}: expected one commit, without changed files, for all of them"
+        )
+    return commits[0]
+
+
+def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
+    """(file of results/<suite>, its place in the folder)."""
+    paths = Paths(plan.config)
+    for artefact, described in plan.artefacts.items():
+        if described.view in HELD_BACK:
+            continue
+        suffixes = ("png", "csv") if described.kind == "figure" else ("md", "csv", "wide.md")
+        for suffix in suffixes:
+            place = paths.figure if described.kind == "figure" else paths.table
+            source = place(artefact, suffix)
+            if source.is_file():
+                yield source, str(source.relative_to(paths.suite))
+            elif suffix != "wide.md":
+                raise UserError(f"{source}: no such file; it is made by `snakemake --config suite={plan.suite.name}`")
+    for source in (paths.claims, paths.baselines, paths.figure("audits", "png")):
+        if source.is_file():
+            yield source, str(source.relative_to(paths.suite))
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A picture loses what no reader sees: colours beyond 256, which make most of its size."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".png":
+        with Image.open(source) as image:
+            image.convert("RGB").quantize(256).save(target, optimize=True)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _top(folder: Path) -> Iterator[tuple[str, str]]:
+    names = {"README.md": "summary", "claims.csv": "claims.csv", "baselines.csv": "baselines against the literature"}
+    names["figures/audits.png"] = "audits"
+    return ((name, text) for name, text in names.items() if name == "README.md" or (folder / name).is_file())
+
+
+def _summary(
+    plan: Plan, table: pd.DataFrame, results: pd.DataFrame, claims: pd.DataFrame, commit: str
+) -> dict[str, object]:
+    """What the contents page says of a suite."""
+    counts = claims["verdict"].value_counts()
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "commit": commit,
+        "finding": finding(plan, table),
+        "cells": int(results.loc[results["status"] == "ok", "cell"].nunique()),
+        "cpu_hours": _cpu_hours(results),
+        "verdicts": {name: int(counts[name]) for name in VERDICTS if name in counts},
+    }
+
+
+def _cpu_hours(results: pd.DataFrame) -> float:
+    """Of all trainings of nodes that ran, each seed once."""
+    seeds = results[results["status"] == "ok"].drop_duplicates(["cell", "seed"])
+    return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
+
+
+def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, folder: Path) -> str:
+    suite = plan.suite
+    lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
+    lines += [f"Commit {commit}; regenerate with `snakemake --cores 2 --config suite={suite.name}`.", ""]
+    lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
+    for name, described in plan.artefacts.items():
+        if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
+            lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
+            lines += [f"[numbers](figures/{name}.csv)", ""]
+        elif described.kind == "table":
+            wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
+            lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV](tables/{name}.csv)", ""]
+    return "\n".join(lines)
+
+
+def _claims(claims: pd.DataFrame) -> list[str]:
+    if claims.empty:
+        return []
+    lines = [
+        "## Claims",
+        "",
+        "| claim | verdict | statement | why | seeds | size | power |",
+        "|---|---|---|---|--:|--:|--:|",
+    ]
+    for row in claims.to_dict("records"):
+        why = row["reason"] if isinstance(row["reason"], str) and row["reason"] else row["evidence"]
+        texts = [markdown(str(text)) for text in (row["claim"], row["verdict"], row["statement"], _short(why))]
+        numbers = [
+            str(row["n"] or DASH),
+            *("" if math.isnan(row[at]) else f"{row[at]:.2f}" for at in ("size", "power")),
+        ]
+        lines.append("| " + " | ".join([*texts, *numbers]) + " |")
+    return [*lines, ""]
+
+
+def _best(table: pd.DataFrame) -> list[str]:
+    seen = overview(table)
+    if not seen.lines:
+        return []
+    heads = [
+        "data",
+        "ε protects: relation; scope",
+        "δ",
+        "no privacy",
+        *(f"ε ≤ {significant(at)}" for at in seen.budgets),
+    ]
+    heads += ["other ε"] * seen.more
+    lines = ["## Best proved results", "", "Mean of test values in %. A line is a ranking of its own.", ""]
+    lines += ["| " + " | ".join(heads) + " |", "|---|---|---|" + "--:|" * (1 + len(seen.budgets)) + "---|" * seen.more]
+    for about, best in seen.lines:
+        numbers = [_value(best.get(at)) for at in (math.inf, *seen.budgets)]
+        others = ["; ".join(f"{significant(at)}: {_value(row)}" for at, row in seen.others(best)) or DASH] * seen.more
+        promise = f"{about['relation']}; {about['scope']}"
+        lines.append(
+            "| " + " | ".join([about["data"], promise, power_of_ten(about["delta"]), *numbers, *others]) + " |"
+        )
+    return [*lines, ""]
+
+
+def _value(row: dict | None) -> str:
+    return DASH if row is None else f"{row['mean']:.1f} ({markdown(str(row['label']))})"
+
+
+def _short(text: object, limit: int = 220) -> str:
+    words = str(text) if isinstance(text, str) else ""
+    return words if len(words) <= limit else words[:limit].rsplit(" ", 1)[0] + " …"
+
+
+def _contents(out: Path) -> str:
+    """README.md over all suites that are there."""
+    known = [read_json(path) for path in sorted(out.glob(f"*/{SUMMARY}"))]
+    about = "Each suite was run as a whole at one commit. `python -m dpgraph ship --suite NAME` writes its folder."
+    heads = "| suite | finding | claims | commit | trained cells | CPU hours of training |"
+    lines = ["# Results", "", about, "", heads, "|---|---|---|---|--:|--:|"]
+    for one in known:
+        verdicts = ", ".join(f"{count} {name}" for name, count in one["verdicts"].items())
+        cells = [f"[{one['suite']}]({one['suite']}/README.md)", markdown(one["finding"]), verdicts, one["commit"]]
+        lines.append("| " + " | ".join([*cells, str(one["cells"]), f"{one['cpu_hours']:.2g}"]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
