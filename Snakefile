@@ -13,6 +13,7 @@ HERE = Path(str(workflow.current_basedir)).resolve()
 SOURCES = HERE / "src"
 sys.path.insert(0, str(SOURCES))
 
+from dpgraph import outside
 from dpgraph.data.registry import entry, registry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
@@ -36,7 +37,7 @@ from dpgraph.pipeline.fingerprints import (
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.baselines.compared import seeds_by_task
+from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,
@@ -55,6 +56,7 @@ report: "workflow/report/workflow.rst"
 
 try:
     CONFIG = parse_config(Config, config, "config")
+    outside.use(CONFIG.registry)
     # which jobs there are depends on what can be had, so it is fetched before they are planned, and once only
     if workflow.is_main_process and CONFIG.when_data_is_missing == "record":
         if said := provide(CONFIG, HERE / "workflow", os.environ):
@@ -123,7 +125,7 @@ REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
 TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
 FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
 # a demonstration is compared with nothing but itself
-BASELINES = [] if PLAN.suite.demonstration or not REFERENCES else [PATHS.baselines]
+BASELINES = [] if PLAN.suite.demonstration or not compared(PLAN) else [PATHS.baselines]
 
 
 # what a plain `snakemake` makes; the report is made from the others, but a deleted figure is to be drawn again

@@ -24,7 +24,7 @@ LAYERS = [  # from below
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_removed")
 }
-BASE = {"compiled", "errors", "files", "loading", "progress", "randomness"}
+BASE = {"compiled", "errors", "files", "loading", "outside", "progress", "randomness"}
 
 
 def imports(path):

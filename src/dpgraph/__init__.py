@@ -2,7 +2,8 @@
 
 __version__ = "0.1.0"
 
-PUBLIC = {"fit": "dpgraph.fitting.fit:fit", "load": "dpgraph.fitting.model:load"}
+PUBLIC = {"fit": "dpgraph.fitting.fit:fit", "load": "dpgraph.fitting.model:load",
+          "compare": "dpgraph.fitting.compare:compare"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -24,9 +24,16 @@ Parser = argparse.ArgumentParser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
+    asked = next((argument for argument in given if not argument.startswith("-")), None)
+    if asked is not None and asked not in STAGES:
+        from dpgraph.errors import meant, shown
+
+        print(f"error: STAGE={shown(asked)}: expected one of dpgraph --help{meant(asked, STAGES)}", file=sys.stderr)
+        return 2
     options = _parser(given).parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     try:
+        _name_outside(options)
         load(options.run)(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -51,6 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: ended by {name}: {kept}", file=sys.stderr)
         return 128 + signal.Signals[name]
     return 0
+
+
+def _name_outside(options: argparse.Namespace) -> None:
+    """What the config of this folder names outside the package, for stages that read no config of their own."""
+    path = Path("config.yaml")
+    here = getattr(options, "config", path.name) == path.name and path.is_file()
+    if here and "registry:" in path.read_text(errors="replace"):
+        from dpgraph.experiments.config import Config
+        from dpgraph.experiments.config import load as load_config
+        from dpgraph.outside import use
+
+        use(load_config(Config, path).registry)
 
 
 def _invalid(error: ValueError) -> str | None:
@@ -267,6 +286,24 @@ def _fit(added: Parser) -> None:
     add_fit(added)
 
 
+def _compare(added: Parser) -> None:
+    from dpgraph.cli_fit import add_compare
+
+    add_compare(added)
+
+
+def _afford(added: Parser) -> None:
+    from dpgraph.cli_fit import add_afford
+
+    add_afford(added)
+
+
+def _export(added: Parser) -> None:
+    from dpgraph.cli_fit import add_export
+
+    add_export(added)
+
+
 def _predict(added: Parser) -> None:
     from dpgraph.cli_fit import add_predict
 
@@ -277,6 +314,16 @@ def _run(added: Parser) -> None:
     from dpgraph.cli_run import add_run
 
     add_run(added)
+
+
+def _new(added: Parser) -> None:
+    from dpgraph.cli_outside import add_new
+
+    add_new(added)
+
+
+def _check_method(added: Parser) -> None:
+    added.add_argument("method", help="a method of your own, e.g. dp-mine")
 
 
 def _check_accounting(added: Parser) -> None:
@@ -294,8 +341,16 @@ def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subc
 STAGES: dict[str, Subcommand] = {
     "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
     "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
+    "compare": Subcommand("Compare methods on your own graph at one epsilon", "dpgraph.cli_fit:compare", _compare),
+    "afford": Subcommand("Say in words whether a graph affords an epsilon", "dpgraph.cli_fit:afford", _afford),
+    "export": Subcommand("Write a release as CSV files", "dpgraph.cli_fit:export", _export),
     "run": Subcommand(
         "Make artefacts (daigavane/table7), or a whole suite, with Snakemake", "dpgraph.cli_run:run", _run
+    ),
+    "new-dataset": Subcommand("Skeleton of a data set of your own", "dpgraph.cli_outside:new_dataset", _new),
+    "new-method": Subcommand("Skeleton of a method of your own", "dpgraph.cli_outside:new_method", _new),
+    "check-method": Subcommand(
+        "Check a method of your own; results list the outcome", "dpgraph.cli_outside:check_method", _check_method
     ),
     "fetch": _of("fetch", "Fetch a data set's files from a mirror or its URLs", _fetch),
     "preprocess": _of("preprocess", "Read, verify, split and store one graph", _preprocess),

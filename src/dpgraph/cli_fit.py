@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import sys
@@ -17,6 +18,40 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     added.epilog = (
         "Example: dpgraph fit --edges edges.csv --nodes nodes.csv --epsilon 4 --out mine. Formats: docs/own-graph.md"
     )
+    _data(added)
+    added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
+    added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
+    added.add_argument("--relation", default="node-null", help="node-null")
+    added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
+    added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
+    added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def add_compare(added: argparse.ArgumentParser) -> None:
+    added.epilog = "Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4. For the curator alone."
+    _data(added)
+    added.add_argument("--methods", help="separated by commas (default: all that state settings for own graphs)")
+    added.add_argument("--seeds", type=int, default=5, help="random splits (5)")
+    added.add_argument("--out", type=Path, help="folder to make")
+
+
+def add_afford(added: argparse.ArgumentParser) -> None:
+    added.epilog = "Example: dpgraph afford --nodes 20000 --classes 10 --labelled 4000 --epsilon 1. No data are read."
+    added.add_argument("--nodes", type=int, required=True, help="N, public")
+    added.add_argument("--classes", type=int, required=True, help="number of classes, public")
+    added.add_argument("--labelled", type=int, required=True, help="labels to train on, a public number")
+    added.add_argument("--epsilon", type=float, required=True)
+    added.add_argument("--delta", type=float, help="default: 1 / (10 N)")
+
+
+def add_export(added: argparse.ArgumentParser) -> None:
+    added.epilog = "Example: dpgraph export mine --out tables. In Python: dpgraph.load('mine').to_pyg()."
+    added.add_argument("model", type=Path, help="folder that fit made, or its release/")
+    added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def _data(added: argparse.ArgumentParser) -> None:
+    """Options that say what the graph is, and the budget."""
     data = added.add_mutually_exclusive_group(required=True)
     data.add_argument("--edges", type=Path, help="CSV file with a header; the first two columns are ids (with --nodes)")
     data.add_argument("--graph", type=Path, help=".npz file with arrays edge_index (2, E), y, and x, split, directed")
@@ -32,17 +67,12 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     added.add_argument("--range", action="append", default=[], metavar="COLUMN=LOW:HIGH", help=text)
     added.add_argument("--directed", action="store_true", help="an edge is in the list of its first end alone")
     added.add_argument("--classes", help="the public class list, separated by commas (default: read from the data)")
-    added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
     added.add_argument("--epsilon", type=float, required=True)
     added.add_argument("--delta", type=float, help="default: 1 / (10 N), N nodes")
-    added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
-    added.add_argument("--relation", default="node-null", help="node-null")
-    added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
-    added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
-    added.add_argument("--out", type=Path, required=True, help="folder to make")
 
 
 def add_predict(added: argparse.ArgumentParser) -> None:
+    added.epilog = "Example: dpgraph predict mine --nodes new.csv --edges new-edges.csv --out new-predictions.csv"
     added.add_argument("model", type=Path, help="folder that fit made, or its release/")
     added.add_argument("--nodes", type=Path, required=True, help="CSV file of new nodes: id and the model's features")
     added.add_argument("--edges", type=Path, help="CSV file: id of a new node, id of an old one in its list")
@@ -91,6 +121,7 @@ def _own_graph(options: argparse.Namespace) -> Any:
     if options.graph is not None:
         return read_npz(options.graph, classes)
     from dpgraph.data.fetch import fetch, mirrors_from
+    from dpgraph.data.outside import with_home
     from dpgraph.data.raw_graph import RawGraph
     from dpgraph.data.readers import read
     from dpgraph.data.registry import registry
@@ -99,7 +130,7 @@ def _own_graph(options: argparse.Namespace) -> Any:
     if options.dataset not in known:
         raise invalid("--dataset", options.dataset, f"one of {', '.join(sorted(known))}")
     with tempfile.TemporaryDirectory() as folder:
-        fetch(options.dataset, Path(folder), mirrors_from([], os.environ), missing="fail")
+        fetch(options.dataset, Path(folder), with_home(options.dataset, mirrors_from([], os.environ)), missing="fail")
         raw = read(known[options.dataset], Path(folder))
     if not isinstance(raw, RawGraph):
         raise invalid("--dataset", options.dataset, "a graph")
@@ -143,3 +174,46 @@ def predict(options: argparse.Namespace) -> None:
             [name, header.classes[int(row.argmax())], *row.round(6).tolist()] for name, row in zip(ids, rows)
         )
     print(f"{options.out}: {len(rows)} rows, each for its own node", file=sys.stderr)
+
+
+def compare(options: argparse.Namespace) -> None:
+    from dpgraph.fitting.compare import compare as compare_methods
+    from dpgraph.fitting.compare import table, write
+
+    if options.out is not None and options.out.exists():
+        raise invalid("--out", options.out, "a folder that does not exist yet")
+    names = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
+    rows = compare_methods(
+        _own_graph(options), options.epsilon, seeds=options.seeds, methods=names, delta=options.delta,
+        say=lambda line: print(line, file=sys.stderr),
+    )  # fmt: skip
+    print(table(rows))
+    print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
+    if options.out is not None:
+        write(rows, options.out)
+
+
+def afford(options: argparse.Namespace) -> None:
+    from dpgraph.fitting.fit import afford as words
+    from dpgraph.fitting.training import budgeted
+
+    for name, least in (("nodes", 2), ("classes", 2), ("labelled", 1)):
+        if not least <= getattr(options, name) <= 10**9:
+            raise invalid(f"--{name}", getattr(options, name), f"an integer in {least}..10^9")
+    if options.labelled > options.nodes:
+        raise invalid("--labelled", options.labelled, f"at most --nodes {options.nodes}")
+    if not 0 < options.epsilon < math.inf:
+        raise invalid("--epsilon", options.epsilon, "a finite number > 0")
+    what = budgeted(
+        "votes", num_nodes=options.nodes, num_labelled=options.labelled, epsilon=options.epsilon, delta=options.delta
+    )
+    print(words(what, labelled=options.labelled, classes=options.classes))
+
+
+def export(options: argparse.Namespace) -> None:
+    from dpgraph.fitting.model import load
+
+    if options.out.exists():
+        raise invalid("--out", options.out, "a folder that does not exist yet")
+    for path in load(options.model).write_csv(options.out):
+        print(path)

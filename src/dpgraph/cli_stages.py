@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from dpgraph import outside
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, parse
 from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_value
 from dpgraph.experiments.paths import Paths
+from dpgraph.experiments.record import CellRecord
 from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import resolve
@@ -51,7 +54,9 @@ def read_config(options: argparse.Namespace) -> Config:
         value["suite"], given["suite"] = options.suite, "--suite"
     if getattr(options, "paper", None) is not None:
         value["papers"], given["papers"] = [options.paper], "--paper"
-    return parse(Config, value, path, given)
+    config = parse(Config, value, path, given)
+    outside.use(config.registry)
+    return config
 
 
 def read_plan(options: argparse.Namespace) -> Plan:
@@ -62,10 +67,13 @@ def fetch(options: argparse.Namespace) -> None:
     from dpgraph.data.fetch import fetch as fetch_data
     from dpgraph.data.fetch import mirrors_from
     from dpgraph.data.mirrors import remember
+    from dpgraph.data.outside import forget_changed, with_home
 
     named = [part for part in options.mirrors.split(os.pathsep) if part]
     folder = options.out or Path("data/raw") / options.dataset
-    manifest = fetch_data(options.dataset, folder, mirrors_from(named, os.environ), missing=options.missing)
+    forget_changed(options.dataset, folder)
+    mirrors = with_home(options.dataset, mirrors_from(named, os.environ))
+    manifest = fetch_data(options.dataset, folder, mirrors, missing=options.missing)
     remember(folder, named)
     log.info("%s: %s %s", options.dataset, manifest.status, manifest.reason)
 
@@ -99,8 +107,9 @@ def train(options: argparse.Namespace) -> None:
         return train_bundle(plan, bundle, options.device, options.workers)
     if options.out is None:
         raise UserError("--cell: expected --out with it")
-    train_cell(
-        read_cell(options.cell),
+    cell = read_cell(options.cell)
+    record = train_cell(
+        cell,
         options.out,
         graph_folder=_graph_folder(options),
         calibration_path=options.calibration,
@@ -108,6 +117,35 @@ def train(options: argparse.Namespace) -> None:
         workers=options.workers,
         again=options.again,
     )
+    print(outcome_in_words(cell, record))
+
+
+def outcome_in_words(cell: Cell, record: CellRecord) -> str:
+    """Accuracy on test nodes, or the first metric where there is none, and both epsilons, each in a line."""
+    from dpgraph.methods.registry import outside_of
+
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
+    found = [[one for one in seed.metrics if one.final and one.class_id < 0] for seed in record.seeds]
+    names = [one.metric for one in next((metrics for metrics in found if metrics), [])]
+    name = "accuracy/test" if "accuracy/test" in names else names[0] if names else None
+    values = [one.value for metrics in found for one in metrics if one.metric == name]
+    lines = []
+    if values:
+        spread = f" ({min(values):.4g} to {max(values):.4g} over {len(values)} seeds)" if len(values) > 1 else ""
+        lines.append(f"{name}: {sum(values) / len(values):.4g}{spread}")
+    statement = record.statement or {}
+    for mode in ("published", "rigorous"):
+        one = statement.get(mode, {})
+        called = "claimed (from outside the package)" if mode == "rigorous" and outside_of(cell.method) else mode
+        epsilon, where = one.get("epsilon"), f"{one.get('relation')}, {one.get('scope')}"
+        if epsilon is None:
+            lines.append(f"epsilon, {called}: none: {one.get('reason')}")
+        elif epsilon in (math.inf, "Infinity"):
+            lines.append(f"epsilon, {called}: infinite: no privacy")
+        else:
+            lines.append(f"epsilon, {called}: {epsilon:.4g} ({where}) at delta {one.get('delta'):.3g}")
+    return "\n".join(lines)
 
 
 def _bundle(options: argparse.Namespace, kind: str) -> tuple[Plan, Bundle]:

@@ -53,6 +53,7 @@ class LogHandler(LogHandlerBase):
         self.every = float(getattr(self.settings, "every_seconds", 30))
         self.jobs = Jobs()
         self.working = False  # between the plan of the jobs and the end
+        self.interrupted = False  # by Ctrl-C: jobs that end are no failures
         self.drawn = False  # the live line is the terminal's last line
         self.said, self.said_at = "", time.monotonic()
         self.ended = threading.Event()
@@ -125,8 +126,12 @@ class LogHandler(LogHandlerBase):
                 self.jobs.finish(told["job_id"], now)
                 self._draw()
             case LogEvent.JOB_ERROR:
-                self.jobs.fail(told["jobid"], now)
-                self._say(*self._failure(told))
+                if self.interrupted or _was_interrupted(told):
+                    self.interrupted = True
+                    self.jobs.stop(told["jobid"])
+                else:
+                    self.jobs.fail(told["jobid"], now)
+                    self._say(*self._failure(told))
             case LogEvent.ERROR | LogEvent.GROUP_ERROR:
                 if not _repeats_job_error(told):
                     self._say(self.format(record))
@@ -137,6 +142,7 @@ class LogHandler(LogHandlerBase):
 
     def _say_message(self, record: LogRecord) -> None:
         text = self.format(record)
+        self.interrupted |= text.startswith("Terminating processes on user request")
         if record.levelno < WARNING and text.startswith(USUAL):
             return
         if record.levelno >= WARNING or not self.working or text.startswith(WORTH_A_LINE):
@@ -210,6 +216,8 @@ class LogHandler(LogHandlerBase):
         lines += [f"  failed: {self.jobs.name(job)}" for job in failed[:NAMED_AT_THE_END]]
         if len(failed) > NAMED_AT_THE_END:
             lines.append(f"  and {len(failed) - NAMED_AT_THE_END} more")
+        if self.interrupted:
+            lines.append("ended by Ctrl-C: finished work is kept, run again to resume")
         if failed:
             lines.append("`dpgraph status` shows the last lines of their logs")
         self._say(*lines)
@@ -220,6 +228,14 @@ def _stop_timers() -> None:
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer) and thread.function.__module__.startswith("snakemake.scheduling"):
             thread.cancel()
+
+
+def _was_interrupted(told: dict[str, Any]) -> bool:
+    """Whether the job's own log ends with Ctrl-C, which reaches all processes of a terminal at once."""
+    from dpgraph.progress import last_lines
+
+    lines = [line for path in told.get("log") or () for line in last_lines(Path(str(path)))]
+    return any(line.startswith("error: ended by SIGINT") or line.strip() == "KeyboardInterrupt" for line in lines)
 
 
 def _repeats_job_error(told: dict[str, Any]) -> bool:

@@ -59,6 +59,10 @@ class Jobs:
     def fail(self, job: JobId, now: float) -> None:
         self.failed[job] = now - self.running.pop(job, now)
 
+    def stop(self, job: JobId) -> None:
+        """It was ended with the whole run: neither finished nor failed."""
+        self.running.pop(job, None)
+
     def name(self, job: JobId) -> str:
         return self.described[job].name if job in self.described else f"job {job}"
 
@@ -66,26 +70,30 @@ class Jobs:
         return self.described[job].rule if job in self.described else ""
 
     def seconds_left(self, now: float) -> tuple[float, bool] | None:
-        """(seconds, whether that is all): None before a job has ended.
+        """(seconds, whether that is all): None before most of what is left is known.
 
         Jobs that are left cost what those of their rule cost on average, and go on as many at a time as so far. Rules
-        of which no job has ended are not counted: then the time is a lower bound.
+        of which no job has ended are not counted: then the time is a lower bound. None where they are more than half of
+        what is left: a time of a few short jobs would jump as soon as the first long one ends.
         """
         if self.since is None or not self.finished or now <= self.since:
             return None
         times: dict[str, list[float]] = {}
         for job, seconds in self.finished.items():
             times.setdefault(self._rule(job), []).append(seconds)
-        left, complete = 0.0, True
+        left, complete, unknown, open_jobs = 0.0, True, 0, 0
         failed = Counter(map(self._rule, self.failed))
         for rule, count in self.planned.items():
             rest = count - len(times.get(rule, ())) - failed[rule]
+            open_jobs += max(rest, 0)
             if rest > 0 and rule not in times:
-                complete = False
+                complete, unknown = False, unknown + rest
             elif rest > 0:
                 mean = sum(times[rule]) / len(times[rule])
                 begun = (min(now - start, mean) for job, start in self.running.items() if self._rule(job) == rule)
                 left += max(rest * mean - sum(begun), 0.0)
+        if unknown > open_jobs / 2:
+            return None
         spent = sum(self.finished.values()) + sum(self.failed.values())
         spent += sum(now - start for start in self.running.values())
         at_a_time = spent / (now - self.since)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.data.fetch import mirrors_from
+from dpgraph.data.readers import text_relations
 from dpgraph.data.readers.text_relations import HASHED_WORDS, read, read_graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import registry
@@ -137,3 +138,24 @@ def test_real_texts_come_through_to_a_relation(name, tmp_path):
         assert (len(found.tuples_of("train")), len(found.tuples_of("test"))) == (5688, 4771)
         assert found.tuples_of("train").max() < 10310 <= found.tuples_of("test").min()
         assert found.candidates("test").tolist() == list(range(10310, 12587))
+
+
+def test_a_graph_of_two_pairs_is_encoded_once(tmp_path, monkeypatch):
+    """Each graph by itself, in a folder that all data sets share."""
+    asked = []
+
+    def means(columns, folder, work, special_tokens):
+        asked.append((tuple(columns["text"]), work))
+        return np.full((len(columns["text"]), 3), float(len(asked)), dtype=np.float32), {"checkpoint": "tiny"}
+
+    monkeypatch.setattr(text_relations, "column_means", means)
+    monkeypatch.setattr(text_relations, "encoder_folder", lambda name: tmp_path)
+    for pair, (one, two) in {"there": ("a", "b"), "back": ("b", "a")}.items():
+        write_csv(tmp_path / pair / "a")
+        write_csv(tmp_path / pair / "b", nodes=NODES[:2], pairs=[])
+        raw = read(tmp_path / pair, [one, two], ["csv", "csv"], "tiny")
+    assert asked[0] == asked[3]
+    assert asked[1] == asked[2]
+    assert {work for _, work in asked} == {tmp_path / "encoded"}
+    assert raw.features[:, 0].tolist() == [3] * 2 + [4] * 5
+    assert raw.meta["encoded"] == {"b": {"checkpoint": "tiny"}, "a": {"checkpoint": "tiny"}}

@@ -1,5 +1,7 @@
 """Training on tuples: learns where there is something to learn, and resumes bit by bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,20 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.problems.registry import problem_of
 from dpgraph.training.tuples import PlainRelationStep, RelationStep
 from tests.contract.values import prepared
+from tests.models.tiny_texts import install
 
 CPU = torch.device("cpu")
 TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
+
+
+def with_texts(value):
+    """Each entity says in words where the features around it are largest."""
+    around = np.array(value.features, dtype=np.float64)
+    for one, other in (value.tuples.T, value.tuples.T[::-1]):
+        np.add.at(around, one, np.asarray(value.features)[other])
+    texts = [" ".join(f"w{place}" for place in np.argsort(-row)[:3]).encode() for row in around]
+    ends = np.cumsum([len(text) for text in texts])
+    return replace(value, letters=np.frombuffer(b"".join(texts), dtype=np.uint8), text_ends=ends)
 
 
 def job_of(name, model, steps, checkpoint=None, **others):
@@ -23,8 +36,10 @@ def job_of(name, model, steps, checkpoint=None, **others):
         "negatives": 4,
         **others.pop("training", {}),
     }
-    cell = resolve({"task": TASK, "method": name, "model": model, "training": training, "seeds": [0], **others})
+    privacy = {"privacy": others["privacy"]} if others.get("privacy") else {}
+    cell = resolve({"task": TASK, "method": name, "model": model, "training": training, "seeds": [0], **privacy})
     value, working = prepared(cell.task), problem_of(cell.task).working()
+    value = with_texts(value) if others.get("texts") else value
     counts = working.counts(value)
     calibration = calibrate(cell, counts.num_train, num_protected=counts.num_protected)
     (job,) = make_jobs(value, cell, [0], calibration, CPU, checkpoint)
@@ -49,6 +64,16 @@ def test_training_beats_what_it_starts_from():
     assert tower > start + 0.01
 
 
+def test_fine_tuning_on_texts_beats_what_it_starts_from(monkeypatch, tmp_path):
+    """Texts to tokens to clipped steps, without the optional packages; at an epsilon at which noise is small."""
+    model = {"encoder": str(install(monkeypatch, tmp_path)), "rank": 8, "max_tokens": 8}
+    start, plain = (mrr(*job_of("relation-encoder", model, steps, texts=True)) for steps in (1, 60))
+    privacy = {"noise_multiplier": 0.01, "clip_norm": 5.0}
+    private = mrr(*job_of("dp-relation-encoder", model, 60, texts=True, privacy=privacy))
+    assert plain > start + 0.002  # the encoder sees 32 words in 8 numbers
+    assert private > start + 0.002
+
+
 def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
     """Its states are those of the tower before a step, whatever the training settings."""
     model = {"encoder": "mlp", "width": 4}
@@ -68,11 +93,15 @@ def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
         ("dp-relation-encoder", {"encoder": "mlp", "width": 4}, RelationStep, {"noise_multiplier": 2.0}),
         ("dp-relation-head", {}, RelationStep, {"noise_multiplier": 2.0, "variant": "published"}),
         ("relation-encoder", {"encoder": "mlp", "width": 4}, PlainRelationStep, None),
+        ("dp-relation-encoder", {"encoder": "texts"}, RelationStep, {"noise_multiplier": 2.0, "variant": "standard"}),
+        ("relation-encoder", {"encoder": "texts"}, PlainRelationStep, None),
     ],
 )
 def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, model, kind, privacy):
     """Same batches, negatives and noise after the checkpoint, and what ran is what was accounted for."""
-    others = {"privacy": privacy} if privacy is not None else {}
+    others = {"privacy": privacy, "texts": model.get("encoder") == "texts"}
+    if others["texts"]:
+        model = {"encoder": str(install(monkeypatch, tmp_path)), "rank": 2, "max_tokens": 8}
     unbroken = run(job_of(name, model, 6, **others)[0]).logits
     monkeypatch.setenv("DPGRAPH_CHECKPOINT_SECONDS", "0")
     original, calls = kind.__call__, []

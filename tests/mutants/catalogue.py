@@ -1030,6 +1030,7 @@ TRAINED, SAMPLED, RELATED = (
     "tests/sampling/test_tuples.py::",
     "tests/privacy/test_relation_mechanisms.py::",
 )
+TEXTS_OF_TOWERS, TEXT_TOWER = "tests/models/test_text_tower.py::", "models/text_tower.py"
 FACTS_OF_TUPLES = "tests/audits/test_registry.py::test_the_code_keeps_its_claims[tuple-facts]"
 RELATIONS = (
     _one("noise / 1.3 on tuples", TUPLES, "order.noise(order.noise_std)", "order.noise(order.noise_std / 1.3)",
@@ -1070,6 +1071,12 @@ RELATIONS = (
          TRAINED + "test_a_perceptron_equals_autograd_whatever_the_chunks[60-hinge]"),
     _one("norms of towers are not enlarged by rounding", TOWERS, "enlarged_norms(squares.clamp_min(0), scales)",
          "squares.clamp_min(0).sqrt()", TRAINED + "test_no_contribution_of_rounded_operands_is_beyond_its_limit"),
+    _one("slopes of texts count for another tuple", TOWERS, "return rows[back].reshape(", "return rows.reshape(",
+         TEXTS_OF_TOWERS + "test_clipped_sums_over_texts_equal_autograd"),
+    _one("a text's state depends on its batch", TEXT_TOWER, "attention_mask=mask.long()",
+         "attention_mask=torch.ones_like(ids)", TEXTS_OF_TOWERS + "test_padding_and_company_do_not_move_a_text"),
+    _one("norms of heads without the loss' scale", HEADS, "norms = enlarged_norms((longest + inner) / 2, longest)",
+         "norms = enlarged_norms((longest + inner) / 4, longest)", TRAINED + "test_heads_equal_autograd"),
     _one("norms of linear heads without the cross term", HEADS, "(squares + cross).clamp_min(0)",
          "squares.clamp_min(0)",
          TRAINED + "test_heads_equal_autograd"),

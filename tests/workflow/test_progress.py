@@ -68,6 +68,39 @@ def test_time_left_goes_on_as_many_at_a_time(jobs):
     assert jobs.name(10) == "table huang/t10"
 
 
+def test_no_time_is_told_while_most_of_what_is_left_is_unknown(jobs):
+    """A few short jobs say nothing of the long ones: the time would jump when the first of these ends."""
+    jobs.start([10], 100)
+    jobs.finish(10, 101)
+    jobs.start([0], 101)
+    assert jobs.seconds_left(130) is None  # ten trainings are left and one table
+    jobs.finish(0, 200)
+    assert jobs.seconds_left(200) == (pytest.approx(9 * 99 + 1), True)
+
+
+def test_jobs_that_ctrl_c_ends_are_no_failures(handler, tmp_path):
+    made, stream = handler()
+    begin(made)
+    log = tmp_path / "cora.log"
+    log.write_text("12:00:00 begun\nerror: ended by SIGINT: finished work is kept, run again to resume\n")
+    failure(made, [str(log)])
+    assert "failed" not in stream.getvalue()
+    made.close()
+    said = stream.getvalue().splitlines()
+    assert said[-2].startswith("stopped: 0 of 2 jobs in ")
+    assert said[-2].endswith(" s")
+    assert said[-1] == "ended by Ctrl-C: finished work is kept, run again to resume"
+
+
+def test_snakemake_s_word_of_ctrl_c_counts_for_jobs_without_a_log(handler):
+    made, stream = handler()
+    begin(made)
+    tell(made, message="Terminating processes on user request, this might take some time.")
+    failure(made, [])
+    made.close()
+    assert "failed" not in stream.getvalue()
+
+
 def test_a_failed_job_that_is_tried_again_is_no_failure(jobs):
     jobs.start([0], 100)
     jobs.fail(0, 110)

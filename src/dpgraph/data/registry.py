@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from dpgraph import outside
 from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.errors import UserError, invalid, shown
-from dpgraph.experiments.documents import yaml_value
+from dpgraph.experiments.documents import text_of, yaml_value
 from dpgraph.experiments.frozen import Frozen
 
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -123,13 +127,13 @@ class DatasetEntry(Frozen):
         return self
 
 
-def parse(text: str) -> dict[str, DatasetEntry]:
+def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry]:
     """Entries of a registry file; raises UserError with the entry, the key and the reason."""
-    content = yaml_value(text, "data set registry")
+    content = yaml_value(text, where)
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
-        raise UserError("data set registry: expected a mapping of names to entries")
+        raise UserError(f"{where}: expected a mapping of names to entries")
     entries = {}
     for name, value in content.items():
         if name.startswith("."):  # anchors that entries share
@@ -139,14 +143,40 @@ def parse(text: str) -> dict[str, DatasetEntry]:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(shown(part) for part in (name, *first["loc"]))
-            raise UserError(f"data set registry, {place}: {first['msg']}") from None
+            raise UserError(f"{where}, {place}: {first['msg']}") from None
     return entries
 
 
-@cache
 def registry() -> dict[str, DatasetEntry]:
-    """All entries by name, in the order of `registry.yaml`."""
+    """All entries by name: those of `registry.yaml` in its order, then those of the user's own files."""
+    return _package() | {name: one for name, (one, _) in _own(outside.places()).items()}
+
+
+@cache
+def _package() -> dict[str, DatasetEntry]:
     return parse(files("dpgraph.data").joinpath("registry.yaml").read_text(encoding="utf-8"))
+
+
+@cache
+def _own(places: outside.Places) -> dict[str, tuple[DatasetEntry, Path]]:
+    """Entry and folder by name. A reader that is a Python file is named by its whole path."""
+    own: dict[str, tuple[DatasetEntry, Path]] = {}
+    for path in outside.dataset_files(places):
+        for name, one in parse(text_of(path), str(path)).items():
+            if name in _package() or name in own:
+                raise UserError(f"{path}, {shown(name)}: expected another name, a data set has it already")
+            if not NAME.fullmatch(name):
+                raise UserError(f"{path}, {shown(name)}: expected a name of small letters, digits and -")
+            if one.reader.endswith(".py"):
+                one = one.model_copy(update={"reader": str(path.parent / one.reader)})
+            own[name] = one, path.parent
+    return own
+
+
+def home_of(name: str) -> Path | None:
+    """The folder of a user's own entry, which is its first mirror; None for an entry of the package."""
+    found = _own(outside.places()).get(name)
+    return None if found is None else found[1]
 
 
 def entry(name: str) -> DatasetEntry:

@@ -40,6 +40,9 @@ class Config(Finite):
         default="data", description="Folder of raw files and preprocessed graphs, shared by all suites"
     )
     results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
+    registry: tuple[Folder, ...] = Field(
+        default=(), description="Your own data sets and methods: YAML files and folders (docs/extend-from-outside.md)"
+    )
     minutes_per_job: Annotated[float, Field(gt=0)] = Field(
         default=2.0,
         description="Cells of one task share a job up to this estimated time on one core; take more on a cluster",

@@ -8,12 +8,13 @@ touched file would count as a changed one.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.imports import Package
+from dpgraph.experiments.imports import Package, imported_names
 
 PACKAGE = Path(__file__).resolve().parent.parent
 PUBLISHED = "experiments/published/*.csv"
@@ -61,6 +62,7 @@ NEUTRAL: dict[str, str] = {
     "problems.base": "how a problem describes itself: what it names is a root",
     "methods.spec": "how a method describes itself: what it names is a root",
     "files": "whole files and locks; what is in a file is its writer's",
+    "outside": "finds a user's own data sets and methods, whose files have hashes of their own",
     "progress": "bars on the terminal",
     "data.download": "downloads bytes; their hash shows whether they are the right ones",
     "experiments.cell": "settings and their limits: what is set, and the names of its streams, have their own hashes",
@@ -103,6 +105,14 @@ def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")
     return digest_of(Stage(roots, job=True, numbers=numbers), _this())
+
+
+def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
+    """Modules of the package that files outside of it import, as roots of a job that these files make."""
+    names = {name for path in files for name in imported_names(path.read_bytes(), PACKAGE.name, [])}
+    top = f"{PACKAGE.name}."
+    known = {name if name in _this().modules else name.rpartition(".")[0] for name in names}
+    return tuple(sorted(name.removeprefix(top) for name in known if name in _this().modules and name != PACKAGE.name))
 
 
 def reaches(roots: tuple[str, ...], module: str) -> bool:

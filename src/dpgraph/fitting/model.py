@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -103,6 +105,44 @@ class SavedModel:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / PARAMETERS).write_bytes(data)
         (folder / HEADER).write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    def write_csv(self, folder: Path) -> list[Path]:
+        """parameters.csv, and buckets.csv where there are votes: the release as tables, and nothing else."""
+        folder = Path(folder)
+        folder.mkdir(parents=True)
+        header = self.header
+        columns = header.columns or tuple(f"feature {place}" for place in range(header.num_features))
+        rows = [
+            [name, *weights, bias]
+            for name, weights, bias in zip(header.classes, self.weight.tolist(), self.bias.tolist())
+        ]
+        tables = {"parameters.csv": ([["class", *columns, "bias"], *rows])}
+        if self.buckets is not None:
+            heads = ["id", *(f"votes for {name}" for name in header.classes), "mass of voters"]
+            tables["buckets.csv"] = [heads, *([name, *row] for name, row in zip(header.ids, self.buckets.tolist()))]
+        for name, lines in tables.items():
+            with (folder / name).open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows(lines)
+        return [folder / name for name in tables]
+
+    def to_pyg(self) -> Any:
+        """`torch_geometric.data.Data` of the release alone: `buckets` (N, C + 1) and `weight`, `bias`; no edges.
+
+        Raises UserError where PyTorch Geometric is not installed.
+        """
+        try:
+            from torch_geometric.data import Data
+        except ImportError:
+            raise UserError("to_pyg: expected the package torch-geometric") from None
+        import torch
+
+        data = Data(
+            num_nodes=len(self.header.ids), weight=torch.from_numpy(self.weight), bias=torch.from_numpy(self.bias)
+        )
+        if self.buckets is not None:
+            data.buckets = torch.from_numpy(self.buckets)
+        data.ids, data.classes = list(self.header.ids), list(self.header.classes)
+        return data
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

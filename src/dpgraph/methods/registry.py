@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpgraph.methods
+from dpgraph import outside
 from dpgraph.errors import invalid
-from dpgraph.loading import load
+from dpgraph.loading import load, module_of
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.base import Mechanism
 
@@ -20,21 +23,44 @@ if TYPE_CHECKING:
 PRIVATE = "dp-"  # how the names of private methods begin, and of no others
 
 
-@cache
 def specs() -> dict[str, MethodSpec]:
-    """Raises UserError for a name that two families give."""
+    """Those of the package, and those that the user's registry names. Raises UserError for a name of two families."""
+    return _specs(outside.places())
+
+
+@cache
+def _specs(places: outside.Places) -> dict[str, MethodSpec]:
     by_name: dict[str, MethodSpec] = {}
-    for module in pkgutil.iter_modules(dpgraph.methods.__path__, "dpgraph.methods."):
-        if not module.ispkg:
-            continue
-        for one in importlib.import_module(f"{module.name}.spec").SPECS:
+    for where, found in _families(places):
+        for one in found:
             if one.name.startswith(PRIVATE) != one.private:
                 expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
-                raise invalid("method", one.name, f"{expected} ({module.name}.spec)")
+                raise invalid("method", one.name, f"{expected} ({where})")
             if one.name in by_name:
-                raise invalid("method", one.name, f"another name, one family has it already ({module.name}.spec)")
+                raise invalid("method", one.name, f"another name, one family has it already ({where})")
             by_name[one.name] = one
     return dict(sorted(by_name.items()))
+
+
+def _families(places: outside.Places) -> Iterator[tuple[str, tuple[MethodSpec, ...]]]:
+    for module in pkgutil.iter_modules(dpgraph.methods.__path__, "dpgraph.methods."):
+        if module.ispkg:
+            yield f"{module.name}.spec", importlib.import_module(f"{module.name}.spec").SPECS
+    for folder in outside.method_folders(places).values():
+        found, where = getattr(outside.import_method(folder), "SPECS", None), folder / outside.SPEC
+        if not isinstance(found, tuple) or not found or not all(isinstance(one, MethodSpec) for one in found):
+            raise invalid(f"{where}: SPECS", found, "a tuple of MethodSpec")
+        for one in found:
+            if module_of(one.train).split(".")[0] != folder.name:
+                raise invalid(f"{where}: {one.name}: train", one.train, f"{folder.name}.MODULE:CLASS")
+        yield str(where), found
+
+
+def outside_of(name: str) -> Path | None:
+    """The folder of a method from outside the package; None for the package's own and for unknown ones."""
+    known = specs().get(name)
+    family = "" if known is None else module_of(known.train).split(".")[0]
+    return outside.method_folders(outside.places()).get(family)
 
 
 def spec(name: str) -> MethodSpec:
@@ -45,8 +71,14 @@ def spec(name: str) -> MethodSpec:
 
 
 def method(name: str) -> Method:
-    """What runs."""
-    return load(spec(name).train)()  # type: ignore[no-any-return]
+    """What runs. Raises UserError for a user's method that cannot be imported."""
+    folder = outside_of(name)
+    if folder is None:
+        return load(spec(name).train)()  # type: ignore[no-any-return]
+    try:
+        return load(spec(name).train)()  # type: ignore[no-any-return]
+    except Exception as error:
+        raise outside.broken(folder, error) from None
 
 
 def check_runs(name: str, mechanism: Mechanism) -> None:

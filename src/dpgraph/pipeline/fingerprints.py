@@ -7,13 +7,15 @@ is there. What is loaded by its name (experiments/imports.py cannot see it) is a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from dpgraph.data.registry import entry
+from dpgraph import outside
+from dpgraph.data.registry import entry, home_of
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import chosen, digest
-from dpgraph.experiments.sources import job_digest, reaches, sources_digest
+from dpgraph.experiments.sources import imported_by, job_digest, reaches, sources_digest
 from dpgraph.loading import module_of
-from dpgraph.methods.registry import spec
+from dpgraph.methods.registry import outside_of, spec
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.problems.registry import problem, problem_of
 
@@ -28,7 +30,7 @@ def training_roots(cell: Cell) -> tuple[str, ...]:
     named = [module_of(known.train), mechanism.__module__, module_of(problem_of(cell.task).work)]
     if issubclass(mechanism, NoisySteps):
         named.append(module_of(mechanism.prepared))
-    return (*(_within(name) for name in named), "pipeline.execute", "pipeline.collect")
+    return (*_roots(cell, named), "pipeline.execute", "pipeline.collect")
 
 
 def calibration_roots(cell: Cell) -> tuple[str, ...]:
@@ -36,41 +38,75 @@ def calibration_roots(cell: Cell) -> tuple[str, ...]:
     known = spec(cell.method)
     mechanism = known.mechanism_class(cell)
     builder = known.variant(cell).build.__module__ if known.private else mechanism.__module__
-    return (_within(builder), _within(mechanism.__module__), "planning.resolve", "privacy.calibration")
+    return (*_roots(cell, [builder, mechanism.__module__]), "planning.resolve", "privacy.calibration")
+
+
+def _roots(cell: Cell, modules: list[str]) -> list[str]:
+    """Those of the package, without its name; of a user's method, what its files import of the package."""
+    roots = [_within(name) for name in modules if outside.is_within(name)]
+    return roots if (folder := outside_of(cell.method)) is None else [*roots, *imported_by(outside.sources(folder))]
+
+
+def _own(cell: Cell) -> list[str]:
+    """Hash of the files of a user's method; nothing for one of the package."""
+    folder = outside_of(cell.method)
+    return [] if folder is None else [outside.digest_of(outside.sources(folder))]
+
+
+def _job(roots: tuple[str, ...], cell: Cell, numbers: bool = False) -> str:
+    known, own = job_digest(roots, numbers), _own(cell)
+    return digest([known, *own], 16) if own else known
 
 
 def download_digest(dataset: str) -> str:
     """Of what fetches a data set: its own entry of the registry; a better way to fetch does not fetch again."""
-    return digest([sources_digest("download"), chosen(entry(dataset), include=FETCHED)], 16)
+    return digest([sources_digest("download"), chosen(entry(dataset), include=FETCHED), *_stamps(dataset)], 16)
+
+
+def _stamps(dataset: str) -> list[tuple[str, int, int]]:
+    """Sizes and times of the files beside a user's own entry: an edited one is fetched again."""
+    home, found = home_of(dataset), []
+    for file in entry(dataset).files if home is not None else ():
+        for source in file.sources:
+            path = Path(home or "", source.mirror or "")
+            if source.mirror is not None and path.is_file():
+                found.append((source.mirror, path.stat().st_size, path.stat().st_mtime_ns))
+    return found
 
 
 def preprocess_digest(dataset: str) -> str:
     """Of what prepares a data set: its entry, its reader, and how its problem stores it."""
     known = entry(dataset)
-    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"})], 16)
+    own = [outside.digest_of([Path(known.reader)])] if _is_own_reader(known.reader) else []
+    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"}), *own], 16)
+
+
+def _is_own_reader(reader: str) -> bool:
+    return reader.endswith(".py") and Path(reader).is_file()
 
 
 def preprocess_roots(dataset: str) -> tuple[str, ...]:
     """Modules that are imported by their names, and the encoder of texts, a process of its own."""
     known = entry(dataset)
     store = _within(module_of(problem(known.problem).store))
-    roots = ("problems.preprocess", store, f"data.readers.{known.reader}")
+    roots: tuple[str, ...] = ("problems.preprocess", store)
+    roots += imported_by([Path(known.reader)]) if _is_own_reader(known.reader) else (f"data.readers.{known.reader}",)
     return (*roots, ENCODER) if reaches(roots, STARTS_ENCODER) else roots
 
 
 def training_digest(cell: Cell) -> str:
     """Of what a seed trains to, whatever it costs."""
-    return job_digest(training_roots(cell), numbers=True)
+    return _job(training_roots(cell), cell, numbers=True)
 
 
 def bundle_digest(cells: Iterable[Cell]) -> str:
     """Of a job that trains these cells and writes down what they cost."""
-    return digest(sorted({job_digest(training_roots(cell)) for cell in cells}), 16)
+    return digest(sorted({_job(training_roots(cell), cell) for cell in cells}), 16)
 
 
 def calibrations_digest(cells: Iterable[Cell]) -> str:
     """Of a job that calibrates these cells."""
-    return digest(sorted({job_digest(calibration_roots(cell)) for cell in cells}), 16)
+    return digest(sorted({_job(calibration_roots(cell), cell) for cell in cells}), 16)
 
 
 def _within(module: str) -> str:

@@ -170,7 +170,7 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
                 raise invalid(f"papers.{paper}.artefacts", name, f"one of {', '.join(experiment.artefacts)}")
     for artefact in config.artefacts or ():
         if artefact not in draft.artefacts:
-            raise invalid("artefacts", artefact, f"one of the artefacts of suite {suite.name}")
+            raise invalid("artefacts", artefact, f"one of {', '.join(draft.artefacts)} (suite {suite.name})")
     resolved: dict[str, Cell] = {}
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = replace(draft, entries=tuple(entries))

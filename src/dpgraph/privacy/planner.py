@@ -35,6 +35,7 @@ from dpgraph.progress import progress
 RATES, STEPS = 6, 4  # points of the logarithmic grids
 SMALLEST_BATCH = 32  # expected roots
 MOST_HOPS = 10
+MOST_ROOTS = 2000  # that one record changes: more take minutes, and no noise that trains is found for them
 TIE = 1e-3  # shares below which two merits count as equal: noise has four digits
 
 
@@ -62,8 +63,10 @@ class Question(Frozen):
             raise invalid("epsilon", self.epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
         if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= MOST_RATIO:
             raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {MOST_RATIO:g}")
-        if (roots := self.mechanism(rate=1.0, steps=1).affected_roots) > MOST_TERMS:
-            raise invalid("hops", self.hops, f"at most {MOST_TERMS} affected roots, found {roots}")
+        if (roots := self.mechanism(rate=1.0, steps=1).affected_roots) > MOST_ROOTS:
+            raise invalid(
+                "--hops", self.hops, f"at most {MOST_ROOTS} affected roots, found {roots}: fewer hops or --max-degree"
+            )
         return self
 
     def mechanism(self, *, rate: float, steps: int) -> PoissonTrees | ResidualTrees:

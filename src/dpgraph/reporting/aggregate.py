@@ -24,6 +24,7 @@ from dpgraph.files import atomic_path
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
+from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.views.registry import derived_metrics
 
@@ -39,7 +40,7 @@ def _number(value: Any) -> float:
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
     published, rigorous = statement.published, statement.rigorous
-    return {
+    columns = {
         "cell": slug,
         "dataset": cell.task.dataset,
         "setting": cell.task.setting,
@@ -65,6 +66,7 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         **dictionary.setting_values(cell),
         **statement.calibrated,
     }
+    return with_claims(cell.method, columns)
 
 
 NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN, roots_per_second=NAN)
@@ -105,7 +107,7 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
-    budgets = _budgets(read, columns)
+    budgets = _budgets(read, columns) if not columns["checks"] else None
     for seed, metrics in zip(record.seeds, read.metrics, strict=True):
         own = {**columns, **_seed_columns(seed)}
         if not metrics.metric and record.status == "ok":

@@ -111,6 +111,9 @@ def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
         return Text(formats.epsilon(value) + mark)
     if not reason and row["status"] != "ok":
         return Text(DASH)
+    claimed = row.get("eps_claimed", math.nan) if mode == "rigorous" else math.nan
+    if not math.isnan(claimed):  # of a method from outside the package
+        return Text(f"claimed {formats.epsilon(claimed)}{mark}", (notes.number(reason),))
     return Text("none" + mark, (notes.number(reason or "no reason was recorded"),))
 
 

@@ -27,6 +27,7 @@ PRIVACY = (
     "eps_published_reason",
     "eps_rigorous",
     "eps_rigorous_reason",
+    "eps_claimed",
     *protection.COLUMNS,
     "delta",
 )
@@ -80,6 +81,7 @@ class EntryResult:
     eps_published_reason: str = ""
     eps_rigorous: float = np.nan
     eps_rigorous_reason: str = ""
+    eps_claimed: float = np.nan
     delta: float = np.nan
     relation_published: str = ""
     scope_published: str = ""
@@ -265,6 +267,7 @@ def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
         "eps_published_reason": _text(rows["eps_published_reason"]),
         "eps_rigorous": _weakest(rows["eps_rigorous"]),
         "eps_rigorous_reason": _text(rows["eps_rigorous_reason"]),
+        "eps_claimed": _weakest(rows["eps_claimed"]),
         "delta": float(rows["delta"].max()),
         **{name: _text(rows[name]) for name in protection.COLUMNS},
     }

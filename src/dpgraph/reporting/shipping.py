@@ -138,22 +138,7 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
     suite = plan.suite
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
     lines += [f"Commit {commit}; regenerate with `snakemake --cores 2 --config suite={suite.name}`.", ""]
-    lines += _best(table)
-    lines += [
-        "## Claims",
-        "",
-        "| claim | verdict | statement | why | seeds | size | power |",
-        "|---|---|---|---|--:|--:|--:|",
-    ]
-    for row in claims.to_dict("records"):
-        why = row["reason"] if isinstance(row["reason"], str) else row["evidence"]
-        cells = [row["claim"], f"**{row['verdict']}**", row["statement"], _short(why)]
-        numbers = [
-            row["n"] or DASH,
-            *("" if math.isnan(row[name]) else f"{row[name]:.2f}" for name in ("size", "power")),
-        ]
-        lines.append("| " + " | ".join([*(markdown(str(text)) for text in cells), *map(str, numbers)]) + " |")
-    lines += ["", "## Tables and figures", ""]
+    lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
             lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
@@ -161,7 +146,27 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
         elif described.kind == "table":
             wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
             lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV](tables/{name}.csv)", ""]
-    return "\n".join(lines).replace("\\*\\*", "**")
+    return "\n".join(lines)
+
+
+def _claims(claims: pd.DataFrame) -> list[str]:
+    if claims.empty:
+        return []
+    lines = [
+        "## Claims",
+        "",
+        "| claim | verdict | statement | why | seeds | size | power |",
+        "|---|---|---|---|--:|--:|--:|",
+    ]
+    for row in claims.to_dict("records"):
+        why = row["reason"] if isinstance(row["reason"], str) and row["reason"] else row["evidence"]
+        texts = [markdown(str(text)) for text in (row["claim"], row["verdict"], row["statement"], _short(why))]
+        numbers = [
+            str(row["n"] or DASH),
+            *("" if math.isnan(row[at]) else f"{row[at]:.2f}" for at in ("size", "power")),
+        ]
+        lines.append("| " + " | ".join([*texts, *numbers]) + " |")
+    return [*lines, ""]
 
 
 def _best(table: pd.DataFrame) -> list[str]:

@@ -113,3 +113,8 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     assert _alike(values, values.copy())
     assert not _alike(values, values - 1)
     assert _alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
+
+
+def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table):
+    assert finding(plan, table[table["kind"] == PUBLIC]).startswith("Without privacy only. ")
+    assert finding(plan, table.iloc[:0]).startswith("This suite ranks no methods")

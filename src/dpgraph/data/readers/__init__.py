@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpgraph import outside
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.registry import DatasetEntry
@@ -45,14 +46,26 @@ def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph | RawImages:
 
     Raises UserError in one line that names the file for a missing, truncated or malformed one.
     """
-    if entry.reader not in READERS:
+    own = Path(entry.reader) if entry.reader.endswith(".py") else None  # of a user's entry
+    if own is None and entry.reader not in READERS:
         raise invalid("reader", entry.reader, "one of " + ", ".join(READERS))
-    function = importlib.import_module(f"dpgraph.data.readers.{entry.reader}").read
+    if own is None:
+        function = importlib.import_module(f"dpgraph.data.readers.{entry.reader}").read
+    else:
+        function = outside.function_of(own, "read")
     try:
         inspect.signature(function).bind(raw_dir, **entry.options)
     except TypeError as error:
         raise UserError(f"options of reader {entry.reader}: {error}") from None
-    return function(Path(raw_dir), **entry.options)
+    if own is None:
+        return function(Path(raw_dir), **entry.options)
+    try:
+        found = function(Path(raw_dir), **entry.options)
+    except Exception as error:
+        raise outside.broken(own, error) from None
+    if not isinstance(found, RawGraph | RawImages):
+        raise UserError(f"{own}: read gave {type(found).__name__}: expected a RawGraph")
+    return found
 
 
 # what parsers raise at damaged content, besides UserError

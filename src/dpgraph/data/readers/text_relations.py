@@ -41,7 +41,7 @@ def read(raw_dir: Path, folders: Sequence[str], layouts: Sequence[str], encoder:
 
     `encoder`: `words` (counts of words, hashed to 512 numbers, rows of norm 1) or a pre-trained one, whose last hidden
     states are averaged over a text (`encoder_folder`). Either makes a row from one text alone. What was encoded is kept
-    in raw_dir/encoded.
+    beside `raw_dir` in encoded/, graph by graph, by its texts: pairs of the same graphs encode each once.
     """
     if not 1 <= len(folders) == len(layouts) <= 2:
         raise invalid("layouts", list(layouts), f"one for each folder of one or two, {', '.join(folders) or 'none'}")
@@ -49,16 +49,20 @@ def read(raw_dir: Path, folders: Sequence[str], layouts: Sequence[str], encoder:
     first = np.cumsum([0, *(len(graph.texts) for graph in graphs)])
     texts = [text for graph in graphs for text in graph.texts]
     split = np.repeat(np.array([TRAIN, TEST], dtype=np.uint8)[: len(graphs)], np.diff(first))
-    features, meta = embedded(texts, encoder, raw_dir / "encoded")
+    rows, said = zip(*(embedded(graph.texts, encoder, raw_dir.parent / "encoded") for graph in graphs))
     return RawGraph(
         source=np.concatenate([graph.source + start for graph, start in zip(graphs, first)]),
         target=np.concatenate([graph.target + start for graph, start in zip(graphs, first)]),
-        features=features,
+        features=np.concatenate(rows),
         labels=np.full(len(texts), -1),
         split=split if len(graphs) == 2 else None,
         directed=False,
         texts={"text": texts},
-        meta={"encoder": encoder, **meta, "counted": {name: graph.counted for name, graph in zip(folders, graphs)}},
+        meta={
+            "encoder": encoder,
+            "encoded": dict(zip(folders, said)),
+            "counted": {name: graph.counted for name, graph in zip(folders, graphs)},
+        },
     )
 
 

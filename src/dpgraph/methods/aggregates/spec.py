@@ -11,6 +11,7 @@ from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggr
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Dashes, Look
+from dpgraph.methods.own_graphs import RULE, aggregation
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -181,6 +182,7 @@ SPECS = (
         ATTACKS,
         look=gap_look,
         inference=own_record,
+        rules={RULE: aggregation},
         seconds=seconds,
     ),
     MethodSpec(
@@ -193,6 +195,7 @@ SPECS = (
         ATTACKS,
         look=progap_look,
         inference=own_record,
+        rules={RULE: aggregation},
         seconds=seconds,
     ),
 )

@@ -11,6 +11,7 @@ from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBa
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
 from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.own_graphs import RULE, convolution, perceptron
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
@@ -146,8 +147,19 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
 
 
 SPECS = (
-    MethodSpec("gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain),
-    MethodSpec("mlp", PLAIN_SUMMARY, PLAIN, PlainMlp, contract(False, (0,)), look=look.plain, problems=RECORDS),
+    MethodSpec(
+        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain, rules={RULE: convolution}
+    ),
+    MethodSpec(
+        "mlp",
+        PLAIN_SUMMARY,
+        PLAIN,
+        PlainMlp,
+        contract(False, (0,)),
+        look=look.plain,
+        problems=RECORDS,
+        rules={RULE: perceptron},
+    ),
     MethodSpec(
         "dp-gnn",
         PRIVATE_SUMMARY,
@@ -159,6 +171,14 @@ SPECS = (
         look=look.private,
     ),
     MethodSpec(
-        "dp-mlp", PRIVATE_SUMMARY, PRIVATE, DpMlp, contract(True, (0,)), VARIANTS, attacks(0), look=look.private
+        "dp-mlp",
+        PRIVATE_SUMMARY,
+        PRIVATE,
+        DpMlp,
+        contract(True, (0,)),
+        VARIANTS,
+        attacks(0),
+        look=look.private,
+        rules={RULE: perceptron},
     ),
 )

@@ -10,9 +10,11 @@ from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
 
+RELATIONS = "relations"
+
 
 def compared(plan: Plan) -> list[Entry]:
-    """Places of methods without privacy that classify nodes by records, each cell once.
+    """Places of methods without privacy that are trained on nodes' classes or on relations, each cell once.
 
     Not: values of a sweep and trials of a search, which are there to be worse, too.
     """
@@ -28,12 +30,17 @@ def _comparable(entry: Entry) -> bool:
     cell, known = entry.cell, spec(entry.cell.method)
     if known.private or inference_of(cell) is PredictionInput.NOTHING:
         return False
-    return hasattr(cell, "model") and problem_of(cell.task).name == FIRST_PROBLEM
+    problem = problem_of(cell.task).name
+    if problem == RELATIONS:
+        return not known.look(cell).neutral
+    return hasattr(cell, "model") and problem == FIRST_PROBLEM
 
 
 def seeds_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
     """Tasks that need computed references, with the seeds of all their results."""
     seeds: dict[Task, set[int]] = {}
     for entry in compared(plan):
+        if problem_of(entry.cell.task).name != FIRST_PROBLEM:
+            continue
         seeds.setdefault(entry.cell.task, set()).update(entry.cell.seeds)
     return {task: tuple(sorted(found)) for task, found in seeds.items()}

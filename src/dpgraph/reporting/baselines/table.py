@@ -18,8 +18,11 @@ from dpgraph.files import read_json
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
-from dpgraph.reporting.baselines.compared import compared
+from dpgraph.problems.registry import problem_of
+from dpgraph.reporting.baselines.compared import RELATIONS, compared
 from dpgraph.reporting.baselines.references import reference_of
+from dpgraph.reporting.baselines.zero_shot import METRIC as RANKS
+from dpgraph.reporting.baselines.zero_shot import ZERO_SHOT, floor_of
 from dpgraph.reporting.results import Results, write_csv
 
 TOLERANCE = 1.5  # points
@@ -31,7 +34,7 @@ class Reference:
     """What a result is compared with: accuracy in percent; nan where there is none, and `reason` says why."""
 
     model: str
-    kind: str  # literature or computed
+    kind: str  # literature, computed or zero-shot
     accuracy: float = math.nan
     source: str = ""
     reason: str = ""
@@ -41,41 +44,56 @@ def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.
     """One row for each result without privacy and reference; a result without any reference has a row, too.
 
     Accuracies are in percent, `ci_low` and `ci_high` the 95 % interval of our mean, `difference` ours minus the
-    reference. `below` says whether that is more than the tolerance, `reason` why a result may be so.
+    reference. `below` says whether that is more than the tolerance, `reason` why a result may be so. On relations the
+    numbers are mean reciprocal ranks, the reference is the vectors' own cosine, and there is no tolerance.
     """
-    rows = [row for entry in compared(plan) for row in _rows(plan, known, Results.of(results), entry)]
+    found = Results.of(results)
+    rows = [row for entry in compared(plan) for row in _rows(plan, known, found, entry)]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
 
 def _rows(plan: Plan, known: Baselines, results: Results, entry: Entry) -> Iterator[dict[str, Any]]:
-    outcome, task = results.outcome(entry, METRIC), entry.cell.task
-    ours = outcome.summary()
+    if problem_of(entry.cell.task).name == RELATIONS:
+        floor = floor_of(plan, results, entry)
+        reference = Reference(ZERO_SHOT, "zero-shot", floor.value, "computed here")
+        yield _row(entry, results, RANKS, reference, floor.difference.mean, floor.below, floor.why)
+        return
+    mean = results.outcome(entry, METRIC).summary().mean
     for reference in list(_references(plan, known, entry)) or [Reference("", "", reason="no reference")]:
-        difference = ours.mean - reference.accuracy
+        difference = mean - reference.accuracy
+        below = bool(difference < -TOLERANCE)
         reason = known.reason(entry.paper, entry.method_id, entry.task_id, reference.kind)
-        yield {
-            "paper": entry.paper,
-            "method": entry.method_id,
-            "label": entry.method.label,
-            "task": entry.task_id,
-            "dataset": task.dataset,
-            "setting": task.setting,
-            "split": task.split,
-            "features": task.features,
-            "mean": ours.mean,
-            "ci_low": ours.low,
-            "ci_high": ours.high,
-            "n": ours.n,
-            "status": outcome.status,
-            "reference": reference.model,
-            "kind": reference.kind,
-            "reference_accuracy": reference.accuracy,
-            "source": reference.source,
-            "difference": difference,
-            "below": bool(difference < -TOLERANCE),
-            "reason": reference.reason or (reason if difference < -TOLERANCE else ""),
-            "cell": entry.cell.slug,
-        }
+        yield _row(entry, results, METRIC, reference, difference, below, reference.reason or (reason if below else ""))
+
+
+def _row(
+    entry: Entry, results: Results, metric: str, reference: Reference, difference: float, below: bool, reason: str
+) -> dict[str, Any]:
+    outcome, task = results.outcome(entry, metric), entry.cell.task
+    ours = outcome.summary()
+    return {
+        "paper": entry.paper,
+        "method": entry.method_id,
+        "label": entry.method.label,
+        "task": entry.task_id,
+        "dataset": task.dataset,
+        "setting": task.setting,
+        "split": task.split,
+        "features": task.features,
+        "mean": ours.mean,
+        "ci_low": ours.low,
+        "ci_high": ours.high,
+        "n": ours.n,
+        "status": outcome.status,
+        "reference": reference.model,
+        "kind": reference.kind,
+        "reference_accuracy": reference.accuracy,
+        "source": reference.source,
+        "difference": difference,
+        "below": below,
+        "reason": reason,
+        "cell": entry.cell.slug,
+    }
 
 
 def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Reference]:

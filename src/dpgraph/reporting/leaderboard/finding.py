@@ -12,6 +12,7 @@ from dpgraph.reporting.formats import significant
 from dpgraph.reporting.leaderboard.standings import CLAIMED, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
+NOTHING_RANKED = "This suite ranks no methods: its tables and figures are about something else."
 NOTHING_PROVED = "No private result of this suite has a proved ε"
 
 
@@ -59,7 +60,12 @@ def overview(table: pd.DataFrame) -> Overview:
 
 def finding(plan: Plan, table: pd.DataFrame) -> str:
     """Of the first data set with a proved row, at its smallest budget: the best of each relation and scope."""
+    if table.empty:
+        return NOTHING_RANKED
     proved = table[table["kind"] == PROVED]
+    if proved.empty and (table["kind"] == PUBLIC).all():
+        first = table[(table["data"] == table["data"].iloc[0]) & table["best"]].iloc[0]
+        return f"Without privacy only. {first['data']}: {first['label']} is best, {first['mean']:.1f} %."
     if proved.empty:
         claimed = len(table[table["kind"] == CLAIMED])
         more = f": {claimed} rows have an ε that a paper claims" if claimed else ""

@@ -16,6 +16,7 @@ from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.reporting import protection
 from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.paper_values import paper_value
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "optimizer", "variant", "value",
@@ -57,7 +58,7 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         return _nothing("not calibrated yet")
     except (OSError, ValueError, RecursionError):
         raise UserError(f"{path}: not a calibration") from None
-    return {
+    columns = {
         "noise_std_over_clip": math.nan if statement.noise_std_over_clip is None else statement.noise_std_over_clip,
         "steps": statement.steps,
         "delta": math.nan if statement.rigorous.delta is None else statement.rigorous.delta,
@@ -67,6 +68,8 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         "status": "ok",
         "reason": "",
     }
+    # the accounting of a method from outside is its author's, too
+    return {name: value for name, value in with_claims(entry.cell.method, columns).items() if name != "checks"}
 
 
 def _epsilon(guarantee: Guarantee) -> dict[str, Any]:
@@ -78,6 +81,6 @@ def _epsilon(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _nothing(reason: str) -> dict[str, Any]:
-    numbers = ("noise_std_over_clip", "steps", "delta", "eps_published", "eps_rigorous")
+    numbers = ("noise_std_over_clip", "steps", "delta", "eps_published", "eps_rigorous", "eps_claimed")
     texts = (*protection.COLUMNS, "eps_published_reason", "eps_rigorous_reason")
     return dict.fromkeys(numbers, math.nan) | dict.fromkeys(texts, "") | {"status": "not run", "reason": reason}

@@ -1,0 +1,124 @@
+"""The checks of `dpgraph check-method`: those of the package's own methods that need no knowledge of the method.
+
+They find mistakes, not proofs: a method from outside keeps "claimed" whatever it passes. Each runs the cells that the
+method's specification names in `contract` on a graph of 60 nodes; the audits run its `attacks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpgraph import outside
+from dpgraph.audits.cases import CPU, KINDS, kinds
+from dpgraph.audits.graphs import directed_graph, with_edges
+from dpgraph.audits.registry import run_audit
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN, VALIDATION
+from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.expansion import merged
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method, outside_of, spec, specs
+from dpgraph.planning.resolve import calibrate, resolve, target_of
+from dpgraph.randomness import numpy_generator
+
+NODES, CLASSES = 60, 3
+COMMON: dict[str, Any] = {
+    "task": {"dataset": "toy"},
+    "training": {"learning_rate": 0.05, "steps": 6, "evaluations": 3},
+    "seeds": [0],
+}
+ELSEWHERE = ("tuples", "teachers", "sums")  # cases that these audits do not take
+AUDITS = ("facts", "reach", "accounted", "self-terms")
+
+
+def _graph() -> Graph:
+    random = numpy_generator("audits", "outside")
+    labels = np.arange(NODES) % CLASSES
+    among = np.triu(random.random((NODES, NODES)) < np.where(labels[:, None] == labels, 0.2, 0.02), 1)
+    split = np.where(np.arange(NODES) < 40, TRAIN, np.where(np.arange(NODES) % 2, VALIDATION, TEST)).astype(np.uint8)
+    features = random.normal(size=(NODES, 5)) + 0.5 * np.eye(5)[labels]
+    return with_edges(directed_graph([], [], features, labels, split, CLASSES), *np.nonzero(among | among.T))
+
+
+def _logits(cell: Cell, graph: Graph) -> np.ndarray:
+    """Of one run, after which what ran is compared with what was accounted for."""
+    calibration = calibrate(cell, int((graph.split == TRAIN).sum()))
+    (job,) = make_jobs(graph, cell, [0], calibration, CPU)
+    outcome = method(cell.method).run(job, lambda step, logits: {})
+    if job.prepared is not None:
+        job.prepared.check(outcome.resumed_at)  # raises NotAsAccounted
+    return outcome.logits
+
+
+def _statement(cells: list[Cell]) -> bool:
+    """What ran is what the mechanism states, and its epsilon meets the target."""
+    for cell in cells:
+        _logits(cell, _graph())
+        target, mode, _ = target_of(cell)
+        if target is not None:
+            reached = getattr(calibrate(cell, 40).statement, mode).epsilon
+            if reached is None or not reached <= target:
+                return False
+    return True
+
+
+def _blinding(cells: list[Cell]) -> bool:
+    """Test labels change no output, bit for bit, and a private method is shown no label."""
+    graph = _graph()
+    other = replace(graph, labels=np.where(graph.split == TEST, (graph.labels + 1) % CLASSES, graph.labels))
+    shown = [make_jobs(graph, cell, [0], calibrate(cell, 40), CPU)[0] for cell in cells]
+    hidden = all((job.graph.labels == -1).all() for job in shown if job.cell.privacy is not None)
+    return hidden and all(np.array_equal(_logits(cell, graph), _logits(cell, other)) for cell in cells)
+
+
+def _same_seed(cells: list[Cell]) -> bool:
+    return all(np.array_equal(_logits(cell, _graph()), _logits(cell, _graph())) for cell in cells)
+
+
+def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> tuple[Path, dict[str, bool]]:
+    """The file that the results read, and every check with its outcome. Raises UserError for another method."""
+    folder, known = outside_of(name), spec(name)
+    if folder is None:
+        own = [one for one in specs() if outside_of(one) is not None]
+        raise invalid("method", name, f"one from outside: {', '.join(own) or 'none is named in registry:'}")
+    if FIRST_PROBLEM not in known.problems:
+        raise invalid("method", name, f"one of {FIRST_PROBLEM}: of others nothing can be checked here")
+    cells = [resolve(merged(COMMON, {"method": name}, part), name) for part in known.contract.values()]
+    if not cells:
+        raise UserError(f"{folder / outside.SPEC}: {name}: contract: expected at least one cell")
+    found: dict[str, bool] = {}
+
+    def note(what: str, check: Callable[[], bool]) -> None:
+        try:
+            found[what] = bool(check())
+            say(f"{what}: {'passed' if found[what] else 'FAILED'}")
+        except Exception as error:  # whatever a stranger's code raises is an answer
+            found[what] = False
+            say(f"{what}: FAILED: {outside.broken(folder, error)}")
+
+    note("statement against mechanism", lambda: _statement(cells))
+    note("blinding", lambda: _blinding(cells))
+    note("same seed, same result", lambda: _same_seed(cells))
+    if known.private:
+        with _only(name) as attacked:
+            if not attacked:
+                say("audits: none takes a case of this method")
+            for audit in AUDITS if attacked else ():
+                note(f"audit {audit}", lambda audit=audit: run_audit(audit).passed)  # type: ignore[misc]
+    return outside.write_checks(folder, found), found
+
+
+@contextmanager
+def _only(name: str) -> Iterator[int]:
+    """The audits' cases, of one method; gives how many there are."""
+    own = {case: kind for case, kind in kinds([spec(name)]).items() if kind.reads not in ELSEWHERE}
+    with patch.dict(KINDS, own, clear=True):
+        yield len(own)

@@ -1,0 +1,221 @@
+"""Data sets and methods from outside the package: what the templates write, what is planned again, what is shown."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from dpgraph import outside
+from dpgraph.cli import main
+from dpgraph.data.readers import read
+from dpgraph.data.registry import entry, home_of, registry
+from dpgraph.data.store import save_graph
+from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
+from dpgraph.methods.registry import method, outside_of, specs
+from dpgraph.pipeline.fingerprints import (
+    bundle_digest,
+    calibrations_digest,
+    download_digest,
+    preprocess_digest,
+    training_digest,
+)
+from dpgraph.planning.cost import size_of
+from dpgraph.planning.resolve import resolve
+from dpgraph.planning.schemas import models
+from dpgraph.problems.preprocess import preprocess
+from dpgraph.reporting.aggregate import blocks
+from dpgraph.reporting.claimed import with_claims
+from dpgraph.reporting.display import Footnotes, epsilon_cell
+from dpgraph.reporting.records import read_record
+from tests.contract.conftest import toy_graph
+
+counter = iter(range(1000))
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch, capsys):
+    """A folder with what both templates write, named by the variable; every test imports a package of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(outside.VARIABLE, "")
+    name = f"outsidetest{next(counter)}"
+    assert main(["new-method", name, "--out", "own"]) == 0
+    assert main(["new-dataset", "mine", "--out", "own"]) == 0
+    assert "registry: [own]" in capsys.readouterr().out
+    (tmp_path / "config.yaml").write_text("registry: [own]\n")
+    monkeypatch.setenv(outside.VARIABLE, str(tmp_path / "own"))
+    return tmp_path / "own" / name
+
+
+def cell_of(own: Path, **changes):
+    return resolve(json.loads((own / "cell.json").read_text()) | changes)
+
+
+def test_both_are_found_and_only_while_they_are_named(own, monkeypatch):
+    name = f"dp-{own.name}"
+    assert outside_of(name) == own
+    assert outside_of("dp-mlp") is None
+    assert home_of("mine") == own.parent
+    assert home_of("cora") is None
+    assert f"cells/{name}" in models()
+    assert size_of(Task(dataset="mine", split="random-70-10-20")).nodes == 200
+    monkeypatch.setenv(outside.VARIABLE, "")
+    assert name not in specs()
+    assert "mine" not in registry()
+
+
+def test_the_example_is_read_and_stored(own, tmp_path):
+    raw, task = tmp_path / "raw", Task(dataset="mine", split="random-70-10-20")
+    assert main(["fetch", "mine", "--out", str(raw)]) == 0
+    preprocess(task, raw, tmp_path / "graph")
+    assert json.loads((tmp_path / "graph/graph.json").read_text())["name"] == "mine"
+    before = download_digest("mine"), download_digest("cora")
+    with (own.parent / "edges.csv").open("a") as file:
+        file.write("n0,n1\nn0,unknown\n")
+    assert download_digest("mine") != before[0]
+    assert download_digest("cora") == before[1]
+    assert main(["fetch", "mine", "--out", str(raw)]) == 0  # the copy is taken again
+    with pytest.raises(UserError, match=r"reader.py: edges.csv, row \d+, column target: unknown: expected an id"):
+        read(entry("mine"), raw)
+
+
+def test_an_edit_plans_its_own_cells_again_and_nothing_else(own):
+    mine, other = (
+        cell_of(own),
+        cell_of(own, method="dp-mlp", training={"sampling_rate": 0.1, "steps": 3, "learning_rate": 0.1}),
+    )
+    made = [training_digest, lambda cell: bundle_digest([cell]), lambda cell: calibrations_digest([cell])]
+    before = [[one(cell) for one in made] for cell in (mine, other)]
+    with (own / "train.py").open("a") as file:
+        file.write("\n# edited\n")
+    after = [[one(cell) for one in made] for cell in (mine, other)]
+    assert all(one != two for one, two in zip(before[0], after[0]))
+    assert after[1] == before[1]
+    data = preprocess_digest("mine"), preprocess_digest("cora")
+    with (own.parent / "reader.py").open("a") as file:
+        file.write("\n# edited\n")
+    assert preprocess_digest("mine") != data[0]
+    assert preprocess_digest("cora") == data[1]
+
+
+def trained(own, tmp_path):
+    save_graph(toy_graph(), tmp_path / "graph")
+    arguments = ["train", "--cell", str(own / "cell.json"), "--graph", str(tmp_path / "graph"), "--device", "cpu"]
+    assert main([*arguments, "--out", str(tmp_path / "result")]) == 0
+    return read_record(tmp_path / "result/result.json")
+
+
+def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
+    read_back = trained(own, tmp_path)
+    assert read_back.statement.rigorous.epsilon == pytest.approx(4, abs=0.1)  # what the method says of itself
+    (row, *_) = [block.columns for block in blocks(read_back)]
+    assert math.isnan(row["eps_rigorous"])
+    assert row["relation_rigorous"] == row["scope_rigorous"] == "none"
+    assert row["eps_claimed"] == read_back.statement.rigorous.epsilon
+    assert row["checks"].endswith("none (dpgraph check-method has not run)")
+    outside.write_checks(own, {"blinding": True, "audit facts": False})
+    (row, *_) = [block.columns for block in blocks(read_back)]
+    assert row["checks"].endswith("(every run), blinding (passed), audit facts (FAILED)")
+    notes = Footnotes()
+    cell = epsilon_cell({**row, "status": "ok", "uncovered": ""}, "rigorous", notes)
+    assert cell.value.startswith("claimed 4")
+    assert "not proved: epsilon" in notes.texts[0]
+    assert "node-null" in notes.texts[0]
+    with (own / "train.py").open("a") as file:
+        file.write("\n")
+    (row, *_) = [block.columns for block in blocks(read_back)]
+    assert row["checks"].endswith("they were edited since")
+    untouched = {"eps_rigorous": 1.0}
+    kept = with_claims("dp-mlp", untouched)
+    assert math.isnan(kept.pop("eps_claimed"))
+    assert kept == untouched | {"checks": ""}
+
+
+@pytest.mark.slow
+def test_check_method_passes_the_template(own, capsys):
+    name = f"dp-{own.name}"
+    assert main(["check-method", name]) == 0
+    assert "7 of 7 passed" in capsys.readouterr().out
+    assert "audit facts (passed)" in outside.checks_of(own)
+
+
+@pytest.mark.slow
+def test_check_method_finds_a_mechanism_of_another_rate(own, capsys):
+    path = own / "mechanism.py"
+    path.write_text(path.read_text().replace("sampling_rate=asked.rate", "sampling_rate=asked.rate / 2"))
+    with pytest.raises(SystemExit, match="1"):
+        main(["check-method", f"dp-{own.name}"])
+    assert "audit facts: FAILED" in capsys.readouterr().out
+    assert "audit facts (FAILED)" in outside.checks_of(own)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("spec.py", "print(", "SyntaxError"),
+        ("spec.py", "SPECS = 3", "SPECS=3: expected a tuple of MethodSpec"),
+        ("spec.py", "import nothing_like_this", "line 1: ModuleNotFoundError: No module named 'nothing_like_this'"),
+        ("spec.py", "raise KeyError('x')", "line 1: KeyError: 'x'"),
+        ("../datasets.yaml", "mine: {colour: red}", "datasets.yaml, mine.title: Field required"),
+        ("../datasets.yaml", "cora: {", "not a YAML file"),
+        ("../datasets.yaml", "[1]", "datasets.yaml: expected a mapping of names to entries"),
+    ],
+)
+def test_what_is_broken_is_one_line(own, file, text, message, capsys):
+    (own / file).write_text(text + "\n")
+    assert main(["list", "datasets" if "yaml" in file else "methods", "--workflow", str(WORKFLOW)]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+WORKFLOW = Path(__file__).resolve().parents[1] / "workflow"
+
+
+def test_names_that_are_taken_are_refused(own, tmp_path, monkeypatch, capsys):
+    for arguments, message in (
+        (["new-method", "json"], "one that no Python package has"),
+        (["new-method", "Mine"], "name=Mine: expected small letters"),
+        (["new-dataset", "mine"], "one that no data set has"),
+        (["new-dataset", "a_b"], "name=a_b: expected small letters"),
+        (["check-method", "dp-mlp"], f"method=dp-mlp: expected one from outside: dp-{own.name}"),
+        (["check-method", "dp-nothing"], "method=dp-nothing: expected one of"),
+    ):
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert said.count("\n") == 1
+    other = f"outsidetest{next(counter)}"
+    assert main(["new-method", other, "--out", "own2"]) == 0
+    path = tmp_path / "own2" / other / "spec.py"
+    path.write_text(path.read_text().replace(f'name="dp-{other}"', 'name="dp-mlp"'))
+    monkeypatch.setenv(outside.VARIABLE, f"{own.parent}:{tmp_path / 'own2'}")
+    with pytest.raises(UserError, match="method=dp-mlp: expected another name, one family has it already"):
+        specs()
+    monkeypatch.setenv(outside.VARIABLE, "/no/such/place")
+    with pytest.raises(UserError, match="registry=/no/such/place: expected a YAML file"):
+        specs()
+
+
+def test_what_cannot_be_imported_when_it_runs_is_one_line(own):
+    (own / "train.py").write_text("import nothing_like_this\n")
+    with pytest.raises(UserError, match=r"train.py, line 1: ModuleNotFoundError"):
+        method(f"dp-{own.name}")
+
+
+def test_an_entry_point_names_a_package(own, tmp_path, monkeypatch):
+    monkeypatch.setenv(outside.VARIABLE, "")
+    info = tmp_path / "own" / "thing-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: thing\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[dpgraph.registry]\nthing = {own.name}\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "own"))
+    outside._places.cache_clear()
+    try:
+        assert outside_of(f"dp-{own.name}") == own
+    finally:
+        info.joinpath("entry_points.txt").write_text("")
+        outside._places.cache_clear()
