@@ -6,14 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from dpgraph.audits.cases import ALL_KINDS, KINDS, TEACHER_KINDS, TUPLE_KINDS, Settings, kinds, mechanism_of, multiplier
+from dpgraph.audits.cases import (
+    ALL_KINDS,
+    KINDS,
+    TEACHER_KINDS,
+    TUPLE_KINDS,
+    UNIT_KINDS,
+    Settings,
+    kinds,
+    mechanism_of,
+    multiplier,
+)
 from dpgraph.errors import UserError
 from dpgraph.methods.registry import specs
 
 
 def test_every_private_method_brings_a_case_for_each_variant() -> None:
     sums = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "sums"}  # attacked by audits/sums.py
-    assert kinds(specs().values()) == {**KINDS, **TUPLE_KINDS, **TEACHER_KINDS, **sums}
+    assert kinds(specs().values()) == {**KINDS, **TUPLE_KINDS, **TEACHER_KINDS, **UNIT_KINDS, **sums}
     assert {kind.method for kind in ALL_KINDS.values()} == {name for name, one in specs().items() if one.private}
 
 

@@ -75,7 +75,7 @@ def test_every_method_shares_its_calibration_where_its_noise_does_not_depend(nam
             assert other.identity != first.identity
     assert changed(name, training={"steps": 7}).calibration_key != first.calibration_key
     assert changed(name, privacy={"epsilon": 5.0}).calibration_key != first.calibration_key
-    others = {"dp-pate": "fashion-mnist-images"}
+    others = {"dp-pate": "fashion-mnist-images", "dp-units": "fashion-mnist-images"}
     other = others.get(first.method, "citeseer-relations" if "relation" in first.method else "cora")
     assert changed(name, task={"dataset": other}).calibration_key != first.calibration_key
 

@@ -1152,4 +1152,21 @@ SUMS = (
          OF_SUMS + "test_one_more_sum_than_accounted_is_refused[dp-gap-node-remove]"),
 )  # fmt: skip
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *SUMS, *PATE)
+UNITS_RUN, UNITS_DRAWN = "preparation/units.py", "sampling/units.py"
+UNITS_STEP, UNITS_MECHANISM = "training/units.py", "privacy/mechanisms/units.py"
+UNITS = (
+    _one("noise / 1.3 over units", UNITS_RUN, PREPARED_NOISE, WEAKER_NOISE, ran("dp-units-class")),
+    _one("batches of units twice as large", UNITS_RUN, "PoissonSampler(count, mechanism.sampling_rate)",
+         "PoissonSampler(count, min(1.0, 2 * mechanism.sampling_rate))", ran("dp-units-subclass")),
+    _one("k-means as a public partition", UNITS_RUN, "if isinstance(mechanism, ClusterUnits):",
+         "if isinstance(mechanism, SubclassUnits):", ran("dp-units-subclass")),
+    _one("units are not clipped", UNITS_STEP, "torch.where(norms <= clip_norm,", "torch.where(norms > 0,",
+         "tests/training/test_units.py::test_rows_are_clipped_one_by_one"),
+    _one("images of a unit are summed", UNITS_DRAWN, "(held / sizes[:, None]).astype", "held.astype",
+         "tests/sampling/test_units.py::test_all_images_of_a_unit_with_equal_weights"),
+    _one("a replaced class is charged as one that leaves", UNITS_MECHANISM, "mu=2 * math.sqrt(steps)",
+         "mu=math.sqrt(steps)", "tests/privacy/test_unit_mechanisms.py::"
+         "test_all_classes_in_each_step_are_a_gaussian_mechanism"),
+)  # fmt: skip
+
+MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *SUMS, *PATE, *UNITS)

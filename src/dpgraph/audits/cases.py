@@ -116,9 +116,10 @@ def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
 
 
 ALL_KINDS = kinds(specs().values())
-KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in ("tuples", "teachers", "sums")}
+KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in ("tuples", "teachers", "sums", "units")}
 TUPLE_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"}  # attacked by audits/tuples.py
 TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"}  # by audits/pate.py
+UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by audits/units.py
 
 
 @dataclass(frozen=True)

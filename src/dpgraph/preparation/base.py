@@ -43,6 +43,8 @@ PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.CAPPED_ROWS, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.SCALED_ROWS, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.STABLE_TUPLES, Batches.POISSON, Clipped.ROOT): frozenset({Relation.ENTITY}),
+    (Lists.CLASSES, Batches.POISSON, Clipped.ROOT): frozenset({Relation.CLASS}),
+    (Lists.SUBCLASSES, Batches.POISSON, Clipped.ROOT): frozenset({Relation.SUBCLASS}),
     (Lists.NONE, Batches.NONE, Clipped.STEP): frozenset({Relation.GRAPH}),
 }
 

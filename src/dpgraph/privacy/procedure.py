@@ -44,6 +44,9 @@ class Lists(StrEnum):
     STABLE_TUPLES = "stable tuples"
     CAPPED_TUPLES = "tuples capped at both ends"
     UNBOUNDED = "uncut lists"
+    CLASSES = "images of a class"
+    SUBCLASSES = "images of a subclass, public partition"
+    CLUSTERS = "images of a k-means cluster"
 
 
 class Batches(StrEnum):

@@ -237,6 +237,36 @@ GNMAX = Statement(
     ),
     not_covered=(_public("teachers' settings, the threshold and the student's"),),
 )
+CLASSES = Statement(
+    method="Poisson-subsampled Gaussian, a unit replaced, privacy loss distribution",
+    relation=Relation.CLASS,
+    sampling="Poisson, rate {q}, of {K} classes",
+    assumptions=(
+        "a class is one vector of norm at most S, whatever its images and however many they are",
+        "which classes there are, and their number, is public",
+    ),
+    not_covered=(PUBLIC,),
+)
+SUBCLASSES = replace(
+    CLASSES,
+    relation=Relation.SUBCLASS,
+    sampling="Poisson, rate {q}, of {K} subclasses",
+    assumptions=(
+        "a subclass is one vector of norm at most S, whatever its images and however many they are",
+        "an image's subclass is a public function of the image and its class alone; the other images of the class are "
+        "not protected with it",
+    ),
+)
+THEOREM_5 = replace(
+    SUBCLASSES,
+    method="Theorem 5 and Corollary 2, 4 q sqrt(T ln(1/delta)) / sigma",
+    relation=Relation.CLASS,
+    sampling="Poisson, rate {q}, of {K} classes or subclasses",
+    assumptions=(
+        "a class or subclass is replaced by another one", "the bound e^x - 1 <= x of Eq. 4.5, false for every x > 0"
+    ),
+    not_covered=(),
+)  # fmt: skip
 BOUNDED_RANGE = "{M K} draws of bounded range"
 GAUSSIAN_ROWS = "all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, {mu}"
 PAGERANK_READERS = "at most {R} roots read a node's record"

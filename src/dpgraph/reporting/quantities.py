@@ -34,6 +34,11 @@ OTHERS = {
     "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
     "disagreements": Quantity("images disagreed on", "images", "images", 1.0, 0.0, math.inf),
     "wrong_disagreements": Quantity("wrong labels among disagreements (%)"),
+    "inversion_l2": Quantity(
+        "MIA distance, least L2", "", "", 1.0, 0.0, math.inf, "inversion_blank_l2", "a black image"
+    ),
+    "inversion_blank_l2": Quantity("least L2 of a black image", "", "", 1.0, 0.0, math.inf),
+    "inversion_ssim": Quantity("MIA distance, least 1 − SSIM", "", "", 1.0, 0.0, 2.0),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
 }  # fmt: skip
 

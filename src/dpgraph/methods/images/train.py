@@ -1,6 +1,9 @@
-"""A small convolutional network without privacy."""
+"""Networks on images without privacy, and model inversion of any network on images."""
 
 from __future__ import annotations
+
+import copy
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -8,8 +11,10 @@ from torch import Tensor, nn
 
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.models.convolution import SmallCnn
+from dpgraph.models.softmax import image_network
+from dpgraph.problems.images.inversion import Inversion
 from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.training.inversion import Descent, reconstructions
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import BatchStep
 
@@ -29,9 +34,8 @@ class Cnn:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         images, model = job.shown, job.cell.model
-        network = SmallCnn(
-            images.shape, images.num_classes, model.channels, model.width, torch_generator(*job.names("parameters"))
-        ).to(job.device)
+        generator = torch_generator(*job.names("parameters"))
+        network = image_network(model, images.shape, images.num_classes, generator).to(job.device)
         pixels = torch.from_numpy(np.array(images.features, dtype=np.float32)).to(job.device)
         labels = torch.from_numpy(np.array(images.labels, dtype=np.int64)).to(job.device)
         train = torch.from_numpy(images.train_nodes).to(job.device)
@@ -44,4 +48,38 @@ class Cnn:
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
         notes = {"batches": str(sampler.name)}
-        return run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=ImageInference()), observe)
+        inference = NoisyInference(model.parameter_noise, job.names("parameter noise"))
+        outcome = run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=inference), observe)
+        return inverted(job, inference.noisy(network), outcome)
+
+
+class NoisyInference(ImageInference):
+    """Classifies by parameters to which noise is added, the same at every look; 0: as they are."""
+
+    def __init__(self, over_rms: float, names: tuple[str | int, ...]) -> None:
+        self.over_rms, self.names = over_rms, names
+
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return super().logits(self.noisy(network), features)
+
+    @torch.no_grad()
+    def noisy(self, network: nn.Module) -> nn.Module:
+        if not self.over_rms:
+            return network
+        changed, generator = copy.deepcopy(network), torch_generator(*self.names)
+        for parameter in changed.parameters():
+            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+            parameter.add_(self.over_rms * parameter.square().mean().sqrt() * noise)
+        return changed
+
+
+def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
+    """With what an attack reconstructs of the trained parameters, where the cell asks for it: post-processing."""
+    told, images = job.cell.inversion, job.shown
+    if told is None:
+        return outcome
+    attack = Descent(told.steps, told.learning_rate)
+    if told.attack == "enhanced":
+        attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
+    found = reconstructions(network, images.shape, images.num_classes, attack)
+    return replace(outcome, exposure=Inversion(found.cpu().numpy()))

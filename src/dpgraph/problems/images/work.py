@@ -14,6 +14,7 @@ from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, hidden_labels, predictions
 from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
+from dpgraph.problems.images.inversion import Inversion, inversion_metrics
 from dpgraph.problems.images.value import Images, load_images
 
 
@@ -56,7 +57,9 @@ class ImageClassification:
     def exposure_metrics(
         self, value: Images, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-        """Of two discriminators: what they disagree on."""
+        """Of two discriminators what they disagree on; of a network what model inversion reconstructs."""
+        if isinstance(exposure, Inversion):
+            return inversion_metrics(value, exposure, step), {}
         if not isinstance(exposure, Disagreements):
-            raise TypeError("images: expected what discriminators disagree on")
+            raise TypeError("images: expected what discriminators disagree on, or reconstructions")
         return disagreement_metrics(np.asarray(value.labels), exposure), {}

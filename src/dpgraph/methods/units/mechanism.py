@@ -1,0 +1,49 @@
+"""Mechanisms over units of images, from a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.data.registry import entry
+from dpgraph.errors import invalid
+from dpgraph.methods.asked import Asked
+from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
+from dpgraph.privacy.public_numbers import default_delta
+
+
+def record_units(asked: Asked) -> RecordUnits:
+    return RecordUnits(**asked.common(asked.num_train), sampling_rate=asked.cell.training.sampling_rate)
+
+
+def class_units(asked: Asked) -> ClassUnits:
+    return ClassUnits(**_common(asked, classes_of(asked)))
+
+
+def subclass_units(asked: Asked) -> SubclassUnits:
+    parts = asked.privacy.subclasses
+    return SubclassUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def cluster_units(asked: Asked) -> ClusterUnits:
+    parts = asked.privacy.subclasses
+    return ClusterUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def classes_of(asked: Asked) -> int:
+    """The public number of classes, that of the registry; raises UserError for a data set without it."""
+    dataset = asked.cell.task.dataset
+    classes = entry(dataset).expected.classes
+    if classes is None:
+        raise invalid("dataset", dataset, "one whose number of classes the registry states")
+    return classes
+
+
+def _common(asked: Asked, units: int) -> dict[str, Any]:
+    """Protected are units: delta is below 1 / their number."""
+    delta = asked.privacy.delta
+    return {
+        **asked.common(units),
+        "num_protected": None,
+        "delta": default_delta(num_roots=units, num_protected=None) if delta is None else delta,
+        "sampling_rate": asked.cell.training.sampling_rate,
+    }

@@ -1,0 +1,25 @@
+"""DP-SGD over units of images."""
+
+from __future__ import annotations
+
+from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.images.train import ImageInference, inverted
+from dpgraph.models.softmax import image_network
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.units import PreparedUnits
+from dpgraph.randomness import torch_generator
+from dpgraph.training.optimizers import make_optimizer
+
+
+class DpUnits:
+    """A network on images; units, batches, clipping and noise are those of the prepared step."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        prepared, images = expected(job.prepared, PreparedUnits), job.shown
+        generator = torch_generator(*job.names("parameters"))
+        network = image_network(job.cell.model, images.shape, images.num_classes, generator).to(job.device)
+        bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), prepared.data.features, None)
+        step = prepared.step(network, bench.optimizer)
+        run = Run(job, bench, step, prepared.generators, inference=ImageInference())
+        return inverted(job, network, run_loop(run, observe))

@@ -1,0 +1,153 @@
+"""DP-SGD whose protected unit is an image, a class or a subclass of it (Zhang 2021, chapter 4, Algorithm 5).
+
+`noise_multiplier` is noise std / clip norm S, q the rate at which units enter a batch. Proofs: docs/privacy.md,
+section 16.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
+from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
+from dpgraph.privacy.public_numbers import expected_batch
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.renyi import Orders
+
+PREPARED = "dpgraph.preparation.units:PreparedUnits"
+
+
+class RecordUnits(PoissonLots):
+    """Every image is a unit of its own: `PoissonLots`, of any network on images."""
+
+    prepared: ClassVar[str] = PREPARED
+    kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
+
+
+class ClassUnits(NoisySteps):
+    """T steps over Poisson samples of K classes; the mean gradient of a drawn class is clipped to S as one vector.
+
+    N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
+    number of them, so its vector of norm at most S becomes another one: the pair ((1 - q) N(0) + q N(1), (1 - q) N(0) +
+    q N(-1)) in units of S dominates a step (Theorem H of docs/privacy.md).
+    """
+
+    relation: ClassVar[Relation] = CLASSES.relation
+    prepared: ClassVar[str] = PREPARED
+    refuses_delta: ClassVar[bool] = False
+    LISTS: ClassVar[Lists] = Lists.CLASSES
+    STATED: ClassVar[Statement] = CLASSES
+
+    kind: Literal["class-units"] = "class-units"
+    sampling_rate: float = Field(description="q, public: of classes")
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
+        self._check()
+        if not 0 < self.sampling_rate <= 1:
+            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
+        return self
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
+
+    def with_rate(self, sampling_rate: float) -> Self:
+        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        steps, noise = self.closed()
+        pair = affected_roots_pair(
+            affected_roots=1, rate=self.sampling_rate, noise_std=noise, own_root_removed=False
+        )  # fmt: skip
+        return steps * pair_rdp(pair, orders)
+
+    def _stated(self, statement: Statement) -> Statement:
+        return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        steps, noise = self.closed()
+        if self.sampling_rate == 1:
+            epsilon = gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
+        else:
+            pair = affected_roots_pair(
+                affected_roots=1, rate=self.sampling_rate, noise_std=noise, own_root_removed=False
+            )
+            epsilon = composed_epsilon(pair, steps=steps, delta=self.delta)
+        return self._proved(self._stated(self.STATED), epsilon)
+
+    def published(self) -> Guarantee:
+        """Theorem 5 (Corollary 2 of subclasses): 4 q sqrt(T ln(1 / delta)) / sigma, with the premises that fail."""
+        from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+
+        steps, noise = self.closed()
+        epsilon = theorem5_epsilon(rate=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        limit = 1 / (16 * noise)
+        unmet = () if self.sampling_rate < limit else (f"q = {self.sampling_rate:g} is not below {limit:.3g}",)
+        stated = self._stated(replace(THEOREM_5, relation=self.STATED.relation))
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=unmet)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.LISTS, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    @property
+    def divisor(self) -> float:
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, rate=self.sampling_rate),)
+
+
+class SubclassUnits(ClassUnits):
+    """Each class is cut into `subclasses` parts by a public function of each image alone; the parts are the units.
+
+    An image's part is how far it lies along a public random direction, so that no image moves another one's part.
+    """
+
+    relation: ClassVar[Relation] = SUBCLASSES.relation
+    LISTS: ClassVar[Lists] = Lists.SUBCLASSES
+    STATED: ClassVar[Statement] = SUBCLASSES
+
+    kind: Literal["subclass-units"] = "subclass-units"  # type: ignore[assignment]
+    subclasses: int = Field(description="k_sub of each class, public")
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if self.subclasses < 1 or self.num_roots % self.subclasses:
+            raise invalid("subclasses", self.subclasses, f"a divisor of num_roots = {self.num_roots}")
+        return self
+
+
+class ClusterUnits(SubclassUnits):
+    """As published: subclasses are clusters that k-means finds among the private images of a class."""
+
+    relation: ClassVar[Relation] = Relation.NONE
+    proves: ClassVar[bool] = False
+    LISTS: ClassVar[Lists] = Lists.CLUSTERS
+
+    kind: Literal["cluster-units"] = "cluster-units"  # type: ignore[assignment]
+
+    def rigorous(self) -> Guarantee:
+        reason = (
+            "k-means is run on the private images, so one subclass moves the others' members; nothing is charged for it"
+        )
+        return self._none("rigorous", reason, self._stated(self.STATED).sampling)

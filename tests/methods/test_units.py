@@ -1,0 +1,39 @@
+"""What methods on images expose to model inversion, and the control of noise on parameters."""
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.methods.images.train import NoisyInference
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method
+from dpgraph.models.softmax import Softmax
+from dpgraph.randomness import torch_generator
+from tests.contract.cells import changed
+from tests.contract.test_methods import CPU, calibrated
+from tests.contract.values import value_of
+
+
+@pytest.mark.parametrize("name", ["cnn-none", "dp-units-class"])
+@pytest.mark.parametrize("attack", ["enhanced", "original"])
+def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
+    cell = changed(name, inversion={"steps": 5, "attack": attack})
+    value = value_of(cell, None)
+    (job,) = make_jobs(value, cell, [0], calibrated(cell, None), CPU)
+    found = method(cell.method).run(job, lambda step, logits: {"step": step}).exposure
+    assert found.images.shape == (10, 64)
+    assert found.images.min() >= 0
+    assert found.images.max() <= 1
+
+
+def test_noise_on_parameters_is_relative_and_the_same_at_every_look():
+    network = Softmax(400, 5, torch_generator("tests", "noisy"))
+    inference = NoisyInference(0.5, ("tests", "noise"))
+    first, second = inference.noisy(network), inference.noisy(network)
+    for old, one, other in zip(network.parameters(), first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+        if old.numel() > 1000:
+            spread = float((one - old).detach().std() / old.detach().square().mean().sqrt())
+            assert spread == pytest.approx(0.5, rel=0.1)
+    features = torch.from_numpy(np.ones((2, 400), dtype=np.float32))
+    assert not torch.equal(inference.logits(network, features), NoisyInference(0.0, ()).logits(network, features))

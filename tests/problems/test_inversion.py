@@ -1,0 +1,78 @@
+"""MIA distance: against scikit-image, and by brute force."""
+
+import numpy as np
+import pytest
+from skimage.metrics import structural_similarity
+
+from dpgraph.data.records import TEST, TRAIN
+from dpgraph.errors import UserError
+from dpgraph.problems.images.inversion import BLANK, L2, SSIM, Inversion, inversion_metrics, least_ssim, similarities
+from dpgraph.problems.images.value import Images
+from dpgraph.problems.images.work import ImageClassification
+from dpgraph.randomness import numpy_generator
+
+SHAPE = (9, 8, 2)
+
+
+def images(count=12):
+    random = numpy_generator("tests", "inversion")
+    split = np.full(count, TRAIN, dtype=np.uint8)
+    split[-2:] = TEST
+    return Images(
+        name="small", features=random.random((count, 144), dtype=np.float32), labels=np.arange(count) % 3,
+        split=split, num_classes=4, shape=SHAPE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("window", [3, 7])
+def test_ssim_is_scikit_images(window):
+    value = images()
+    pictures = value.features.reshape(-1, *SHAPE).astype(np.float64)
+    pictures[3] = 0.0
+    found = similarities(pictures[0], pictures, window)
+    wanted = [
+        structural_similarity(pictures[0], one, win_size=window, data_range=1.0, channel_axis=2) for one in pictures
+    ]
+    np.testing.assert_allclose(found, wanted, atol=1e-10)
+    assert found[0] == pytest.approx(1.0)
+
+
+def test_distances_are_least_over_the_training_images_of_the_class():
+    value = images()
+    found = Inversion(numpy_generator("tests", "found").random((4, 144), dtype=np.float32))
+    metrics = {(one.metric, one.class_id): one.value for one in inversion_metrics(value, found, 5)}
+    least = []
+    for number in range(3):
+        own = [i for i in range(10) if value.labels[i] == number]
+        least.append(min(np.linalg.norm(value.features[i] - found.images[number]) for i in own))
+        assert metrics[L2, number] == pytest.approx(least[-1], rel=1e-5)
+        assert metrics[BLANK, number] == pytest.approx(min(np.linalg.norm(value.features[i]) for i in own), rel=1e-5)
+    assert metrics[L2, -1] == pytest.approx(np.mean(least), rel=1e-5)
+    assert (L2, 3) not in metrics  # a class without training images
+
+
+def test_a_training_image_is_at_no_distance():
+    value = images()
+    metrics = {(one.metric, one.class_id): one.value for one in inversion_metrics(value, Inversion(value.features), 5)}
+    assert metrics[L2, -1] == 0
+    assert metrics[SSIM, -1] == pytest.approx(0, abs=1e-9)
+
+
+def test_images_too_small_for_a_window_are_one_line():
+    with pytest.raises(UserError, match=r"^images of 2 x 8: expected at least 3 x 3 pixels for SSIM$"):
+        least_ssim(np.zeros(16), np.zeros((1, 16)), (2, 8, 1))
+
+
+def test_what_is_kept_is_read_back_and_a_damaged_file_is_one_line(tmp_path):
+    found = Inversion(np.ones((2, 3), dtype=np.float32))
+    path = tmp_path / "seed=0.exposure.npz"
+    found.save(path)
+    np.testing.assert_array_equal(Inversion.load(path).images, found.images)
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(UserError, match=r"^.*damaged; delete result.json beside it and train the cell again$"):
+        Inversion.load(path)
+
+
+def test_the_problem_refuses_what_it_does_not_know():
+    with pytest.raises(TypeError, match="reconstructions"):
+        ImageClassification().exposure_metrics(images(), object(), 1)
