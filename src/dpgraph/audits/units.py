@@ -66,7 +66,7 @@ def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUn
         {
             "task": {"dataset": "demo-images", "split": "random-60-15-25"},
             "method": kind.method,
-            "model": {"architecture": "softmax"},
+            "model": {"kind": "softmax"},
             "training": {"optimizer": "sgd", "learning_rate": 1.0, "steps": 1, "sampling_rate": rate},
             "privacy": {
                 "variant": kind.variant, "noise_multiplier": noise, "delta": 1e-3, "clip_norm": CLIP_NORM,

@@ -18,7 +18,7 @@ from dpgraph.problems.base import Size
 class ImageModel(Finite):
     """Two convolutions of 3 x 3, each followed by ReLU and a maximum over 2 x 2, and two linear layers; or softmax."""
 
-    architecture: Literal["cnn", "softmax"] = Field(
+    kind: Literal["cnn", "softmax"] = Field(
         default="cnn", description="softmax: regression on pixels, without channels and width"
     )
     channels: Annotated[
@@ -59,7 +59,7 @@ class CnnCell(Cell):
 
     @property
     def network(self) -> tuple[str, int]:
-        return self.model.architecture, 0
+        return self.model.kind, 0
 
 
 def look(cell: Any) -> Look:
@@ -72,7 +72,7 @@ def own_record(cell: Any) -> PredictionInput:
 
 def forward_flops(model: ImageModel, size: Size) -> float:
     """Of an image: a convolution of 9 weights a channel and pixel, and the linear layers."""
-    if model.architecture == "softmax":
+    if model.kind == "softmax":
         return float(size.features * size.classes)
     channels, width = model.channels, model.width
     return size.features * 9 * channels * (1 + channels / 2) + size.features // 16 * 2 * channels * width

@@ -1,9 +1,8 @@
-"""Networks on images without privacy, and model inversion of any network on images."""
+"""Networks on images without privacy."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,22 +10,11 @@ from torch import Tensor, nn
 
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.image_networks import ImageInference, inverted
 from dpgraph.models.softmax import image_network
-from dpgraph.problems.images.inversion import Inversion
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.training.inversion import Descent, reconstructions
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import BatchStep
-
-ROWS = 2048  # of a look at all images at once
-
-
-class ImageInference:
-    """Classifies all images, some at a time."""
-
-    @torch.no_grad()
-    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return torch.cat([network(part) for part in features.split(ROWS)])
 
 
 class Cnn:
@@ -71,15 +59,3 @@ class NoisyInference(ImageInference):
             noise = torch.randn(parameter.shape, generator=generator).to(parameter)
             parameter.add_(self.over_rms * parameter.square().mean().sqrt() * noise)
         return changed
-
-
-def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
-    """With what an attack reconstructs of the trained parameters, where the cell asks for it: post-processing."""
-    told, images = job.cell.inversion, job.shown
-    if told is None:
-        return outcome
-    attack = Descent(told.steps, told.learning_rate)
-    if told.attack == "enhanced":
-        attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
-    found = reconstructions(network, images.shape, images.num_classes, attack)
-    return replace(outcome, exposure=Inversion(found.cpu().numpy()))

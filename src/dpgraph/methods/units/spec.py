@@ -34,7 +34,6 @@ class UnitTraining(Training):
 
 class UnitPrivacy(Privacy):
     variant: Literal["class", "subclass", "kmeans", "record"] = Field(
-        default="class",
         description="What is replaced: all images of a class; of a subclass, whose partition is a public function of "
         "each image; of a k-means cluster of a class's private images, as published and without a proof; one image",
     )
@@ -70,7 +69,7 @@ class DpUnitsCell(Cell):
 
     @property
     def network(self) -> tuple[str, int]:
-        return self.model.architecture, 0
+        return self.model.kind, 0
 
 
 LOOKS = {
@@ -100,7 +99,7 @@ def small(variant: str) -> dict[str, Any]:
     parted = {"subclasses": 2} if variant in PARTED else {}
     return {
         "task": {"dataset": "demo-images", "split": "random-60-15-25"},
-        "model": {"channels": 2, "width": 8} if variant != "class" else {"architecture": "softmax"},
+        "model": {"channels": 2, "width": 8} if variant != "class" else {"kind": "softmax"},
         "training": {"sampling_rate": 0.02} if variant == "record" else {"sampling_rate": 0.3, "images_per_unit": 20},
         "privacy": {"variant": variant, "epsilon": 6.0, **parted},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.images.train import ImageInference, inverted
+from dpgraph.methods.image_networks import ImageInference, inverted
 from dpgraph.models.softmax import image_network
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.units import PreparedUnits

@@ -1,0 +1,34 @@
+"""What methods on images share: classes of all images, and model inversion of what was trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.methods.base import Job, Outcome
+from dpgraph.problems.images.inversion import Inversion
+from dpgraph.training.inversion import Descent, reconstructions
+
+ROWS = 2048  # of a look at all images at once
+
+
+class ImageInference:
+    """Classifies all images, some at a time."""
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return torch.cat([network(part) for part in features.split(ROWS)])
+
+
+def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
+    """With what an attack reconstructs of the trained parameters, where the cell asks for it: post-processing."""
+    told, images = job.cell.inversion, job.shown
+    if told is None:
+        return outcome
+    attack = Descent(told.steps, told.learning_rate)
+    if told.attack == "enhanced":
+        attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
+    found = reconstructions(network, images.shape, images.num_classes, attack)
+    return replace(outcome, exposure=Inversion(found.cpu().numpy()))
