@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.problems.base import Size
 
 SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
-DENSE = Size(nodes=15_000, entries=1_200_000, features=150, classes=5, train_nodes=11_000, degree_bound=3200)
+DENSE = Size(
+    nodes=15_000, entries=1_200_000, features=150, classes=5, train_nodes=11_000, words=4.0, degree_bound=3200
+)  # fmt: skip
 
 
 def test_mu_is_that_of_the_epsilon() -> None:
@@ -59,6 +62,10 @@ def test_where_few_votes_would_add_up_there_are_none() -> None:
         assert rule(DENSE, 8.0)["privacy"]["votes_share"] > 0.6
         assert rule(DENSE, 8.0)["privacy"]["hub_share"] > 0
     assert votes_with_caps(SMALL, 8.0)["privacy"]["votes_share"] == 0
+    assert votes_with_caps(DENSE, 2.0)["privacy"]["votes_share"] > 0
+    many = replace(DENSE, words=100.0)  # records that say much
+    assert votes_with_caps(many, 2.0)["privacy"]["votes_share"] == 0
+    assert votes_with_caps(many, 8.0)["privacy"]["strength"] < votes_with_caps(DENSE, 8.0)["privacy"]["strength"]
     assert votes_with_schema(DENSE, 8.0)["privacy"]["degree_bound"] == 3200
     with pytest.raises(UserError, match="expected a data set whose registry entry assumes a degree_bound"):
         votes_with_schema(SMALL, 8.0)

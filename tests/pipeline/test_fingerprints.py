@@ -178,6 +178,7 @@ HARMLESS = {
     "experiments.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
     "experiments.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
     "experiments.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
+    "outside": ("    return hashed.hexdigest()[:16]", "    return hashed.hexdigest()[:12]"),
     "methods.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
     "problems.base": ("    nodes: int", "    extra = 0\n    nodes: int"),
     "problems.registry": ('"""', '"""Edited. '),
@@ -282,6 +283,8 @@ def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
         rest = loaded - closure(name) - left_out - looked_up
         assert rest <= {"methods/looks.py", "methods/asked.py", "methods/attacks.py", "methods/cost.py",
                         "methods/pagerank/roots.py", "methods/votes/readers.py", "methods/votes/rules.py",
+                        "methods/votes/caps.py",  # which rules read
+                        "methods/own_graphs.py",  # settings by rule, which are in the cell
                         "privacy/vote_sensitivity.py",
                         "pipeline/stages.py", "pipeline/fingerprints.py", "pipeline/provenance.py",
                         "data/registry.py"}, (name, rest)  # fmt: skip

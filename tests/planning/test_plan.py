@@ -72,6 +72,18 @@ def test_seeds_of_a_grid_of_a_paper_and_of_the_suite(tmp_path):
     assert {len(entry.cell.seeds) for entry in load_plan(Config(suite="baselines", seeds=4), workflow).entries} == {4}
 
 
+def test_a_rule_may_be_for_some_target_epsilons_only(tmp_path):
+    workflow = shutil.copytree(WORKFLOW, tmp_path / "workflow")
+    suite = read_yaml(workflow / "suites" / "votes.yaml")
+    grid = {"methods": ["raw-graph"], "tasks": ["pubmed"], "epsilons": [1, 8]}
+    rate = {"set": {"training": {"learning_rate": 0.125}}}
+    rules = [rule for rule in suite["papers"]["votes"]["rules"] if "set" in rule and "settings" not in rule]
+    suite["papers"] = {"votes": {"artefacts": {"accuracy": [grid]}, "rules": [*rules, rate | {"epsilons": [8]}]}}
+    (workflow / "suites" / "votes.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+    plan = load_plan(Config(suite="votes"), workflow)
+    assert {entry.epsilon: entry.cell.training.learning_rate for entry in plan.entries} == {1: 0.01, 8: 0.125}
+
+
 def test_rules_do_not_override_what_makes_a_row():
     plan = load_plan(Config(suite="demo"), WORKFLOW)
     optimizers = {entry.method_id: entry.cell.training.optimizer for entry in plan.entries}

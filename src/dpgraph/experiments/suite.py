@@ -52,6 +52,9 @@ class Rule(Finite):
 
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids; * matches any characters")
     tasks: tuple[str, ...] = ("*",)
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        default=(), description="Target epsilons; none: all, and cells without one"
+    )
     set: dict[str, Any] = Field(default_factory=dict)
     hyperparameter_table: Id | None = Field(
         default=None,

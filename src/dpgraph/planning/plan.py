@@ -303,7 +303,8 @@ def _crossed(
     seeds = trial_seeds(stream, count)
     shared = {"task": plan.task(task_id).model_dump(), "method": row.method, "seeds": seeds}
     entries: list[Entry] = []
-    ruled = any(rule.public_rule is not None for rule in plan.suite.papers[paper].rules)  # may differ by epsilon
+    rules = plan.suite.papers[paper].rules
+    ruled = any(rule.public_rule is not None or rule.epsilons for rule in rules)  # settings may differ by epsilon
     base: dict[str, Any] = {}
     for epsilon in grid.epsilons if private and grid.epsilons else (None,):
         if ruled or not entries:
@@ -342,6 +343,8 @@ def layers(
         if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
             continue
         if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
+            continue
+        if rule.epsilons and epsilon not in rule.epsilons:
             continue
         place = partial(_rule_place, plan, paper, index, rule)
         if (table := rule.hyperparameter_table) is not None:

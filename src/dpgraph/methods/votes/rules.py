@@ -19,10 +19,12 @@ FEW, MANY = (
     500.0,
     1500.0,
 )  # of `strength`: below, class sums; above, steps of gradient descent until they have converged
-SIGNAL = 1.2  # of votes over noise in a bucket under node-remove, below which own records are all that is used
+# under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
+# of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
+FEW_WORDS = 20.0
+WEAK_RECORDS, STRONG_RECORDS = (1.2, 1.0, 1.5), (4.0, 1 / 6, 1.0)
 # under node-remove what training gets is what class sums need, between these shares of the squared mu
 ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
-STRONGEST = 1.5  # of buckets in units of their noise, beside the own prediction
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
 MASS = 0.3
@@ -101,13 +103,15 @@ def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Set
     training = round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
     found = best_caps(size, mu, degree_bound, training)
     extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
-    if found.signal < SIGNAL:
+    weak = size.words is not None and size.words < FEW_WORDS
+    needed, slope, most = WEAK_RECORDS if weak else STRONG_RECORDS
+    if found.signal < needed:
         return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
     share = round(1 - training - found.hub_share, 6)
     setting = own_records(size, epsilon, 1 - training)
     mean = setting["privacy"]["mean_share"]
     extra |= {"votes_share": round(share - mean, 6), "vote_mass": LITTLE_MASS}
-    extra |= {"strength": round(min(found.signal, STRONGEST), 3), "degrees_share": found.degrees_share}
+    extra |= {"strength": round(min(slope * found.signal, most), 3), "degrees_share": found.degrees_share}
     extra |= {"cap_margin": found.margin, "degree_floor": found.floor}
     if found.hub_share:
         extra |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
