@@ -96,11 +96,11 @@ def with_copies(tmp_path, monkeypatch):
         monkeypatch.setattr(dpgraph.methods, "__path__", [*dpgraph.methods.__path__, str(tmp_path / "more")])
         # what is not in the package has no fingerprint, see below
         monkeypatch.setattr("dpgraph.pipeline.stages.training_digest", lambda cell: "copies")
-        registry.specs.cache_clear()
+        registry._specs.cache_clear()
 
     yield add
     monkeypatch.undo()
-    registry.specs.cache_clear()
+    registry._specs.cache_clear()
     for name in [name for name in sys.modules if name.startswith("dpgraph.methods.copies")]:
         del sys.modules[name]
 

@@ -45,7 +45,7 @@ class InversionSettings(Finite):
     weight: Annotated[float, Field(ge=0, le=1000)] = Field(
         default=0.05, description="lambda, of the mean over pixels of the penalty"
     )
-    steps: Annotated[int, Field(ge=1, le=1_000_000, description="T")] = 1000
+    steps: Annotated[int, Field(ge=1, le=1_000_000, description="Steps of the attack")] = 1000
     learning_rate: Annotated[float, Field(gt=0, description="eta, of Adam or of plain descent")] = 0.1
     window: Annotated[int, Field(ge=1, le=3, description="p of the bilateral total variation")] = 2
     decay: Annotated[float, Field(gt=0, le=1, description="alpha of the bilateral total variation")] = 0.9

@@ -8,7 +8,6 @@ from dpgraph.data.registry import entry
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
-from dpgraph.privacy.public_numbers import default_delta
 
 
 def record_units(asked: Asked) -> RecordUnits:
@@ -39,11 +38,5 @@ def classes_of(asked: Asked) -> int:
 
 
 def _common(asked: Asked, units: int) -> dict[str, Any]:
-    """Protected are units: delta is below 1 / their number."""
-    delta = asked.privacy.delta
-    return {
-        **asked.common(units),
-        "num_protected": None,
-        "delta": default_delta(num_roots=units, num_protected=None) if delta is None else delta,
-        "sampling_rate": asked.cell.training.sampling_rate,
-    }
+    """Delta counts every image: below 1 / the number of units alone, it would allow to publish some of them whole."""
+    return {**asked.common(units), "sampling_rate": asked.cell.training.sampling_rate}
