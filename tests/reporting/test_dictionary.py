@@ -68,6 +68,14 @@ def test_numbers_of_the_mechanism_that_ran() -> None:
     assert all(value == "" or pd.isna(value) for value in mechanism_values({}).values())
 
 
+def test_a_mechanism_may_have_yes_and_no() -> None:
+    """Of `CappedVotes`, whose records no aggregation read before."""
+    assert mechanism_values({"by_schema": True})["mechanism.by_schema"] == "true"
+    assert mechanism_values({"by_schema": False})["mechanism.by_schema"] == "false"
+    with pytest.raises(ValueError, match=r"mechanism.by_schema=.*: expected a text"):
+        mechanism_values({"by_schema": 1.0})
+
+
 @pytest.mark.parametrize("value", ["many", True, [1], math.inf, {}])
 def test_what_a_column_cannot_hold_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"mechanism.num_roots=.*: expected a number"):

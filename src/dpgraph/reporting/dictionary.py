@@ -131,7 +131,7 @@ def mechanism_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
     for path, column in calibrated().items():
         value = recorded.get(path.removeprefix(f"{MECHANISM}."))
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not (number if column.kind == "float64" else isinstance(value, str)):
+        if value is not None and not (number if column.kind == "float64" else isinstance(value, str | bool)):
             raise ValueError(f"{path}={shown(value)}: expected a {'number' if column.kind == 'float64' else 'text'}")
         values[path] = _as(column.kind, value)
     return values
