@@ -127,7 +127,7 @@ for line in sys.stdin:
     if pid:
         print(pid, flush=True)
         continue
-    sys.stderr = open(order["log"], "w", buffering=1)
+    sys.stdout = sys.stderr = open(order["log"], "w", buffering=1)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if "saves" in order:
