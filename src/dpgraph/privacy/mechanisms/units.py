@@ -32,7 +32,6 @@ class RecordUnits(PoissonLots):
     """Every image is a unit of its own: `PoissonLots`, of any network on images."""
 
     prepared: ClassVar[str] = PREPARED
-    refuses_delta: ClassVar[bool] = False  # the thesis' own delta is 1e-2 for 153 persons: published only
     kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
 
 
@@ -46,6 +45,7 @@ class ClassUnits(NoisySteps):
 
     relation: ClassVar[Relation] = CLASSES.relation
     prepared: ClassVar[str] = PREPARED
+    refuses_delta: ClassVar[bool] = False  # the thesis' own delta is 1e-2 for 153 persons: published only
     LISTS: ClassVar[Lists] = Lists.CLASSES
     STATED: ClassVar[Statement] = CLASSES
 
