@@ -36,6 +36,7 @@ from dpgraph.pipeline.fingerprints import (
 )
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
+from dpgraph.planning.left_out import cells_to_time
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.front_page import front_page
@@ -124,6 +125,8 @@ localrules:
 REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
 TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
 FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
+# of whose relations the suite fine-tunes an encoder, or says how long that would take
+ENCODER_TASKS = list(dict.fromkeys(cell.task for cell in cells_to_time(PLAN).values()))
 # a demonstration is compared with nothing but itself
 BASELINES = [] if PLAN.suite.demonstration or not compared(PLAN) else [PATHS.baselines]
 

@@ -33,3 +33,27 @@ rule bench_growth:
         "Growth of the cost of a private step"
     shell:
         "python -m dpgraph bench-growth --out {output.table} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# speeds of the suite's encoders, which say how long would take what it leaves out
+rule bench_encoders:
+    input:
+        SUITE_FILES,
+        [PATHS.graph_record(task) for task in ENCODER_TASKS],
+    output:
+        PATHS.encoder_costs,
+    log:
+        f"logs/{CONFIG.suite}/bench_encoders.log",
+    conda:
+        CONDA
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        sources=sources_digest("bench"),
+        plan=PLAN_ARGUMENTS,
+    message:
+        "Speeds of the encoders of {CONFIG.suite}"
+    shell:
+        "python -m dpgraph bench-encoders {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -375,6 +375,7 @@ STAGES: dict[str, Subcommand] = {
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
     "bench": _of("bench", "Private step against the non-private step on the same batches", _bench),
     "bench-growth": _of("bench_growth", "How a private step's cost grows with each quantity, with a figure", _out),
+    "bench-encoders": _of("bench_encoders", "A suite's encoders with and without privacy", _out, plan=True),
     "bench-sampling": _of(
         "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products", _bench_sampling
     ),

@@ -298,6 +298,13 @@ def bench(options: argparse.Namespace) -> None:
     bench_step(options.out, options.device, folder=options.graph)
 
 
+def bench_encoders(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.encoders import bench as bench_encoder_steps
+
+    plan = read_plan(options)
+    bench_encoder_steps(plan, options.out or Paths(plan.config).encoder_costs, plan.config.device)
+
+
 def bench_growth(options: argparse.Namespace) -> None:
     from dpgraph.benchmarks.growth import bench as bench_sizes
 

@@ -29,9 +29,23 @@ def test_every_suite_expands(suite):
     assert len({cell.identity for cell in plan.cells.values()}) == len(plan.cells)
     for entry in plan.entries:
         assert entry.artefact in plan.artefacts
-        if plan.artefacts[entry.artefact].view != "accounting":  # accounted for, not trained
+        if entry.cell.slug in plan.left_out:
+            assert entry.not_run is not None
+            assert entry.cell.slug not in plan.cells
+        elif plan.artefacts[entry.artefact].view != "accounting":  # accounted for, not trained
             assert plan.cells[entry.cell.slug].identity == entry.cell.identity
             assert set(plan.cells[entry.cell.slug].seeds) >= set(entry.cell.seeds)
+
+
+def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():
+    plan = load_plan(Config(suite="text-cpu"), WORKFLOW)
+    places = {(entry.method_id, entry.task_id, entry.epsilon): entry for entry in plan.entries_of("huang/table1")}
+    assert places["dp-encoder", "m10-cora", 10].not_run is None
+    assert places["dp-encoder", "m10-cora", 4].not_run == "compute"
+    assert places["dp-encoder", "m10-cora", 10].cell.slug in plan.cells
+    assert places["dp-encoder", "m10-cora", 4].cell.slug in plan.left_out
+    # another encoder is another cell: no row may show a result of this one
+    assert places["encoder-bert-large", "m10-cora", None].cell.slug not in plan.cells
 
 
 def test_equal_cells_are_shared_between_artefacts():

@@ -138,7 +138,7 @@ def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSett
             "ratio": round(ratio(name, statistics.median), 3),
             "ratio_of_minima": round(ratio(name, min), 3),
             "of_autograd": round(ratio(name, statistics.median, name.removesuffix(AUTOGRAD) + AUTOGRAD), 3),
-            "peak_mib": round(_peak_bytes(step, device) / 2**20, 1),
+            "peak_mib": round(peak_bytes(step, device) / 2**20, 1),
         }
         for name, step in steps.items()
     ]
@@ -207,7 +207,7 @@ def _timed(step: Step, device: torch.device) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _peak_bytes(step: Step, device: torch.device) -> int:
+def peak_bytes(step: Step, device: torch.device) -> int:
     """Most bytes of tensors that one step holds at a time, beyond those that it finds."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

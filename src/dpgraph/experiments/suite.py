@@ -94,6 +94,12 @@ class Grid(Finite):
         "7: {privacy: {max_degree: 7}}",
     )
     seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
+    not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
+        default=None,
+        description="Why these places, which tables show and claims ask for, are not run in this suite: compute (the "
+        "suite measures the speed and says how many hours they would take), or a sentence; an earlier grid that has "
+        "one of the places runs it",
+    )
 
     @model_validator(mode="after")
     def _places(self) -> Grid:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow, Search
+from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow
 from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
@@ -23,8 +22,8 @@ from dpgraph.methods.registry import spec
 from dpgraph.planning.cost import size_of
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
+from dpgraph.planning.search_trials import trials
 from dpgraph.planning.taken import chosen_setting, published_part
-from dpgraph.randomness import numpy_generator
 
 WORKFLOW = Path("workflow")
 
@@ -34,6 +33,7 @@ class Entry:
     """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it.
 
     `value` is the label of a sweep's value or of a search's trial, `settings` what it sets; None and empty elsewhere.
+    `not_run` says why this place is not run in the suite; None where it is.
     """
 
     artefact: str  # "daigavane/table1"
@@ -45,6 +45,7 @@ class Entry:
     cell: Cell
     value: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    not_run: str | None = None
 
     @property
     def paper(self) -> str:
@@ -64,7 +65,7 @@ class Plan:
         """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
         by_slug: dict[str, Cell] = {}
         for entry in self.entries:
-            if self.artefacts[entry.artefact].view == "accounting":
+            if self.artefacts[entry.artefact].view == "accounting" or entry.not_run is not None:
                 continue
             known = by_slug.setdefault(entry.cell.slug, entry.cell)
             if not set(entry.cell.seeds) <= set(known.seeds):
@@ -73,11 +74,20 @@ class Plan:
         return by_slug
 
     @cached_property
+    def left_out(self) -> dict[str, Entry]:
+        """What tables show and the suite does not run: by slug of the cell, the first place of it."""
+        by_slug: dict[str, Entry] = {}
+        for entry in self.entries:
+            if entry.not_run is not None and entry.cell.slug not in self.cells:
+                by_slug.setdefault(entry.cell.slug, entry)
+        return by_slug
+
+    @cached_property
     def calibrations(self) -> dict[str, Cell]:
         """A cell for each calibration by its key, those that are accounted for and not trained among them."""
         by_key: dict[str, Cell] = {}
         keys: dict[str, str | None] = {}  # artefacts share cells, and a key is a hash
-        for cell in (entry.cell for entry in self.entries):
+        for cell in (entry.cell for entry in self.entries if entry.not_run is None):
             if cell.slug not in keys:
                 keys[cell.slug] = cell.calibration_key
             key = keys[cell.slug]
@@ -253,35 +263,6 @@ def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
             raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
 
 
-def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
-    """Settings of every trial by its label; random ones are drawn once for the artefact, for all methods and tasks.
-
-    >>> trials("p/s", Search(strategy="grid", space={"training.steps": (1, 2)}))["trial 2"]
-    {'training': {'steps': 2}}
-    """
-    if search.strategy == "grid":
-        drawn = list(product(*search.space.values()))
-    else:
-        random = numpy_generator("dpgraph", "search", artefact)
-        mean = search.trials or 1
-        count = {
-            "fixed": lambda: mean,
-            "geometric": lambda: int(random.geometric(1 / mean)),
-            "poisson": lambda: int(random.poisson(mean)),
-        }[search.distribution]()
-        drawn = [tuple(values[random.integers(len(values))] for values in search.space.values()) for _ in range(count)]
-    return {
-        f"trial {number}": merged(*(_nested(path, value) for path, value in zip(search.space, values, strict=True)))
-        for number, values in enumerate(drawn, 1)
-    }
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return value  # type: ignore[no-any-return]
-
-
 def _crossed(
     plan: Plan,
     artefact: str,
@@ -316,7 +297,9 @@ def _crossed(
         written = json.dumps(complete, default=repr)
         cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
         target = cell.privacy.epsilon if cell.privacy is not None else None
-        entries.append(Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings))
+        entries.append(
+            Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings, grid.not_run)
+        )
     return entries
 
 

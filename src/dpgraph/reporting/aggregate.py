@@ -25,6 +25,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
 from dpgraph.reporting.claimed import with_claims
+from dpgraph.reporting.left_out import reasons
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.views.registry import derived_metrics
 
@@ -243,7 +244,16 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             for paper in sorted(papers[slug]):
                 yield paper, block.with_metrics(derived.get((paper, slug, block.columns["seed"]), {}))
+    for slug, reason in reasons(plan).items():
+        block = _left_out(plan.left_out[slug].cell, slug, reason)
+        yield from ((paper, block) for paper in sorted(papers[slug]))
 
 
 def _same(recorded: Cell, cell: Cell) -> bool:
     return recorded.model_copy(update={"seeds": cell.seeds}) == cell
+
+
+def _left_out(cell: Cell, slug: str, reason: str) -> MetricRows:
+    """The row of a cell that the suite shows and does not run."""
+    columns = _cell_columns(cell, RecordedStatement(), slug) | _seed_columns(NO_SEED) | NO_METRICS
+    return MetricRows({**columns, "commit": "", "status": "not run", "reason": reason})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpgraph.experiments.paths import Paths
+from dpgraph.planning.left_out import needs_speeds
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.views.registry import SuiteFiles, inputs_of, views_with
 
@@ -29,7 +30,7 @@ def wide_files(plan: Plan) -> list[Path]:
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
     """Files of what the artefact's view reads; a cell's predictions and exposures are there when its marker is."""
-    cells = [entry.cell for entry in plan.entries_of(artefact)]
+    cells = [entry.cell for entry in plan.entries_of(artefact) if entry.not_run is None]
     reads = inputs_of(plan.artefacts[artefact].view).reads
     files: list[Path] = []
     if SuiteFiles.RESULTS in reads:
@@ -44,9 +45,13 @@ def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Mar
 
 
 def aggregate_inputs(plan: Plan, trained: Markers) -> list[Path]:
-    """Records of all cells; the graphs of views whose metrics are derived from predictions on them."""
+    """Records of all cells; the graphs of views whose metrics are derived from predictions on them.
+
+    And the speeds that say how long would take what the suite leaves out.
+    """
     names = [name for name, one in plan.artefacts.items() if inputs_of(one.view).aggregation_reads_graphs]
-    return list(dict.fromkeys([*trained.values(), *_graphs(plan, names)]))
+    speeds = [Paths(plan.config).encoder_costs] if needs_speeds(plan) else []
+    return list(dict.fromkeys([*trained.values(), *_graphs(plan, names), *speeds]))
 
 
 def claims_inputs(plan: Plan) -> list[Path]:

@@ -64,12 +64,14 @@ class TowerModel:
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
         parameters = list(self.network.parameters())
         sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
-        if len(batch):
-            longest = int(self.network.sizes(batch.reshape(-1)).max())
-            size = max(1, self.numbers // (longest * batch.shape[1]))
-            for tuples, allowed in zip(batch.split(size), limits.split(size), strict=True):
-                norms.append(self._add(sums, tuples, allowed))
-        return ClippedTuples(sums, torch.cat(norms))
+        if not len(batch):
+            return ClippedTuples(sums, torch.cat(norms))
+        # tuples of texts of like lengths share a pass: one long text would make all of a batch small, or padded
+        sizes = self.network.sizes(batch.reshape(-1)).view(batch.shape).amax(dim=1) * batch.shape[1]
+        order = torch.argsort(sizes, stable=True)
+        for part in order.split(pass_counts(sizes[order], self.numbers)):
+            norms.append(self._add(sums, batch[part], limits[part]))
+        return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
 
     def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
         """Adds the clipped gradients of a chunk (b, 2 + k) of tuples; (b,) their norms."""
@@ -132,10 +134,15 @@ class TowerModel:
 
     @torch.no_grad()
     def states(self) -> Tensor:
-        everyone = torch.arange(self.network.num_entities, device=next(self.network.parameters()).device)
-        order = self.network.order(everyone)
-        counts = pass_counts(self.network.sizes(everyone[order]), self.numbers)
-        encoded = torch.cat([self.network(part) for part in everyone[order].split(counts)])
+        device = next(self.network.parameters()).device
+        return self.states_of(torch.arange(self.network.num_entities, device=device))
+
+    @torch.no_grad()
+    def states_of(self, positions: Tensor) -> Tensor:
+        """(n, d) states of the entities at `positions` (n,), in passes of bounded size."""
+        order = self.network.order(positions)
+        counts = pass_counts(self.network.sizes(positions[order]), self.numbers)
+        encoded = torch.cat([self.network(part) for part in positions[order].split(counts)])
         return encoded[torch.argsort(order)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from dpgraph.models.towers import MLP, Tower, perceptron
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations
 from dpgraph.privacy.procedure import Lists
+from dpgraph.problems.relations.value import Relations
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
@@ -25,6 +27,9 @@ from dpgraph.training.relation_heads import Head, HeadModel
 from dpgraph.training.steps import Step
 from dpgraph.training.tower_clipping import TowerModel
 from dpgraph.training.tuples import PlainRelationStep, TupleLoss, TupleModel
+
+if TYPE_CHECKING:
+    from dpgraph.methods.tuples.spec import EncoderSettings, TupleTraining
 
 
 class EntityStates:
@@ -37,8 +42,7 @@ class EntityStates:
         return self.model.states()
 
 
-def loss_of(job: Job) -> TupleLoss:
-    training = job.cell.training
+def loss_of(training: TupleTraining) -> TupleLoss:
     return TupleLoss(training.loss, training.temperature, training.margin)
 
 
@@ -81,27 +85,31 @@ class RelationHead:
         vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
         settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
         head = Head(settings.head, vectors.shape[1], settings.width, generator).to(job.device)
-        return trained(job, HeadModel(head, vectors, loss_of(job)), observe)
+        return trained(job, HeadModel(head, vectors, loss_of(job.cell.training)), observe)
 
 
 class RelationEncoder:
     """The encoder of the entities: one tower for heads, tails and negatives."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        return trained(job, TowerModel(tower_of(job), loss_of(job)), observe)
+        return trained(job, TowerModel(tower(job), loss_of(job.cell.training)), observe)
 
 
 class BaseEncoder:
     """The same before its first step, without a head: what fine-tuning starts from."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        return constant_outcome(job, observe, TowerModel(tower_of(job), TupleLoss()).states().cpu().numpy())
+        return constant_outcome(job, observe, TowerModel(tower(job), TupleLoss()).states().cpu().numpy())
 
 
-def tower_of(job: Job) -> Tower:
-    settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+def tower(job: Job) -> Tower:
+    return tower_of(job.shown, job.cell.model, torch_generator(*job.names("parameters"))).to(job.device)
+
+
+def tower_of(shown: Relations, settings: EncoderSettings, generator: torch.Generator) -> Tower:
+    """The encoder of the entities' texts, or the perceptron on their features. Raises UserError for one not there."""
     if settings.encoder == MLP:
-        return perceptron(np.array(job.shown.features), settings.width, settings.unit_states, generator).to(job.device)
+        return perceptron(np.array(shown.features), settings.width, settings.unit_states, generator)
     from dpgraph.models.text_tower import text_tower
 
-    return text_tower(job.shown.texts(), settings, generator).to(job.device)
+    return text_tower(shown.texts(), settings, generator)

@@ -21,7 +21,7 @@ def compared(plan: Plan) -> list[Entry]:
     by_cell = {
         (entry.paper, entry.method_id, entry.task_id, entry.cell.slug): entry
         for entry in plan.entries
-        if entry.value is None and _comparable(entry)
+        if entry.value is None and entry.not_run is None and _comparable(entry)
     }
     return list(by_cell.values())
 
