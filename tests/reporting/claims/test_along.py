@@ -22,7 +22,7 @@ def made(means, seeds=5, noise=0.0, seed=0):
 
 
 def test_the_peak_is_chosen_by_the_other_seeds():
-    """By hand: seeds 0 and 1 peak at 200, seed 2 at 300, so seeds 0 and 1 see a mean that is highest at 300, 2 at 200."""
+    """By hand: the means of seeds 1 and 2, and of 0 and 2, are highest at 300; that of 0 and 1 is at 200."""
     values = pd.DataFrame({100: [0.0, 0, 0], 200: [5.0, 6, 1], 300: [1.0, 2, 30], 400: [0.5, 0.5, 0.5]})
     found = rise_and_fall("x", values, "points")
     at_peak = np.array([1.0, 2.0, 1.0])
