@@ -16,6 +16,7 @@ from dpgraph.experiments.claim import (
     NearBest,
     PeakInside,
     RarerClasses,
+    RiseAndFall,
     SimpleTest,
     SmallerRange,
     WeightedSum,
@@ -300,6 +301,8 @@ class Experiment(Written):
                 self._values_of(claim, test)
             if isinstance(test, RarerClasses) and described.view != "class-wise":
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
+            if isinstance(test, RiseAndFall) and described.view != "training":
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view training")
 
     def _values_of(self, claim: str, test: WeightedSum) -> None:
         for term in test.terms:
