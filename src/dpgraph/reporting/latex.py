@@ -62,7 +62,7 @@ def _narrowed(table: Table) -> Table:
 
 
 def _parts(table: Table) -> Iterator[list[RowGroup]]:
-    """Blocks of each float: cut between blocks if that is possible; each float has room for all notes."""
+    """Blocks of each float: cut between blocks if that is possible, and short enough for all notes below."""
     texts = [*map(brief, table.footnotes), *(table.brief or [])]
     most = max(LINES - sum(math.ceil(len(text) / NOTE_LINE) for text in texts), 15)
     part: list[RowGroup] = []
