@@ -21,10 +21,21 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     _data(added)
     added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
     added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
-    added.add_argument("--relation", default="node-null", help="node-null")
+    _relation(added)
     added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
     added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
     added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def _relation(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "--relation", default="node-null", help="what epsilon protects: node-null (a record; the default), node-remove "
+        "(a node with all its edges), edge"
+    )  # fmt: skip
+    text = "node-remove: public mean degree, for which votes are capped (10)"
+    added.add_argument("--mean-degree", type=float, default=10.0, metavar="NUMBER", help=text)
+    text = "node-remove: no node has more edges, by a public schema and not by looking"
+    added.add_argument("--degree-bound", type=int, metavar="NUMBER", help=text)
 
 
 def add_compare(added: argparse.ArgumentParser) -> None:
@@ -42,6 +53,7 @@ def add_afford(added: argparse.ArgumentParser) -> None:
     added.add_argument("--labelled", type=int, required=True, help="labels to train on, a public number")
     added.add_argument("--epsilon", type=float, required=True)
     added.add_argument("--delta", type=float, help="default: 1 / (10 N)")
+    _relation(added)
 
 
 def add_export(added: argparse.ArgumentParser) -> None:
@@ -92,11 +104,13 @@ def fit(options: argparse.Namespace) -> None:
         scope=options.scope,
         delta=options.delta,
         labelled=options.labelled,
+        mean_degree=options.mean_degree,
+        degree_bound=options.degree_bound,
         seed=options.seed,
         out=options.out,
         # files' and columns' names are the user's own and stay out of what is published
         command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
-        f"--scope {shlex.quote(options.scope)}",
+        f"--relation {shlex.quote(options.relation)} --scope {shlex.quote(options.scope)}",
         say=print,
     )
     print(f"{fitted.card['status']}: {options.out}")
@@ -194,19 +208,26 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def afford(options: argparse.Namespace) -> None:
+    from dpgraph.fitting.budget import RELATIONS, PublicNumbers, budgeted
     from dpgraph.fitting.fit import afford as words
-    from dpgraph.fitting.training import budgeted
+    from dpgraph.privacy.relation import Relation
 
     for name, least in (("nodes", 2), ("classes", 2), ("labelled", 1)):
         if not least <= getattr(options, name) <= 10**9:
             raise invalid(f"--{name}", getattr(options, name), f"an integer in {least}..10^9")
     if options.labelled > options.nodes:
         raise invalid("--labelled", options.labelled, f"at most --nodes {options.nodes}")
+    if options.relation not in RELATIONS:
+        raise invalid("--relation", options.relation, f"one of {', '.join(RELATIONS)}")
     if not 0 < options.epsilon < math.inf:
         raise invalid("--epsilon", options.epsilon, "a finite number > 0")
-    what = budgeted(
-        "votes", num_nodes=options.nodes, num_labelled=options.labelled, epsilon=options.epsilon, delta=options.delta
-    )
+    relation = Relation(options.relation)
+    numbers = PublicNumbers(
+        options.nodes, options.labelled, options.classes,
+        voters=options.labelled if relation is Relation.NODE_REMOVE else None,
+        mean_degree=options.mean_degree, degree_bound=options.degree_bound,
+    )  # fmt: skip
+    what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation)
     print(words(what, labelled=options.labelled, classes=options.classes))
 
 

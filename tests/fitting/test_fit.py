@@ -117,7 +117,7 @@ def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
     ("options", "named"),
     [
         ({"scope": "all-outputs", "method": "own"}, "no epsilon"),
-        ({"relation": "node-remove"}, "--relation"),
+        ({"relation": "node-removed"}, "did you mean node-remove"),
         ({"method": "voter"}, "did you mean votes"),
         ({"epsilon": -1.0}, "--epsilon"),
         ({"delta": 0.5}, "--delta"),

@@ -67,3 +67,12 @@ def test_images_that_are_too_small_are_one_line():
     records = prepared(KIND, images(30), 0, CAPS).records
     with pytest.raises(UserError, match=r"^shape=\(2, 8, 1\): expected images of at least 4 x 4 pixels$"):
         shape_of(replace(records, meta={**records.meta, "shape": (2, 8, 1)}))
+
+
+def test_fewer_images_than_teachers_is_one_line():
+    step = prepared(KIND, images(30), 0, CAPS)
+    few = replace(step.plan, teachers=1000)
+    with pytest.raises(
+        UserError, match=r"^training.teachers=1000: expected at most \d+, the number of training images$"
+    ):
+        votes_of(step.records, few, CPU)

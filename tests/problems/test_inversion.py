@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
+from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
 from dpgraph.problems.images.inversion import BLANK, L2, SSIM, Inversion, inversion_metrics, least_ssim, similarities
+from dpgraph.problems.images.prepare import store
 from dpgraph.problems.images.value import Images
 from dpgraph.problems.images.work import ImageClassification
 from dpgraph.randomness import numpy_generator
@@ -56,6 +60,16 @@ def test_a_training_image_is_at_no_distance():
     metrics = {(one.metric, one.class_id): one.value for one in inversion_metrics(value, Inversion(value.features), 5)}
     assert metrics[L2, -1] == 0
     assert metrics[SSIM, -1] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_class_that_is_empty_in_the_files_is_one_line(tmp_path):
+    known = entry("demo-images")
+    raw = RawImages(np.zeros((20, 8, 8, 1), np.float32), np.arange(20) % 9)
+    task = Task(dataset="demo-images", split="random-60-15-25")
+    with pytest.raises(UserError, match=r"^demo-images: classes=9: expected 10 as in the registry$"):
+        store(
+            task, known.model_copy(update={"expected": known.expected.model_copy(update={"nodes": 20})}), raw, tmp_path
+        )
 
 
 def test_images_too_small_for_a_window_are_one_line():

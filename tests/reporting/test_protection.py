@@ -18,7 +18,8 @@ from dpgraph.reporting import protection
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.display import Table
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.rendering import as_html, as_latex, as_markdown
+from dpgraph.reporting.latex import as_latex
+from dpgraph.reporting.rendering import as_html, as_markdown
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accounting import rows as accounting
@@ -175,8 +176,8 @@ def test_tables_say_relation_scope_and_gaps_row_by_row(tables: dict[str, Table],
     check_remarks(table.remarks)
     assert "2.00†" in as_markdown(table)
     assert "2.00†" in as_html(table)
-    assert r"2.00$^\dagger$" in as_latex(table, "t")
-    assert r"$^\dagger$ Reads private data" in as_latex(table, "t")
+    assert r"2.00$^\dagger$" in as_latex(table, "T", "t")
+    assert r"$^\dagger$ Reads private data" in as_latex(table, "T", "t")
 
 
 def test_a_sweep_says_it_by_value_where_values_differ(

@@ -106,27 +106,6 @@ def test_seeds_that_are_missing_are_counted(plan, rows_of, as_frame, tmp_path):
     assert "| 2 of 3 |" in paths[1].read_text()
 
 
-def test_latex_is_well_formed(plan, results, tmp_path):
-    for artefact in ("table1", "table2", "table7"):
-        statistics = dict.fromkeys(("sbm", "pubmed"), STATISTICS)
-        text = write_table(
-            plan, f"daigavane/{artefact}", statistics if artefact == "table7" else results, tmp_path / artefact
-        )[2].read_text()
-        assert text.isascii()
-        assert re.findall(r"\\begin\{(\w+\*?)\}", text) == ["table*", "adjustbox", "tabular", "minipage"]
-        assert re.findall(r"\\end\{(\w+\*?)\}", text) == ["tabular", "adjustbox", "minipage", "table*"]
-        without = re.sub(r"\\[%&#_{}$]", "", text)
-        assert without.count("{") == without.count("}")
-        assert without.count("$") % 2 == 0
-        inside = without.split("\\toprule")[1].split("\\bottomrule")[0]
-        columns = len(re.search(r"@\{\}(l+r+)@\{\}", text)[1])
-        lines = [line for line in inside.splitlines() if line.endswith("\\\\") and "\\multicolumn" not in line]
-        assert {line.count("&") for line in lines} == {columns - 1}
-        assert "%" not in without.split("\n", 1)[1]  # the first line is a comment
-        outside_math = re.sub(r"\$[^$]*\$", "", without.replace("@{}", ""))
-        assert not re.search(r"[_^~#](?!\\textsuperscript)", outside_math.replace("}~", ""))
-
-
 def test_pages_are_self_contained(plan, results, tmp_path):
     page = write_table(plan, "daigavane/table1", results, tmp_path / "table1")[3].read_text()
     assert "<strong>Demonstration.</strong>" in page

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from dpgraph import outside
 from dpgraph.data.records import FIRST_PROBLEM
@@ -16,6 +18,7 @@ from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.documents import text_of, yaml_value
 from dpgraph.experiments.frozen import Frozen
 
+MOST_FILES = 10_000  # of one entry that numbers them
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -115,6 +118,12 @@ class DatasetEntry(Frozen):
     )
     notes: str = ""
 
+    @field_validator("files", mode="before")
+    @classmethod
+    def _numbered(cls, value: Any) -> Any:
+        """`numbers: [40, 10]` beside a file's path and sources stands for 400 files: {0} is 1..40, {1} is 1..10."""
+        return [one for item in value for one in _each(item)] if isinstance(value, list) else value
+
     @model_validator(mode="after")
     def _files_have_a_source(self) -> DatasetEntry:
         for file in self.files:
@@ -125,6 +134,28 @@ class DatasetEntry(Frozen):
             if self.wheel is not None and not any(source.sha256 for source in file.sources):
                 raise ValueError(f"files.{file.path}: expected a source with sha256, as the entry has a wheel")
         return self
+
+
+def _each(item: Any) -> list[Any]:
+    if not isinstance(item, dict) or "numbers" not in item:
+        return [item]
+    numbers, rest = item["numbers"], {key: value for key, value in item.items() if key != "numbers"}
+    whole = isinstance(numbers, list) and all(type(one) is int and one >= 1 for one in numbers)
+    if not (whole and numbers and math.prod(numbers) <= MOST_FILES):
+        raise ValueError(f"numbers={shown(numbers)}: expected positive integers, {MOST_FILES} files at most")
+    return [_filled(rest, place) for place in product(*(range(1, one + 1) for one in numbers))]
+
+
+def _filled(value: Any, place: tuple[int, ...]) -> Any:
+    """With the numbers in place of {0}, {1}, ... in all texts."""
+    if isinstance(value, dict):
+        return {key: _filled(one, place) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, place) for one in value]
+    if isinstance(value, str):
+        for index, number in enumerate(place):
+            value = value.replace(f"{{{index}}}", str(number))
+    return value
 
 
 def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry]:

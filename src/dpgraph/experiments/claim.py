@@ -217,6 +217,19 @@ class Computed(Finite):
     ]
 
 
+class RiseAndFall(Finite):
+    """Along training a metric rises from its first evaluation to one between, and falls from there to its last.
+
+    Evaluations at which one seed has no value are left out. The highest one between is chosen for each seed by the
+    mean of all other seeds, so that no seed's own noise makes it high.
+    """
+
+    kind: Literal["rise-and-fall"] = "rise-and-fall"
+    artefact: Id = Field(description="Of view training")
+    methods: tuple[Id, ...] = Field(min_length=1)
+    tasks: Tasks = None
+
+
 class NotTested(Finite):
     kind: Literal["not-run"] = "not-run"
     why: str
@@ -233,6 +246,7 @@ SimpleTest = (
     | SmallerRange
     | RarerClasses
     | WeightedSum
+    | RiseAndFall
 )
 
 

@@ -16,6 +16,7 @@ from dpgraph.experiments.claim import (
     NearBest,
     PeakInside,
     RarerClasses,
+    RiseAndFall,
     SimpleTest,
     SmallerRange,
     WeightedSum,
@@ -251,6 +252,7 @@ class Experiment(Written):
     paper: Id
     title: str
     citation: str
+    cited_as: str = Field("", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
     published: Stem = Field(description="Stem of the paper's files in published/")
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     varies: Varies = Field(default_factory=dict, description=VARIES)
@@ -299,6 +301,8 @@ class Experiment(Written):
                 self._values_of(claim, test)
             if isinstance(test, RarerClasses) and described.view != "class-wise":
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
+            if isinstance(test, RiseAndFall) and described.view != "training":
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view training")
 
     def _values_of(self, claim: str, test: WeightedSum) -> None:
         for term in test.terms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpgraph import __version__
+from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.fitting.training import Budgeted
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.relation import Relation, Scope
 
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
@@ -20,7 +20,7 @@ LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 SEED_KNOWN = "not private: seed known"
 
 
-def assumptions(own: OwnGraph, labelled: int) -> list[str]:
+def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
     """What is taken for public."""
     given = "was given" if own.classes_given else "was read from the data and is taken for public (--classes states it)"
     split = "the split column" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
@@ -30,54 +30,90 @@ def assumptions(own: OwnGraph, labelled: int) -> list[str]:
         if own.features is not None
         else "there are no features: each node has the length of its own list, a part of its record, instead"
     )
+    labels = f"the number of labels to train on is taken for public: {numbers.labelled} (--labelled states it); "
+    removed = relation is Relation.NODE_REMOVE
+    if removed and own.split is None:
+        labels += "so is which nodes have a label: these train and vote, all others receive (a column split states it)"
+    else:
+        labels += "which nodes have one is protected"
+    if removed and own.split is not None:
+        labels += "; who is in the split's training part votes, all others receive"
     return [
         f"the ids of the nodes and their number, N = {len(own.ids)}, are public",
         f"the class list, {', '.join(own.classes)}, {given}",
-        f"the number of labels to train on is taken for public: {labelled} (--labelled states it); which nodes have "
-        "one is protected",
+        labels,
         scale,
         f"who is held out of training is public: {split}",
+        *([_caps(numbers)] if removed else []),
         "this is the only release of these data: another one costs again, and so do several records of one person",
     ]
 
 
+def _caps(numbers: PublicNumbers) -> str:
+    caps = (
+        f"caps of votes are made for a mean degree of {numbers.mean_degree:g} (--mean-degree: a public number; a wrong "
+    )
+    caps += "one costs accuracy, not privacy)"
+    if numbers.degree_bound is None:
+        return f"{caps}; no bound on degrees is assumed"
+    return f"{caps}; no node may have more than {numbers.degree_bound} edges, by a public schema (--degree-bound)"
+
+
 def card(
-    own: OwnGraph, what: Budgeted, *, kind: str, scope: str, labelled: int, secret: bool, command: str
+    own: OwnGraph,
+    what: Budgeted,
+    numbers: PublicNumbers,
+    *,
+    kind: str,
+    scope: str,
+    secret: bool,
+    command: str,
+    audits: Sequence[str] = (),
 ) -> dict[str, Any]:
     stated = what.calibration.statement
-    rigorous = stated.rigorous
+    rigorous, relation = stated.rigorous, what.relation
     edges_read = own.features is None  # then an edge is a feature, too
-    beside = [one for one in stated.beside if not (edges_read and one.relation is Relation.EDGE)]
+    beside = [
+        one for one in (rigorous, *stated.beside)
+        if one.relation is not relation and not (edges_read and one.relation is Relation.EDGE)
+    ]  # fmt: skip
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
-    uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+    uncovered = ["which ids exist"]
+    if relation is not Relation.NODE_REMOVE:
+        uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+    if relation is Relation.EDGE:
+        uncovered = ["which ids exist; features and labels, which are protected only as far as node-null says (below)"]
     if scope != "all-outputs":
         uncovered.append(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
             "epsilon"
         )
+    if relation is Relation.NODE_REMOVE and what.votes:
+        uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
     if edges_read:
         uncovered.append("single edges have no epsilon of their own here: list lengths are features")
     return {
         "status": "private" if secret else SEED_KNOWN,
         "mechanism": what.mechanism.model_dump(mode="json"),
         "method": kind,
-        "relation": str(rigorous.relation),
-        "relation_in_words": rigorous.relation.meaning,
+        "relation": str(relation),
+        "relation_in_words": relation.meaning,
         "scope": str(covered),
         "scope_in_words": covered.meaning,
-        "epsilon": rigorous.epsilon if secret else None,
+        "epsilon": what.epsilon if secret else None,
         "delta": rigorous.delta,
         "mu": what.mu if secret else None,
-        "epsilon_by_delta": {f"{d:g}": gaussian_epsilon(mu=what.mu, delta=d) for d in DELTAS} if secret else {},
+        "mu_fails_with_probability": what.failure,
+        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
         "beside": [{"relation": str(one.relation), "epsilon": one.epsilon, "delta": one.delta} for one in beside]
         if secret
         else [],
-        "assumptions": [*assumptions(own, labelled), *rigorous.assumptions],
+        "assumptions": [*assumptions(own, numbers, relation), *rigorous.assumptions],
         "not_covered": uncovered,
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
-            "audits of the mechanism": "dpgraph audit votes (not run by fit)",
+            "audits of the mechanism": "; ".join(audits) or "not run by this call: dpgraph audit votes",
         },
         "versions": {
             "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},
@@ -89,11 +125,14 @@ def card(
 def markdown(value: dict[str, Any]) -> str:
     lines = ["# Privacy card", "", f"**{value['status']}**", ""]
     others = "; ".join(f"{one['relation']}: ε = {one['epsilon']:.4g}" for one in value["beside"])
+    fails = value["mu_fails_with_probability"]
+    unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     if value["epsilon"] is not None:
         lines += [
-            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} (Gaussian DP).",
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} (Gaussian DP{unlikely}).",
             "", "| δ | ε |", "|---|---|",
-            *(f"| {delta} | {epsilon:.4g} |" for delta, epsilon in value["epsilon_by_delta"].items()), "",
+            *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
+              for delta, epsilon in value["epsilon_by_delta"].items()), "",
             f"The same run under other relations: {others or 'none stated'}.",
             "",
         ]  # fmt: skip
@@ -109,7 +148,7 @@ def markdown(value: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
 
 
-def draw_curve(mu: float, path: Path) -> None:
+def draw_curve(what: Budgeted, path: Path) -> None:
     """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -119,7 +158,8 @@ def draw_curve(mu: float, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     errors = np.linspace(0, 1, 401)
-    axes.plot(errors, ndtr(ndtri(1 - errors) - mu), label=f"this release, μ = {mu:.3g}")
+    least = np.maximum(ndtr(ndtri(1 - errors) - what.mu) - what.failure, 0)
+    axes.plot(errors, least, label=f"this release, {what.relation}, μ = {what.mu:.3g}")
     axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of a record")
     axes.set(xlabel="type I error", ylabel="least type II error", xlim=(0, 1), ylim=(0, 1))
     axes.legend()

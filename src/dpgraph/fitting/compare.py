@@ -23,9 +23,10 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
+from dpgraph.fitting.budget import PublicNumbers, budgeted
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.fitting.training import budgeted, train
+from dpgraph.fitting.training import train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE
 from dpgraph.methods.registry import method, outside_of, spec, specs
@@ -117,7 +118,7 @@ Scored = tuple[np.ndarray, tuple[str, str, float]]
 def _own(kind: str, own: OwnGraph, epsilon: float, delta: float | None, seed: int) -> Scored:
     """As `fit` does it."""
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
-    what = budgeted(kind, num_nodes=len(own.ids), num_labelled=labelled, epsilon=epsilon, delta=delta)
+    what = budgeted(kind, PublicNumbers(len(own.ids), labelled, len(own.classes)), epsilon=epsilon, delta=delta)
     stated = what.calibration.statement.rigorous
     return train(own, what, seed).scores, (str(stated.relation), str(stated.scope), stated.epsilon or math.nan)
 

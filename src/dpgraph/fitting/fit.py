@@ -16,43 +16,52 @@ import numpy as np
 
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
+from dpgraph.fitting.budget import MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
 from dpgraph.fitting.card import assumptions, card, draw_curve, markdown
 from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import DEGREES, OwnGraph
-from dpgraph.fitting.training import Budgeted, Trained, budgeted, train
+from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.own_graph import KINDS
+from dpgraph.privacy.mechanisms.votes import CappedVotes
+from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.vote_sensitivity import vote_norm
 
 log = logging.getLogger("dpgraph")
 SCOPES = ("others", "all-outputs")
-NODE_NULL = "node-null"
 LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What `fit` returns; `predictions` (N, C): row i is for node i alone unless the scope is all outputs."""
+    """What `fit` returns; `predictions` (N, C): row i is for node i alone unless the scope is all outputs.
+
+    So is row i of `buckets` (N, C + 1), which are those of node-remove only: elsewhere they are a part of the model.
+    """
 
     model: SavedModel
     card: dict[str, Any]
     predictions: np.ndarray
     plan: str
     folder: Path | None
+    buckets: np.ndarray | None = None
 
 
 def afford(what: Budgeted, *, labelled: int, classes: int) -> str:
     """Whether the budget is enough, in words, from public numbers."""
     ratio = labelled / classes * what.training_mu
-    epsilon = what.calibration.target_epsilon
     verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
     text = (
-        f"Can this graph afford epsilon = {epsilon:g}? {verdict}. A class has about {labelled / classes:.0f} labels; "
-        f"they add up to {ratio:.3g} times the noise of one coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
+        f"Can this graph afford epsilon = {what.target:g}? {verdict}. "
+        f"A class has about {labelled / classes:.0f} labels; they add up to {ratio:.3g} times the noise of one "
+        f"coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
     )
-    if what.mechanism.votes_ratio is None:
-        return text
-    noise = what.mechanism.votes_ratio * what.mechanism.closed()[1] * vote_norm(num_classes=classes, mass=0.3)
+    if not what.votes:
+        return f"{text} Neighbours tell nothing: own records alone."
+    mechanism = what.mechanism
+    noise = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1] * vote_norm(num_classes=classes, mass=mechanism.mass)
+    if isinstance(mechanism, CappedVotes):  # a vote weighs 1 / sqrt(K), K at least the floor and the noise's margin
+        noise *= math.sqrt(max(mechanism.degree_floor, 1 + mechanism.margin * mechanism.degrees_noise))
     return f"{text} Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
 
 
@@ -63,10 +72,12 @@ def fit(
     labels: Any = None,
     features: Any = None,
     method: str = "auto",
-    relation: str = NODE_NULL,
+    relation: str = Relation.NODE_NULL,
     scope: str = "others",
     delta: float | None = None,
     labelled: int | None = None,
+    mean_degree: float = MEAN_DEGREE,
+    degree_bound: int | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
     command: str = "dpgraph.fit(...)",
@@ -76,41 +87,60 @@ def fit(
 
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
-    if relation != NODE_NULL:
-        raise invalid("--relation", relation, f"{NODE_NULL} (the card states what an edge and a replaced record cost)")
-    if scope not in SCOPES:
-        raise invalid("--scope", scope, f"one of {', '.join(SCOPES)}")
-    kind = "votes" if method == "auto" else method
-    if kind not in KINDS:
-        raise invalid("--method", method, f"one of auto, {', '.join(KINDS)}")
-    if scope == "all-outputs" and kind != "votes":
-        raise UserError(f"--scope all-outputs, --method {kind}: no epsilon: rows read raw records: expected votes")
-    if not 0 < epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, "a finite number > 0")
+    _check_asked(method, relation, scope, epsilon, degree_bound)
+    about = Relation(relation)
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
     own = own_graph(data, labels=labels, features=features)
+    if about is not Relation.NODE_NULL and own.features is None:
+        raise UserError(f"--relation {about}: no features: lengths of lists would be read in their place, and an edge "
+                        f"is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
     present = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
     if present == 0:
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
-    count = present if labelled is None else labelled
-    if not 1 <= count <= len(own.ids):
-        raise invalid("--labelled", count, f"an integer in 1..{len(own.ids)}")
-    for text in assumptions(own, count):
+    voters = int(sides(own, about).sum()) if about is Relation.NODE_REMOVE else None
+    numbers = PublicNumbers(
+        nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
+        voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
+        features=None if own.features is None else own.features.shape[1],
+    )  # fmt: skip
+    what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about)
+    kind = "votes" if what.votes else "own"
+    for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
-    what = budgeted(kind, num_nodes=len(own.ids), num_labelled=count, epsilon=epsilon, delta=delta)
-    plan = afford(what, labelled=count, classes=len(own.classes))
+    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes)
     say(plan)
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = card(own, what, kind=kind, scope=scope, labelled=count, secret=secret, command=command)
+    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command)
     model = _model(own, trained, kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
-    fitted = Fitted(model, stated, rows, plan, folder)
+    # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
+    apart = trained.buckets if about is Relation.NODE_REMOVE else None
+    fitted = Fitted(model, stated, rows, plan, folder, apart)
     if folder is not None:
-        _write(fitted, own, scope, secret, what.mu, folder)
+        _write(fitted, own, scope, secret, what, folder)
     return fitted
+
+
+def _check_asked(method: str, relation: str, scope: str, epsilon: float, degree_bound: int | None) -> None:
+    """What nothing can be promised for, before any data are read."""
+    if relation not in RELATIONS:
+        raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
+    if scope not in SCOPES:
+        raise invalid("--scope", scope, f"one of {', '.join(SCOPES)}")
+    if method not in (*KINDS, "auto"):
+        raise invalid("--method", method, f"one of auto, {', '.join(KINDS)}")
+    if scope == "all-outputs" and relation == Relation.NODE_REMOVE:
+        raise UserError("--scope all-outputs, --relation node-remove: no epsilon: rows read raw records, and buckets "
+                        "are their owners': expected scope others, or relation node-null")  # fmt: skip
+    if scope == "all-outputs" and method == "own":
+        raise UserError(f"--scope all-outputs, --method {method}: no epsilon: rows read raw records: expected votes")
+    if degree_bound is not None and relation != Relation.NODE_REMOVE:
+        raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
+    if not 0 < epsilon < math.inf:
+        raise invalid("--epsilon", epsilon, "a finite number > 0")
 
 
 def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
@@ -121,11 +151,12 @@ def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
         num_features=DEGREES if own.features is None else own.features.shape[1],
         degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
+        relation=trained.budgeted.relation,
     )  # fmt: skip
-    return SavedModel(header, trained.weight, trained.bias, trained.buckets)
+    return SavedModel(header, trained.weight, trained.bias, trained.buckets if header.holds_buckets else None)
 
 
-def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, mu: float, folder: Path) -> None:
+def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budgeted, folder: Path) -> None:
     """All folders at once, or none: they are made beside and renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -136,11 +167,13 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, mu: float, f
         (public / "card.json").write_text(as_json(fitted.card), encoding="utf-8")
         (public / "card.md").write_text(markdown(fitted.card), encoding="utf-8")
         if secret:
-            draw_curve(mu, public / "tradeoff.png")
+            draw_curve(what, public / "tradeoff.png")
         everyone = scope == "all-outputs"
         owners = public if everyone else made / "owners"
         owners.mkdir(exist_ok=True)
         _write_rows(owners / "predictions.csv", own, fitted.predictions)
+        if fitted.buckets is not None:
+            _write_buckets(owners / "buckets.csv", own, fitted.buckets)
         if not everyone:
             (owners / "README.txt").write_text(
                 "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
@@ -165,6 +198,13 @@ def _write_rows(path: Path, own: OwnGraph, rows: np.ndarray) -> None:
             [name, own.classes[place], *row]
             for name, place, row in zip(own.ids, chosen.tolist(), np.round(rows, 6).tolist(), strict=True)
         )
+
+
+def _write_buckets(path: Path, own: OwnGraph, buckets: np.ndarray) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(f"votes for {name}" for name in own.classes), "mass of voters"])
+        writer.writerows([name, *row] for name, row in zip(own.ids, buckets.tolist(), strict=True))
 
 
 def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dpgraph.methods.votes.ballots import SMALLEST, Ballots
 from dpgraph.methods.votes.prepared import ROW_NORM
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.preparation.rows import unit_rows
+from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 FORMAT = 1
@@ -41,6 +42,12 @@ class Header(Finite):
     std: float  # of the noise in the buckets
     secret: bool
     sha256: str  # of model.safetensors
+    relation: Relation = Relation.NODE_NULL
+
+    @property
+    def holds_buckets(self) -> bool:
+        """Under node-remove a bucket is its owner's and no part of a model."""
+        return self.kind == "votes" and self.relation is not Relation.NODE_REMOVE
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +74,8 @@ class SavedModel:
         A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids.
         """
         own = self.own(np.asarray(features, dtype=np.float64))
+        if lists is not None and self.header.relation is Relation.NODE_REMOVE:
+            raise UserError("lists of new nodes: expected none: under node-remove buckets are for their owners alone")
         if self.buckets is None or lists is None:
             return own
         if len(lists) != len(own):
@@ -175,7 +184,7 @@ def load(folder: str | Path) -> SavedModel:
         raise UserError(f"{folder / PARAMETERS}: {error}") from None
     size = len(header.classes)
     wanted = {"weight": (size, header.num_features), "bias": (size,)}
-    if header.kind == "votes":
+    if header.holds_buckets:
         wanted["buckets"] = (len(header.ids), size + 1)
     found = {name: array.shape for name, array in arrays.items()}
     if found != wanted or not all(np.isfinite(array).all() for array in arrays.values()):

@@ -126,5 +126,19 @@ def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
         raise invalid("nodes", roots, "so few that sums are exact enough for a release: about a million")
 
 
+def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None:
+    """Raises UserError where rounding votes may move more, under node-remove, than the raised noise pays for.
+
+    A receiver that leaves moves the other votes of a voter of degree d above its cap by B / (d (1 + sqrt(1 - 1 / d))),
+    d > m; the theorem charges B / (2 m). Rounding both sides to multiples of 2^-30 adds at most 2^-30 sqrt(d (C + 1)).
+    Up to d = 2 m the raised noise has to cover that, beyond it what is charged too much does, at least B / (8 m).
+    """
+    norm, size = math.sqrt(1 - 1 / classes + mass**2), classes + 1
+    near = 2.0**-FINE * math.sqrt(2 * floor * size) <= RAISED / 2 * norm / (2 * floor)
+    far = 2.0**-FINE * math.sqrt(ids * size) <= norm / (8 * floor)
+    if not (near and far):
+        raise invalid("classes", classes, "so few that rounded votes are exact enough for a release under node-remove")
+
+
 def as_secret(noise: GaussianNoise) -> SecretNoise:
     return SecretNoise(noise.std, noise.generator)

@@ -65,9 +65,12 @@ def pool_of(records: Records) -> np.ndarray:
 def votes_of(records: Records, plan: TeacherPlan, device: torch.device) -> np.ndarray:
     """(teachers, Q) int16 classes, from the cache or trained now; `labels` of `records` beside training are not read.
 
-    Files are named by a hash of plan, data, device kind and the code. They are as private as the records.
+    Files are named by a hash of plan, data, device kind and the code. They are as private as the records. Raises
+    UserError for fewer training images than teachers.
     """
     train = np.flatnonzero(np.asarray(records.split) == TRAIN)
+    if plan.teachers > len(train):  # their number is public
+        raise invalid("training.teachers", plan.teachers, f"at most {len(train)}, the number of training images")
     labels = np.full(len(records.split), -1, dtype=np.int64)
     labels[train] = np.asarray(records.labels)[train]
     features = np.array(records.features, dtype=np.float32, order="C")

@@ -26,6 +26,11 @@ class Relation(StrEnum):
     def meaning(self) -> str:
         return MEANINGS[self]
 
+    @property
+    def short(self) -> str:
+        """`meaning` in a few words, for a note below a table of a paper."""
+        return SHORT[self]
+
 
 MEANINGS = {
     Relation.GRAPH: "any other graph, whatever its edges, features and labels",
@@ -46,6 +51,22 @@ MEANINGS = {
     Relation.NONE: "nothing is protected",
 }
 
+SHORT = {
+    Relation.GRAPH: "any other graph",
+    Relation.SUBGRAPH: "any other subgraph in the place of one part",
+    Relation.NODE_NULL: "one node's record, with its own out-list, becomes null, and messages from it vanish",
+    Relation.NODE_REMOVE: "one node leaves or joins with all its edges",
+    Relation.NODE_REPLACE: "one node's record and all its edges are replaced",
+    Relation.EDGE: "one edge appears or disappears",
+    Relation.RECORD_REMOVE: "one record becomes null",
+    Relation.RECORD_REPLACE: "one record is replaced",
+    Relation.ENTITY: "one entity's record, with its own tuples and the loss of those that name it, becomes null",
+    Relation.CLASS: "all records of one class are replaced or leave",
+    Relation.SUBCLASS: "all records of one subclass of a public partition are replaced or leave",
+    Relation.VOTE: "one teacher's votes change",
+    Relation.NONE: "nothing is protected",
+}
+
 
 class Scope(StrEnum):
     """What may be seen of a run without leaving its guarantee; `meaning` states it in words."""
@@ -59,6 +80,11 @@ class Scope(StrEnum):
     @property
     def meaning(self) -> str:
         return COVERED[self]
+
+    @property
+    def short(self) -> str:
+        """`meaning` in a few words, for a note below a table of a paper."""
+        return COVERED[self].partition(";")[0]
 
 
 COVERED = {

@@ -35,10 +35,25 @@ def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
 def heading(plan: Plan, artefact_id: str) -> str:
     """E.g. `Table 1 of daigavane: Test accuracy`; an artefact of ours has its own name, `ablation (daigavane): ...`."""
     paper, name = artefact_id.split("/")
-    place = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "Table ", "fig": "Figure "}[kind[0]], name)
+    place = _place(name)
     where = f"{place} of {paper}" if place != name else f"{name} ({paper})"
     mark = " (demonstration)" if plan.suite.demonstration else ""
     return f"{where}: {plan.artefacts[artefact_id].title}{mark}"
+
+
+def caption(plan: Plan, artefact_id: str) -> str:
+    """E.g. `Test accuracy, as in Table 1 of Daigavane et al. (2022).`; what is not the paper's has its title only."""
+    paper, name = artefact_id.split("/")
+    artefact = plan.artefacts[artefact_id]
+    place = _place(name)
+    printed = re.fullmatch(r"(table|fig)[\d.]+[a-z]?", name) is not None
+    source = f", as in {place} of {plan.experiments[paper].cited_as or paper}" if printed else ""
+    mark = " (demonstration)" if plan.suite.demonstration else ""
+    return f"{artefact.title}{source}{mark}."
+
+
+def _place(name: str) -> str:
+    return re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "Table ", "fig": "Figure "}[kind[0]], name)
 
 
 def counterparts(entries: Iterable[Entry]) -> dict[str, str]:

@@ -23,6 +23,8 @@ class Text:
 
     value: str
     notes: tuple[int, ...] = ()
+    bold: bool = False
+    tex: str = ""  # the value in LaTeX, where that is another one
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Table:
     remarks: list[str]  # below the footnotes, without a number
     text_columns: int = 1  # the first ones are left-aligned, the others hold numbers
     spans: tuple[str, ...] = ()  # a head above each column, equal neighbours share one; empty: none
+    brief: list[str] | None = None  # remarks for a paper; None: as elsewhere
 
 
 class MadeTable(NamedTuple):

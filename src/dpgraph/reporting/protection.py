@@ -104,6 +104,29 @@ def unlike(table: pd.DataFrame) -> bool:
 def remarks(table: pd.DataFrame) -> list[str]:
     """What is below a table: every relation and scope of it in words, and what its epsilons do not cover."""
     sentences = [UNLIKE] if unlike(table) else []
+    sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
+    sentences += [
+        f"Premise of ε published that does not hold for what ran ({', '.join(labels)}): {text}."
+        for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
+    ]
+    return sentences + uncovered(table)
+
+
+def brief(table: pd.DataFrame) -> list[str]:
+    """`remarks` for a paper: each relation and scope in a few words, and what no epsilon covers."""
+    words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
+    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
+    labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+    return [
+        *([f"{words[0].upper()}{words[1:]}."] if words else []),
+        *([f"ε published with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
+        *uncovered(table),
+    ]
+
+
+def _named(table: pd.DataFrame) -> dict[str, Relation | Scope]:
+    """Every relation and scope of the finite epsilons of a table, by e.g. `relation node-null`."""
+    found: dict[str, Relation | Scope] = {}
     for head, words in (("relation", Relation), ("scope", Scope)):
         names = dict.fromkeys(
             name
@@ -111,12 +134,8 @@ def remarks(table: pd.DataFrame) -> list[str]:
             for row in table[np.isfinite(table[f"eps_{mode}"])].to_dict("records")
             for name in parted(row[f"{head}_{mode}"])
         )
-        sentences += [f"{head.capitalize()} {name}: {words(name).meaning}." for name in names if name != words.NONE]
-    sentences += [
-        f"Premise of ε published that does not hold for what ran ({', '.join(labels)}): {text}."
-        for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
-    ]
-    return sentences + uncovered(table)
+        found |= {f"{head} {name}": words(name) for name in names if name != words.NONE}
+    return found
 
 
 def caption(points: pd.DataFrame) -> list[str]:

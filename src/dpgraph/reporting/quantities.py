@@ -54,6 +54,15 @@ NAMES = {
 }
 
 
+def is_utility(metric: str) -> bool:
+    """Whether the metric says how well a model does its task, so that the largest value is the best.
+
+    >>> is_utility("accuracy/test"), is_utility("silhouette/train")
+    (True, False)
+    """
+    return metric.partition("/")[0] in {"accuracy", *NAMES}
+
+
 def quantity(metric: str) -> Quantity:
     """
     >>> quantity("accuracy/val").label, quantity("macro_f1/test").label, quantity("hard_cases/fig5").label

@@ -120,6 +120,10 @@ class EntryResult:
         """Values in the unit in which they are shown: shares in percent."""
         return self.quantity.scale * self.values.to_numpy(float)
 
+    @property
+    def shown_by_seed(self) -> pd.Series:
+        return self.quantity.scale * self.values.astype(float)
+
     def summary(self) -> Summary:
         return summarise(self.values.to_numpy(), self.quantity.scale)
 

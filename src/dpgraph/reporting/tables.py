@@ -13,11 +13,12 @@ import pandas as pd
 from dpgraph.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.artefacts import artefact_of
+from dpgraph.reporting.artefacts import artefact_of, caption
 from dpgraph.reporting.display import Table
+from dpgraph.reporting.latex import as_latex
 from dpgraph.reporting.missing_data import how_to_run
 from dpgraph.reporting.page import page
-from dpgraph.reporting.rendering import as_html, as_latex, as_markdown
+from dpgraph.reporting.rendering import as_html, as_markdown
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.views.registry import table_of, wide_of
 
@@ -61,8 +62,11 @@ def write_wide(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[Pat
 
 def _remark(plan: Plan, artefact_id: str, table: Table, frame: pd.DataFrame) -> None:
     """What is said below every form of the artefact."""
-    caption = plan.artefacts[artefact_id].caption
-    table.remarks[:0] = [*([caption] if caption else []), *splits.remarks(plan, artefact_id)]
+    below = plan.artefacts[artefact_id].caption
+    first = [*([below] if below else []), *splits.remarks(plan, artefact_id)]
+    table.remarks[:0] = first
+    if table.brief is not None:
+        table.brief[:0] = first
     table.remarks.extend(how_to_run(plan, artefact_id, frame))
 
 
@@ -70,5 +74,6 @@ def _write(plan: Plan, artefact_id: str, table: Table, latex: Path, html: Path, 
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_text(html, page(plan.suite, table.title, as_html(table), citation))
     if plan.suite.demonstration:  # the page is marked on top
-        table.remarks.insert(0, " ".join(plan.suite.note.split()))
-    write_text(latex, as_latex(table, artefact_id.replace("/", "-") + end))
+        for remarks in (table.remarks, table.brief or []):
+            remarks.insert(0, " ".join(plan.suite.note.split()))
+    write_text(latex, as_latex(table, caption(plan, artefact_id), artefact_id.replace("/", "-") + end))

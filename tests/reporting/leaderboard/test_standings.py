@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from dpgraph.reporting.leaderboard.finding import COLUMNS, finding, overview
-from dpgraph.reporting.leaderboard.standings import CLAIMED, PROVED, PUBLIC, RANKING, _alike, standings
+from dpgraph.reporting.leaderboard.standings import RANKING, standings
+from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike
 
 
 @pytest.fixture(scope="session")
@@ -110,9 +111,9 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     import pandas as pd
 
     values = pd.Series([one for one, _ in pairs], dtype=float)
-    assert _alike(values, values.copy())
-    assert not _alike(values, values - 1)
-    assert _alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
+    assert alike(values, values.copy())
+    assert not alike(values, values - 1)
+    assert alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
 
 
 def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table):

@@ -30,7 +30,8 @@ from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting import protection
-from dpgraph.reporting.rendering import as_html, as_latex, as_markdown
+from dpgraph.reporting.latex import as_latex
+from dpgraph.reporting.rendering import as_html, as_markdown
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.search.best import best_settings
 from dpgraph.reporting.views.search.cost import TuningCost, objections, tuning_cost
@@ -234,7 +235,7 @@ def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results:
     markdown = as_markdown(display)
     assert "learning\\_rate=0.2, width=8" in markdown
     assert "1 of 6, selected" in as_html(display)
-    assert as_latex(display, "toy").isascii()
+    assert as_latex(display, "T", "toy").isascii()
     assert len(frame) == 60
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dpgraph.experiments.claim import Greater, GrowingGap, RarerClasses, Similar, SimpleTest, WeightedMean, WeightedSum
+from dpgraph.experiments.claim import (
+    Greater,
+    GrowingGap,
+    RarerClasses,
+    RiseAndFall,
+    Similar,
+    SimpleTest,
+    WeightedMean,
+    WeightedSum,
+)
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
 from dpgraph.reporting.claims.curves import compare_curves
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -22,8 +31,8 @@ def compare(test: SimpleTest, label: str, known: Known, other: Known, comparison
                 _differences(test, label, pair, (known, other), (-test.within, -test.within), comparisons)
         case GrowingGap():
             _growing_gap(test, label, known, comparisons)
-        case RarerClasses() | WeightedSum():
-            raise TypeError(f"{test.kind}: expected a call of compare_classes or weighted_sum")
+        case RarerClasses() | WeightedSum() | RiseAndFall():
+            raise TypeError(f"{test.kind}: expected a call of compare_classes, weighted_sum or compare_along")
         case _:
             compare_curves(test, label, known, other, comparisons)
 

@@ -18,6 +18,7 @@ from dpgraph.experiments.claim import (
     Curve,
     NotTested,
     RarerClasses,
+    RiseAndFall,
     SimpleTest,
     WeightedMean,
     WeightedSum,
@@ -28,6 +29,7 @@ from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.along import compare_along
 from dpgraph.reporting.claims.averaging import Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
@@ -170,7 +172,9 @@ def _run(
         compare_classes(test, by_task, comparisons)
         return ""
     for label, known in data_sets_of(test, tasks, knowns):
-        if isinstance(test, WeightedSum):
+        if isinstance(test, RiseAndFall):
+            compare_along(label, known[first], plan.artefacts[first].metric, results, comparisons)
+        elif isinstance(test, WeightedSum):
             weighted_sum(test, label, _lookup(paper, test, known), comparisons)
         else:
             compare(test, label, known[first], known[second], comparisons)

@@ -16,6 +16,7 @@ from dpgraph.experiments.claim import (
     NotTested,
     PeakInside,
     RarerClasses,
+    RiseAndFall,
     Similar,
     SimpleTest,
     SmallerRange,
@@ -76,6 +77,8 @@ def _holds(test: SimpleTest) -> str:
                 for term in test.terms
             )
             return f"{terms.removeprefix('+ ')} is above {_points(test.above)}{where}"
+        case RiseAndFall():
+            return f"in {test.artefact} {_each(test.methods)} is higher at some evaluation than at its first and last"
     return _curve(test, where)
 
 
@@ -121,12 +124,16 @@ def _fails(test: SimpleTest) -> str:
             return f"the ends differ by less than {_points(test.by)}, or the other way{steps}{where}"
         case Constant():
             return f"two values differ by more than {_points(test.within)}{where}"
+        case RiseAndFall():
+            return f"in {test.artefact} the first or the last evaluation is higher than all between"
     return f"one end is above every value inside{where}"
 
 
 def _where(test: SimpleTest, against: bool = False) -> str:
     if isinstance(test, RarerClasses):
         return ", over the classes of all data sets"
+    if isinstance(test, RiseAndFall):
+        return ""
     if isinstance(test, WeightedSum) and test.terms[0].task is not None:
         return ""
     at = getattr(test, "at", "largest-epsilon")

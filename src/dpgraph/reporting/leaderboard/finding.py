@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.leaderboard.standings import CLAIMED, PROVED, PUBLIC
+from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 NOTHING_RANKED = "This suite ranks no methods: its tables and figures are about something else."

@@ -22,8 +22,9 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import finding, overview
-from dpgraph.reporting.leaderboard.standings import CLAIMED, PUBLIC, standings
+from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.protection import BETWEEN
+from dpgraph.reporting.ranking import CLAIMED, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"

@@ -10,19 +10,17 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import ttest_rel
 
 from dpgraph.experiments.cell import Task
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.ranking import BEST, CLAIMED, PROVED, PUBLIC, TIED, kind, ranked
+from dpgraph.reporting.ranking import budget as budget_of
 from dpgraph.reporting.results import EntryResult, Results
 
 VIEWS = ("accuracy", "privacy-utility")  # which show a method as the suite set it; sweeps and searches vary it
-LEVEL = 0.05  # of the paired test that tells the best from the others
-PROVED, CLAIMED, PUBLIC = KINDS = ("proved", "claimed only", "no privacy")
 PLAIN_SETTING = "transductive"
 COLUMNS = (
     "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
@@ -56,14 +54,11 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
         values[place] = outcome.values
     for data, asked in targets.items():
         _set_budgets([row for row in rows.values() if row["data"] == data], asked)
-    rankings: dict[tuple, list[tuple[str, str, str, str]]] = {}
-    for place, row in rows.items():
-        rankings.setdefault(tuple(str(row[name]) for name in RANKING), []).append(place)
-    for places in rankings.values():
-        best = max(places, key=lambda place: rows[place]["mean"])
-        for place in places:  # a cell of two papers has two rows, and does not compete with itself
-            rows[place]["best"] = place[-1] == best[-1]
-            rows[place]["tied"] = place[-1] != best[-1] and _alike(values[best], values[place])
+    keys = [tuple(str(row[name]) for name in RANKING) for row in rows.values()]
+    for row, mark in zip(
+        rows.values(), ranked(keys, [place[-1] for place in rows], list(values.values())), strict=True
+    ):
+        row |= {"best": mark == BEST, "tied": mark == TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
     return _ordered(table)
 
@@ -93,8 +88,8 @@ def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
 
 def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: dict[str, str]) -> dict[str, Any]:
     summary = outcome.summary()
-    kind = PUBLIC if outcome.eps_rigorous == math.inf else PROVED if not math.isnan(outcome.eps_rigorous) else CLAIMED
-    mode = "published" if kind == CLAIMED else "rigorous"
+    what = kind(outcome)
+    mode = "published" if what == CLAIMED else "rigorous"
     relation, scope = getattr(outcome, f"relation_{mode}"), getattr(outcome, f"scope_{mode}")
     return {
         "data": _data(entry.suite_task.label, task),
@@ -106,13 +101,13 @@ def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: d
         "artefact": entry.artefact,
         "label": entry.method.label,
         "method": entry.cell.method,
-        "kind": kind,
+        "kind": what,
         "budget": math.inf,
         "epsilon": getattr(outcome, f"eps_{mode}"),
-        "relation": "" if kind == PUBLIC else " / ".join(parted(relation)),
-        "scope": "" if kind == PUBLIC else " / ".join(parted(scope)),
-        "delta": math.nan if kind == PUBLIC else outcome.delta,
-        "uncovered": "" if kind == PUBLIC else outcome.uncovered,
+        "relation": "" if what == PUBLIC else " / ".join(parted(relation)),
+        "scope": "" if what == PUBLIC else " / ".join(parted(scope)),
+        "delta": math.nan if what == PUBLIC else outcome.delta,
+        "uncovered": "" if what == PUBLIC else outcome.uncovered,
         "mean": summary.mean,
         "std": summary.std,
         "low": summary.low,
@@ -141,18 +136,7 @@ def _commits(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _set_budgets(rows: Sequence[dict[str, Any]], targets: Iterable[float]) -> None:
-    """Of one data set. A solved epsilon may exceed its target by the solver's tolerance."""
+    """Of one data set."""
     for row in rows:
         if row["kind"] != PUBLIC:
-            fitting = [target for target in targets if row["epsilon"] <= target * (1 + 1e-6)]
-            row["budget"] = min(fitting, default=row["epsilon"])
-
-
-def _alike(best: pd.Series, other: pd.Series) -> bool:
-    common = best.index.intersection(other.index)
-    if len(common) < 2:
-        return True
-    differences = best[common].to_numpy(float) - other[common].to_numpy(float)
-    if np.ptp(differences) == 0:
-        return bool(differences[0] == 0)
-    return bool(ttest_rel(best[common].to_numpy(float), other[common].to_numpy(float)).pvalue >= LEVEL)
+            row["budget"] = budget_of(row["epsilon"], targets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,8 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.paper_values import paper_value
+from dpgraph.reporting.quantities import is_utility
+from dpgraph.reporting.ranking import CLAIMED, Key, budget, kind, promise, ranked
 from dpgraph.reporting.results import Results
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "optimizer", "variant",
@@ -23,10 +26,14 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     Shares are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
     `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon: what they would
     need (steps, delta, thresholds) is not printed. Without results every row says not run.
+
+    `rank` is best or tied among rows of one task, kind, relation, scope, delta and budget, if more than one cell
+    competes; rows whose epsilon is only claimed have none, nor has a metric that is no measure of utility.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     rows = [_accuracy_row(plan, entry, known) for entry in entries]
     table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+    table["rank"] = _ranks(entries, known, artefact.metric)
     return with_chance(table, entries, known, artefact.metric) if artefact.chance else table
 
 
@@ -52,3 +59,25 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
         "reason": outcome.reason,
         "cell": entry.cell.slug,
     } | results.reference(entry, artefact.metric)
+
+
+def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
+    """Of each entry; see `accuracy_table`."""
+    outcomes = [known.outcome(entry, metric) for entry in entries]
+    asked: dict[str, set[float]] = {}
+    for entry in entries:
+        asked.setdefault(entry.task_id, set()).update(() if entry.epsilon is None else (entry.epsilon,))
+    keys: dict[int, Key] = {}
+    rivals: dict[Key, set[str]] = {}
+    for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
+        if is_utility(metric) and one.ok and kind(one) != CLAIMED and one.eps_rigorous > 0:
+            keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, asked[entry.task_id]))
+            rivals.setdefault(key, set()).add(entry.cell.slug)
+    places = [place for place, key in keys.items() if len(rivals[key]) > 1]
+    marks = ranked(
+        [keys[place] for place in places],
+        [entries[place].cell.slug for place in places],
+        [outcomes[place].values for place in places],
+    )
+    found = dict(zip(places, marks, strict=True))
+    return [found.get(place, "") for place in range(len(entries))]

@@ -24,6 +24,7 @@ from dpgraph.reporting.display import (
 )
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity
+from dpgraph.reporting.ranking import REMARK
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 
 # the empty one is headed by the metric
@@ -49,7 +50,16 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         *reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         f"{EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
+        *[chance.REMARK] * tested,
+    ]
+    brief = [
+        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
+        "ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
+        *reference_remarks(table, shown),
+        *([REMARK] if table["rank"].any() else []),
+        *protection.brief(table),
         *[chance.REMARK] * tested,
     ]
     heads = {
@@ -57,7 +67,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
     }
     columns = [heads.get(name, name) for name in ACCURACY_COLUMNS] + [chance.HEAD] * tested
-    return Table(title, columns, blocks, notes.texts, remarks)
+    return Table(title, columns, blocks, notes.texts, remarks, brief=brief)
 
 
 def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
@@ -65,13 +75,19 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
     return [
         Text(row["label"]),
         target_cell(row),
-        Text(formats.mean_std(row["mean"], row["std"])) if row["status"] == "ok" else failure(row, notes),
+        Text(formats.mean_std(row["mean"], row["std"]), bold=bool(row["rank"]))
+        if row["status"] == "ok"
+        else failure(row, notes),
         seeds_cell(row, notes),
         *epsilon_cells(row, notes),
         Text(row["published_text"] if printed else NOT_IN_PAPER),
         Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
     ]
+
+
+def _mean(row: dict) -> Text:
+    return Text(formats.mean_std(row["mean"], row["std"]), bold=bool(row["rank"]))
 
 
 def _printed_epsilon(row: dict) -> str:

@@ -1,7 +1,6 @@
 """Accuracy tables in the paper's own layout: the paper's value above ours, which has its 95 % interval.
 
-Rows of the long form are placed, nothing is computed, so that both say the same. No value is marked as
-the best one: rows with unlike guarantees do not compete.
+Rows of the long form are placed, nothing is computed, so that both say the same.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import Footnotes, RowGroup, Table, Text, failure
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity
+from dpgraph.reporting.ranking import REMARK
 
 Row = dict[str, Any]
 PAPER = "paper"
@@ -194,11 +194,19 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
         "paper’s formula, even where it is wrong; ε rigorous: proved; none: nothing is guaranteed; ∞: no privacy; from "
         "the least to the largest of the line. Nothing is proved of the paper’s own runs.",
         *deltas,
-        "No value is marked as the best: lines with unlike guarantees do not compete.",
+        *([REMARK] if long["rank"].any() else []),
         *protection.remarks(long),
         *([f"In the long form only: {', '.join(left_out)}."] if left_out else []),
     ]
-    return Table(title, [*HEADS, *wide.heads], blocks, notes.texts, remarks, spans=("",) * len(HEADS) + wide.spans)
+    brief = [
+        f"{shown.label[0].upper()}{shown.label[1:]}: mean over the seeds{seeds} ± half of the 95 % Student t interval. "
+        "Paper: as printed. ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
+        *deltas,
+        *([REMARK] if long["rank"].any() else []),
+        *protection.brief(long),
+    ]
+    spans = ("",) * len(HEADS) + wide.spans
+    return Table(title, [*HEADS, *wide.heads], blocks, notes.texts, remarks, spans=spans, brief=brief)
 
 
 def _texts(line: Line, notes: Footnotes) -> list[Text]:
@@ -218,7 +226,9 @@ def _ours(row: Row | None, notes: Footnotes) -> Text:
         return failure(row, notes)
     interval = "" if math.isnan(row["ci_low"]) else f" [{row['ci_low']:.2f},\u00a0{row['ci_high']:.2f}]"
     lost = f"{row['n']} of {row['n_planned']} seeds: {row['reason']}" if row["n"] < row["n_planned"] else ""
-    return Text(f"{row['mean']:.2f}{interval}", (notes.number(lost),) if lost else ())
+    half = "" if math.isnan(row["ci_low"]) else f" ± {(row['ci_high'] - row['ci_low']) / 2:.2f}"
+    marks = (notes.number(lost),) if lost else ()
+    return Text(f"{row['mean']:.2f}{interval}", marks, bold=bool(row["rank"]), tex=f"{row['mean']:.2f}{half}")
 
 
 def _private(line: Line) -> list[Row]:

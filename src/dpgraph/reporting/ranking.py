@@ -1,0 +1,81 @@
+"""Which of several results is the best, and which of the others cannot be told apart from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_rel
+
+from dpgraph.reporting.protection import parted
+from dpgraph.reporting.results import EntryResult
+
+LEVEL = 0.05  # of the paired test that tells the best from the others
+BEST, TIED = "best", "tied"
+PROVED, CLAIMED, PUBLIC = KINDS = ("proved", "claimed only", "no privacy")
+Key = tuple[Hashable, ...]
+REMARK = (
+    "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and what a paired t test at 5 % "
+    "does not tell from it. Lines with unlike guarantees do not compete, nor does an ε that is only claimed."
+)
+
+
+def kind(outcome: EntryResult) -> str:
+    """Whether its epsilon is proved, printed by the method's paper only, or there is no privacy."""
+    if outcome.eps_rigorous == math.inf:
+        return PUBLIC
+    return CLAIMED if math.isnan(outcome.eps_rigorous) else PROVED
+
+
+def promise(outcome: EntryResult) -> Key:
+    """What must agree for two results to compete at one budget: kind, relation, scope and delta."""
+    what = kind(outcome)
+    if what == PUBLIC:
+        return (what,)
+    mode = "published" if what == CLAIMED else "rigorous"
+    texts = [" / ".join(parted(getattr(outcome, f"{name}_{mode}"))) for name in ("relation", "scope")]
+    return (what, *texts, outcome.delta)
+
+
+def budget(epsilon: float, targets: Iterable[float]) -> float:
+    """The smallest target that epsilon does not exceed; epsilon itself where it exceeds all.
+
+    A solved epsilon may exceed its target by the solver's tolerance.
+
+    >>> budget(3.99, (1, 4, 12)), budget(4.0000001, (1, 4, 12)), budget(13, (1, 4, 12))
+    (4, 4, 13)
+    """
+    return min((target for target in targets if epsilon <= target * (1 + 1e-6)), default=epsilon)
+
+
+def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series]) -> list[str]:
+    """Of each result `BEST`, `TIED` or nothing; results compete where their keys are equal.
+
+    values: by seed. The best has the largest mean; a cell does not compete with itself, so it is
+    the best in all of its rows. Tied: not told apart from it by a paired two-sided t test over common seeds at 5 %.
+    """
+    marks = [""] * len(keys)
+    rankings: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        rankings.setdefault(key, []).append(place)
+    for places in rankings.values():
+        best = max(places, key=lambda place: values[place].mean())
+        for place in places:
+            if cells[place] == cells[best]:
+                marks[place] = BEST
+            elif alike(values[best], values[place]):
+                marks[place] = TIED
+    return marks
+
+
+def alike(best: pd.Series, other: pd.Series) -> bool:
+    """Whether a paired t test over common seeds leaves them equal, or there are fewer than two seeds to tell."""
+    common = best.index.intersection(other.index)
+    if len(common) < 2:
+        return True
+    differences = best[common].to_numpy(float) - other[common].to_numpy(float)
+    if np.ptp(differences) == 0:
+        return bool(differences[0] == 0)
+    return bool(ttest_rel(best[common].to_numpy(float), other[common].to_numpy(float)).pvalue >= LEVEL)
