@@ -60,8 +60,8 @@ def test_one_row_for_each_step_of_one_batch(relations_plan, speeds):
         assert speeds[name].nunique() == 1
         assert speeds[name][0] > 0
     assert (speeds["texts"] == (2 + speeds["negatives"]) * speeds["tuples"]).all()
-    found = speeds["tuples"] / (speeds["cpu_ms"] / 1e3)
-    assert speeds["tuples_per_second"].to_numpy() == pytest.approx(found.to_numpy(), rel=0.05)
+    milliseconds = 1e3 * speeds["tuples"] / speeds["tuples_per_second"]
+    assert speeds["cpu_ms"].to_numpy() == pytest.approx(milliseconds.to_numpy(), abs=0.06)  # of a step, rounded to 0.1
     assert (speeds["peak_mib"] > 0).all()
 
 

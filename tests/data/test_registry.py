@@ -38,7 +38,7 @@ def test_entries_are_complete(name):
     inspect.signature(function).bind(None, **known.options)
     assert known.reader in READERS
     assert known.citation.lstrip().startswith("@")
-    assert known.expected.nodes or known.variant_of
+    assert known.expected.nodes or known.expected.classes or known.variant_of
     assert known.variant_of is None or known.variant_of in registry()
     assert len({file.path for file in known.files}) == len(known.files)
     if known.expected.split and known.expected.features:

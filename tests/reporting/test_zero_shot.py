@@ -33,7 +33,7 @@ def rows(plan, as_frame, rows_of, scores):
 
 
 def test_every_result_without_privacy_has_the_cosine_beside_it(plan):
-    assert {entry.method_id for entry in compared(plan)} == {"head", "head-capped", "encoder"}
+    assert {entry.method_id for entry in compared(plan)} == {"head", "head-capped", "encoder", "encoder-capped"}
     assert seeds_by_task(plan) == {}  # nothing that scikit-learn computes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +28,6 @@ from dpgraph.training.steps import Step
 from dpgraph.training.tower_clipping import TowerModel
 from dpgraph.training.tuples import PlainRelationStep, TupleLoss, TupleModel
 
-if TYPE_CHECKING:
-    from dpgraph.methods.tuples.spec import EncoderSettings, TupleTraining
-
 
 class EntityStates:
     """Of all entities, whatever the loop passes."""
@@ -42,7 +39,7 @@ class EntityStates:
         return self.model.states()
 
 
-def loss_of(training: TupleTraining) -> TupleLoss:
+def loss_of(training: Any) -> TupleLoss:
     return TupleLoss(training.loss, training.temperature, training.margin)
 
 
@@ -106,7 +103,7 @@ def tower(job: Job) -> Tower:
     return tower_of(job.shown, job.cell.model, torch_generator(*job.names("parameters"))).to(job.device)
 
 
-def tower_of(shown: Relations, settings: EncoderSettings, generator: torch.Generator) -> Tower:
+def tower_of(shown: Relations, settings: Any, generator: torch.Generator) -> Tower:
     """The encoder of the entities' texts, or the perceptron on their features. Raises UserError for one not there."""
     if settings.encoder == MLP:
         return perceptron(np.array(shown.features), settings.width, settings.unit_states, generator)
