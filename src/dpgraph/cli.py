@@ -280,48 +280,6 @@ def _audit(added: Parser) -> None:
     added.add_argument("--json", action="store_true")
 
 
-def _fit(added: Parser) -> None:
-    from dpgraph.cli_fit import add_fit
-
-    add_fit(added)
-
-
-def _compare(added: Parser) -> None:
-    from dpgraph.cli_fit import add_compare
-
-    add_compare(added)
-
-
-def _afford(added: Parser) -> None:
-    from dpgraph.cli_fit import add_afford
-
-    add_afford(added)
-
-
-def _export(added: Parser) -> None:
-    from dpgraph.cli_fit import add_export
-
-    add_export(added)
-
-
-def _predict(added: Parser) -> None:
-    from dpgraph.cli_fit import add_predict
-
-    add_predict(added)
-
-
-def _run(added: Parser) -> None:
-    from dpgraph.cli_run import add_run
-
-    add_run(added)
-
-
-def _new(added: Parser) -> None:
-    from dpgraph.cli_outside import add_new
-
-    add_new(added)
-
-
 def _check_method(added: Parser) -> None:
     added.add_argument("method", help="a method of your own, e.g. dp-mine")
 
@@ -334,21 +292,27 @@ def _of(name: str, text: str, options: Callable[[Parser], None] = lambda _: None
     return Subcommand(text, f"dpgraph.cli_stages:{name}", options, plan)
 
 
+def _in(module: str, name: str, text: str, plan: bool = False, options: str | None = None) -> Subcommand:
+    """A subcommand of a module that adds its options itself, by `add_` and its name."""
+    add = f"dpgraph.{module}:{options or f'add_{name}'}"
+    return Subcommand(text, f"dpgraph.{module}:{name}", lambda added: load(add)(added), plan)
+
+
 def _accounting(name: str, text: str, options: Callable[[Parser], None]) -> Subcommand:
     return Subcommand(text, f"dpgraph.cli_privacy:{name}", options)
 
 
 STAGES: dict[str, Subcommand] = {
-    "fit": Subcommand("Train a private model on your own graph, with a privacy card", "dpgraph.cli_fit:fit", _fit),
-    "predict": Subcommand("Predict new nodes with a model that fit made", "dpgraph.cli_fit:predict", _predict),
-    "compare": Subcommand("Compare methods on your own graph at one epsilon", "dpgraph.cli_fit:compare", _compare),
-    "afford": Subcommand("Say in words whether a graph affords an epsilon", "dpgraph.cli_fit:afford", _afford),
-    "export": Subcommand("Write a release as CSV files", "dpgraph.cli_fit:export", _export),
-    "run": Subcommand(
-        "Make artefacts (daigavane/table7), or a whole suite, with Snakemake", "dpgraph.cli_run:run", _run
-    ),
-    "new-dataset": Subcommand("Skeleton of a data set of your own", "dpgraph.cli_outside:new_dataset", _new),
-    "new-method": Subcommand("Skeleton of a method of your own", "dpgraph.cli_outside:new_method", _new),
+    "fit": _in("cli_fit", "fit", "Train a private model on your own graph, with a privacy card"),
+    "predict": _in("cli_fit", "predict", "Predict new nodes with a model that fit made"),
+    "compare": _in("cli_fit", "compare", "Compare methods on your own graph at one epsilon"),
+    "afford": _in("cli_fit", "afford", "Say in words whether a graph affords an epsilon"),
+    "export": _in("cli_fit", "export", "Write a release as CSV files"),
+    "run": _in("cli_run", "run", "Make artefacts (daigavane/table7), or a whole suite, with Snakemake"),
+    "cost": _in("cli_cost", "cost", "Hours, memory and wall time of each artefact before it runs", plan=True),
+    "throughputs": _in("cli_cost", "throughputs", "What training took in a run, for the subcommand cost", plan=True),
+    "new-dataset": _in("cli_outside", "new_dataset", "Skeleton of a data set of your own", options="add_new"),
+    "new-method": _in("cli_outside", "new_method", "Skeleton of a method of your own", options="add_new"),
     "check-method": Subcommand(
         "Check a method of your own; results list the outcome", "dpgraph.cli_outside:check_method", _check_method
     ),

@@ -1,0 +1,94 @@
+"""What a suite costs before it runs: the subcommands cost and throughputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+from dpgraph.cli_stages import read_plan
+from dpgraph.experiments.paths import Paths
+
+Parser = argparse.ArgumentParser
+
+
+def add_cost(added: Parser) -> None:
+    added.add_argument("--cluster", type=Path, metavar="FILE", help="YAML file of the machine (docs/cluster.md)")
+    added.add_argument("--throughputs", type=Path, metavar="FILE", help="default: workflow/throughputs.csv")
+    added.add_argument("--json", action="store_true")
+
+
+def add_throughputs(added: Parser) -> None:
+    added.add_argument("--out", type=Path, help="CSV file (default: workflow/throughputs.csv)")
+    added.add_argument("--check", action="store_true", help="only print how far estimates are from this run")
+
+
+def cost(options: argparse.Namespace) -> None:
+    from dpgraph.experiments.config import load
+    from dpgraph.planning.estimates import ALL, FILE, Cluster, costs, read_throughputs
+
+    plan = read_plan(options)
+    known = read_throughputs(options.throughputs or Path(options.workflow) / FILE)
+    machine = Cluster() if options.cluster is None else load(Cluster, options.cluster)
+    rows = costs(plan, known, machine)
+    if options.json:
+        numbers = [
+            {
+                name: None if isinstance(value, float) and math.isnan(value) else value
+                for name, value in asdict(row).items()
+            }
+            for row in rows
+        ]
+        print(json.dumps({"cluster": machine.model_dump(), "estimates": numbers}, indent=1))
+        return
+    head = f"{'artefact':<34}{'cells':>7}{'runs':>8}{'core h':>10}{'range':>18}{'memory':>9}{'wall h':>10}{'GPU h':>9}"
+    print(head)
+    for row in rows:
+        spread = f"{_hours(row.low_hours)} to {_hours(row.high_hours)}"
+        mark = "*" if row.unmeasured else ""
+        print(
+            f"{row.artefact:<34}{row.cells:>7,}{row.runs:>8,}{_hours(row.core_hours) + mark:>10}{spread:>18}"
+            f"{row.memory_gib:>5.1f} GiB{_hours(row.wall_hours):>10}{_hours(row.gpu_hours):>9}"
+        )
+    basis = known[ALL]
+    places = f"{machine.gpus} GPUs" if machine.gpus and machine.gpu_speed else f"{machine.cores} cores"
+    print(
+        f"\nEstimates. Core hours: training on one core of {basis.processor}, from {basis.cells} cells of suite "
+        f"{basis.suite} at {basis.commit};\na tenth of those cells took less than the lower end of the range, a tenth "
+        f"more than the upper. Wall hours: on {places} of {machine.name},\nan upper bound without data stages. "
+        "Rows share cells; the last row has each once."
+        + (
+            "\n* with cells of methods that were not measured: the factor of all methods."
+            if rows[-1].unmeasured
+            else ""
+        )
+        + ("" if machine.gpu_speed else "\nGPU hours: not known without gpu_speed in --cluster.")
+    )
+
+
+def _hours(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def throughputs(options: argparse.Namespace) -> None:
+    from dpgraph.planning.estimates import FILE, write_throughputs
+    from dpgraph.reporting.results import read_results
+    from dpgraph.reporting.throughputs import left_out_check
+    from dpgraph.reporting.throughputs import throughputs as learnt
+
+    plan = read_plan(options)
+    results = read_results(Paths(plan.config).results)
+    out = options.out or Path(options.workflow) / FILE
+    rows = learnt(plan, results)
+    if not options.check:
+        write_throughputs(rows, out)
+        print(f"{out}: {len(rows) - 1} methods")
+    for row in left_out_check(plan, results).to_dict("records"):
+        print(
+            f"{row['dataset']}: estimated {row['estimated_h']:.2f} h from the other data sets, measured "
+            f"{row['measured_h']:.2f} h: {row['ratio']:.2f}"
+        )

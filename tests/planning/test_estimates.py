@@ -1,0 +1,187 @@
+"""What a suite costs before it runs, and how far that is from a run."""
+
+import itertools
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dpgraph.cli import main
+from dpgraph.errors import UserError
+from dpgraph.experiments.config import Config
+from dpgraph.planning.cost import train_seconds
+from dpgraph.planning.estimates import (
+    ALL,
+    TOTAL,
+    Cluster,
+    Throughput,
+    _wall,
+    costs,
+    hours_of,
+    read_throughputs,
+    write_throughputs,
+)
+from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.throughputs import against, left_out_check, measured, throughputs
+
+WORKFLOW = Path(__file__).parents[2] / "workflow"
+
+
+def throughput(method, factor=2.0, low=0.5, high=3.0):
+    return Throughput(method, 4, 8, 10.0, 10.0 * factor, low, high, "cpu", "abc", "a core")
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return load_plan(Config(suite="demo", papers=("daigavane",)), WORKFLOW)
+
+
+def results_of(plan, seconds):
+    """Rows of a run in which a cell took `seconds(cell)` for each seed."""
+    return pd.DataFrame(
+        [
+            {"cell": slug, "seed": seed, "status": "ok", "device": "cpu", "commit": "abc", "cpu_seconds": seconds(cell)}
+            for slug, cell in plan.cells.items()
+            for seed in cell.seeds
+            for _ in range(2)  # one row for each metric
+        ]
+    )
+
+
+def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
+    path, rows = tmp_path / "throughputs.csv", [throughput("mlp"), throughput(ALL, 1.5)]
+    write_throughputs(rows, path)
+    assert list(read_throughputs(path).values()) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file: expected the throughputs that `dpgraph throughputs` writes"),
+        ("method,cells\nmlp,3\n", "expected the columns method, cells"),
+        ("{head}\nmlp,a,1,1,1,1,1,s,c,p\n", "numbers where they are"),
+        ("{head}\nmlp,1,1,0,1,1,1,s,c,p\n", "mlp: expected seconds above 0"),
+        ("{head}\nmlp,1,1,1,1,2,1,s,c,p\n", "low up to high"),
+        ("{head}\nmlp,1,1,1,1,1,1,s,c,p\n", "expected a row for all methods"),
+    ],
+)
+def test_what_is_no_table_of_throughputs_is_one_line(tmp_path, text, message):
+    path = tmp_path / "throughputs.csv"
+    head = "method,cells,runs,planned_s,measured_s,low,high,suite,commit,processor"
+    if text is not None:
+        path.write_text(text.replace("{head}", head))
+    with pytest.raises(UserError, match=message):
+        read_throughputs(path)
+
+
+def test_a_cell_s_hours_are_the_plan_s_times_the_method_s_factor(plan):
+    cell = next(iter(plan.cells.values()))
+    own, other = {cell.method: throughput(cell.method), ALL: throughput(ALL, 7.0)}, {ALL: throughput(ALL, 7.0)}
+    planned = train_seconds(cell) / 3600
+    assert hours_of(cell, own).mid == pytest.approx(2 * planned)
+    assert (hours_of(cell, own).low, hours_of(cell, own).high) == pytest.approx((planned / 2, 3 * planned))
+    assert hours_of(cell, other).mid == pytest.approx(7 * planned)
+    assert hours_of(cell, own).measured
+    assert not hours_of(cell, other).measured
+
+
+def test_rows_share_cells_and_the_last_has_each_once(plan):
+    rows = costs(plan, {ALL: throughput(ALL)})
+    by_name = {row.artefact: row for row in rows}
+    whole = by_name[TOTAL]
+    assert whole.cells == len(plan.cells)
+    assert whole.runs == sum(len(cell.seeds) for cell in plan.cells.values())
+    assert whole.core_hours == pytest.approx(2 * sum(map(train_seconds, plan.cells.values())) / 3600)
+    assert whole.unmeasured == whole.cells
+    parts = [row for row in rows if row.artefact != TOTAL]
+    for row in parts:
+        slugs = {one.cell.slug for one in plan.entries_of(row.artefact) if one.cell.slug in plan.cells}
+        elsewhere = {one.cell.slug for one in plan.entries if one.artefact != row.artefact}
+        seconds = [train_seconds(plan.cells[slug]) for slug in slugs & elsewhere]
+        assert row.cells == len(slugs)
+        assert row.shared_hours == pytest.approx(2 * sum(seconds) / 3600)
+    assert sum(row.core_hours for row in parts) > whole.core_hours
+    assert sum(row.core_hours - row.shared_hours for row in parts) < whole.core_hours
+
+
+@pytest.mark.parametrize("places", [1, 2, 3])
+def test_no_order_of_jobs_takes_longer_than_the_wall_time(places):
+    """Graham's bound against all orders of six jobs, each started as soon as a place is free."""
+    jobs = [5.0, 3.0, 3.0, 2.0, 2.0, 1.0]
+
+    def ends(order):
+        free = [0.0] * places
+        for length in order:
+            free[free.index(min(free))] += length
+        return max(free)
+
+    worst = max(ends(order) for order in set(itertools.permutations(jobs)))
+    bound = _wall(sum(jobs), max(jobs), len(jobs), Cluster(cores=places))
+    assert worst <= bound + 1e-9
+    assert bound <= worst + max(jobs)
+
+
+def test_a_cluster_s_gpus_cores_and_queue(plan):
+    known = {ALL: throughput(ALL)}
+    alone = costs(plan, known)[-1]
+    assert alone.wall_hours == pytest.approx(alone.core_hours)
+    assert math.isnan(alone.gpu_hours)
+    faster = costs(plan, known, Cluster(core_speed=2.0))[-1]
+    assert faster.wall_hours == pytest.approx(alone.core_hours / 2)
+    gpus = costs(plan, known, Cluster(cores=64, gpus=1, gpu_speed=10.0))[-1]
+    assert gpus.gpu_hours == pytest.approx(alone.core_hours / 10)
+    assert gpus.wall_hours == pytest.approx(gpus.gpu_hours)
+    waiting = costs(plan, known, Cluster(queue_seconds=36.0))[-1]
+    assert waiting.wall_hours == pytest.approx(alone.wall_hours + 0.01 * alone.cells)
+
+
+def test_what_is_learnt_from_a_run_gives_its_hours(plan):
+    results = results_of(plan, lambda cell: 1.0 if cell.method == "mlp" else 3.0)
+    rows = {row.method: row for row in throughputs(plan, results)}
+    methods = {cell.method for cell in plan.cells.values()}
+    assert set(rows) == {*methods, ALL}
+    for method in methods:
+        cells = [cell for cell in plan.cells.values() if cell.method == method]
+        spent = sum(len(cell.seeds) * (1.0 if method == "mlp" else 3.0) for cell in cells)
+        assert rows[method].measured_s == pytest.approx(spent)
+        assert rows[method].low <= rows[method].factor <= rows[method].high
+    assert against(plan, results, rows) == pytest.approx(1.0)
+
+
+def test_cells_that_did_not_end_teach_nothing(plan):
+    results = results_of(plan, lambda cell: 1.0)
+    slug = next(slug for slug, cell in plan.cells.items() if len(cell.seeds) > 1)
+    results.loc[(results["cell"] == slug) & (results["seed"] == plan.cells[slug].seeds[0]), "status"] = "failed"
+    assert set(measured(plan, results)["cell"]) == set(plan.cells) - {slug}
+    results["device"] = "cuda"
+    with pytest.raises(UserError, match="no cell was trained on a CPU"):
+        throughputs(plan, results)
+
+
+def test_a_data_set_is_checked_by_the_others(plan):
+    datasets = sorted({cell.task.dataset for cell in plan.cells.values()})
+    assert len(datasets) > 1
+    slow = datasets[0]
+    results = results_of(
+        plan,
+        lambda cell: train_seconds(cell) / len(cell.seeds) * (3.0 if cell.task.dataset == slow else 1.0),
+    )
+    table = left_out_check(plan, results).set_index("dataset")
+    assert table.at[slow, "ratio"] == pytest.approx(1 / 3)  # the others do not know that it is slow
+    assert table["estimated_h"].drop("all").sum() == pytest.approx(table.at["all", "estimated_h"])
+
+
+def test_the_subcommand_says_what_it_rests_on(tmp_path, capsys):
+    path = tmp_path / "throughputs.csv"
+    write_throughputs([throughput(ALL)], path)
+    given = ["cost", "--suite", "demo", "--workflow", str(WORKFLOW), "--throughputs", str(path)]
+    assert main([*given, "--config", '{"papers": ["daigavane"]}']) == 0
+    text = capsys.readouterr().out
+    assert "Estimates." in text
+    assert "4 cells of suite cpu at abc" in text
+    assert "GPU hours: not known" in text
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("name: big\ncoers: 64\n")
+    assert main([*given, "--config", '{"papers": ["daigavane"]}', "--cluster", str(cluster)]) == 2
+    assert "coers" in capsys.readouterr().err
