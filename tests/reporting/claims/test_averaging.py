@@ -60,7 +60,7 @@ def two(test: Any, published: tuple[str | None, str | None], **more: Any) -> tup
         name: {"d/a": [place(method, tasks[name], list(values[name][method]), **more) for method in ("x", "y")]}
         for name in tasks
     }
-    return list(data_sets_of(test, tasks, knowns)), values
+    return [(one.label, one.knowns) for one in data_sets_of(test, tasks, knowns)], values
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,10 @@ def test_only_data_sets_with_the_same_points_are_averaged():
         for name in tasks
     }
     every = TEST.model_copy(update={"at": "every-epsilon"})
-    assert [label for label, _ in data_sets_of(every, tasks, knowns)] == ["mean of a and b", "c"]
+    assert [one.label for one in data_sets_of(every, tasks, knowns)] == ["mean of a and b", "c"]
     at_one = TEST.model_copy(update={"at": (1.0,)})  # which all of them have
-    ((label, known),) = data_sets_of(at_one, tasks, knowns)
+    (found,) = data_sets_of(at_one, tasks, knowns)
+    label, known = found.label, found.knowns
     assert label == "mean of a, b and c"
     assert {entry.epsilon for entry, _ in known["d/a"]} == {1.0}
 
@@ -116,7 +117,8 @@ def test_a_mean_of_which_a_part_failed_is_not_compared():
         }
         for name in tasks
     }
-    ((label, known),) = data_sets_of(TEST, tasks, knowns)
+    (found,) = data_sets_of(TEST, tasks, knowns)
+    label, known = found.label, found.knowns
     comparisons = Comparisons()
     compare(TEST, label, known["d/a"], known["d/a"], comparisons)
     assert not comparisons.made
@@ -149,7 +151,8 @@ def test_the_effect_of_a_mean(test, published, printed, effect, source):
         of = {method: values if one.published is None else {one.published: values[one.published]}
               for method, values in printed.items()}  # fmt: skip
         knowns[name] = {"d/a": [place(method, one, list(drawn(name)[method]), printed=of[method]) for method in "xy"]}
-    ((label, known),) = data_sets_of(test, tasks, knowns)
+    (found,) = data_sets_of(test, tasks, knowns)
+    label, known = found.label, found.knowns
     comparisons = Comparisons()
     compare(test, label, known["d/a"], known["d/a"], comparisons)
     (((part,),),) = (one.ways for one in comparisons.made)

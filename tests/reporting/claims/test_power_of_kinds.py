@@ -14,7 +14,7 @@ from dpgraph.experiments.claim import Constant, GrowingGap, Monotone, NearBest, 
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.curves import _near_best, _on_curve, _smaller_range
 from dpgraph.reporting.claims.kinds import compare
-from dpgraph.reporting.claims.power import strength
+from dpgraph.reporting.claims.power import Strength, strength
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 
 N, DRAWS, STD = 8, 500, 1.0
@@ -103,10 +103,10 @@ def test_size_and_power_are_those_of_the_decision(kind: str, monkeypatch: pytest
     centred = random.standard_normal((N, len(null)))
     exact = np.linalg.qr(centred - centred.mean(axis=0))[0] * STD * np.sqrt(N - 1)  # covariance 1, exactly
     comparisons = made(test, places(alternative, exact))
-    found = strength([comparison.ways for comparison in comparisons.made])
+    found = strength([comparison.tested for comparison in comparisons.made])
     assert found is not None
-    # the decision without its own simulation of size and power
-    monkeypatch.setattr("dpgraph.reporting.claims.verdicts.strength", lambda _: found)
+    # the decision without its own simulation of size and power, which would call a weak test underpowered
+    monkeypatch.setattr("dpgraph.reporting.claims.verdicts.strength", lambda _: Strength(0.05, 1.0))
     drawn = lambda: STD * random.standard_normal((N, len(null)))  # noqa: E731
     size = rate(test, null, drawn)
     assert size <= found.size + 0.03

@@ -2,7 +2,9 @@
 
 A paper's claim is about its own data sets. What it says of each of these is tested on each; on other data sets it can
 at most hold on average, so these are one mean. So is a statement that names no data set (`across: mean`). Only data
-sets with the same points (methods, values of a sweep, target epsilons) are averaged with each other.
+sets of one setting with the same points (methods, values of a sweep, target epsilons) are averaged with each other.
+A statement about each data set that is tested on a mean carries the same comparisons of every single one, any of which
+can refute it (`verdicts.decide`): one large difference does not outvote the others.
 """
 
 from __future__ import annotations
@@ -27,29 +29,37 @@ class AveragedResult(EntryResult):
     members: tuple[Place, ...] = ()
 
 
+@dataclass(frozen=True)
+class DataSet:
+    """What a test is made on: one task, or the mean of several."""
+
+    label: str
+    knowns: Knowns
+    each: tuple[DataSet, ...] = ()  # of a mean, where the test is about each of its tasks
+
+
 def data_sets_of(
     test: SimpleTest, tasks: Mapping[str, SuiteTask], knowns: Mapping[str, Knowns]
-) -> Iterator[tuple[str, Knowns]]:
-    """What the test is made on, with a label: single tasks, and means of tasks.
-
-    `tasks` and `knowns` are by id of the task.
-    """
+) -> Iterator[DataSet]:  # fmt: skip
+    """Single tasks, and means of tasks. `tasks` and `knowns` are by id of the task."""
     groups: dict[tuple, list[str]] = {}
     for task_id, task in tasks.items():
         foreign = task.published is None
         alone = isinstance(test, RarerClasses | RiseAndFall) or (test.across == "each" and not foreign)
-        group = (task_id,) if alone else (foreign, *_points(test, knowns[task_id]))
+        group = (task_id,) if alone else (foreign, task.task.get("setting"), *_points(test, knowns[task_id]))
         groups.setdefault(group, []).append(task_id)
     for members in groups.values():
+        single = tuple(DataSet(tasks[task_id].label, knowns[task_id]) for task_id in members)
         if len(members) == 1:
-            yield tasks[members[0]].label, knowns[members[0]]
+            yield single[0]
             continue
         label = "mean of " + listed([tasks[task_id].label for task_id in members])
         places = {
             artefact: zip(*(_looked_at(test, knowns[task_id][artefact]) for task_id in members), strict=True)
             for artefact in knowns[members[0]]
         }
-        yield label, {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
+        mean = {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
+        yield DataSet(label, mean, single if getattr(test, "across", "mean") == "each" else ())
 
 
 def listed(names: Sequence[str]) -> str:

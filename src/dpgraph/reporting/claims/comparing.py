@@ -36,7 +36,10 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
         comparisons.missing.append(f"{where}: {', '.join(dict.fromkeys(bad))}")
         return
     comparisons.use(*(place for _, place in terms))
-    comparisons.made.append(compared(where, contrast_of(terms), margin))
+    value = contrast_of(terms)
+    if margin < 0:  # that two things do not differ: the alternative is that they are equal, whatever is printed
+        value = replace(value, printed=None)
+    comparisons.made.append(compared(where, value, margin))
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 
 from dpgraph.experiments.claim import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
 from dpgraph.reporting.claims.contrasts import Contrast
 from dpgraph.reporting.claims.power import Above, Strength
-from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared, picked
 
 Points = dict[str, Place]  # one curve, by label
 
@@ -134,7 +135,8 @@ def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
 def _constant(where: str, points: Points, within: float) -> Comparison:
     """`within` minus the largest difference: every ordered pair differs by less."""
     pairs = [
-        compared(f"{where}, {one} minus {two}", _minus(points, one, two), -within)
+        # equal in the alternative, whatever is printed: a printed difference would agree in one direction only
+        compared(f"{where}, {one} minus {two}", replace(_minus(points, one, two), printed=None), -within)
         for one, two in permutations(points, 2)
     ]
     return all_hold(pairs)
@@ -160,11 +162,8 @@ def _peak_inside(where: str, points: Points) -> Comparison:
     below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
     name = f"{where}, best inside {top} minus the better end {end}"
     ways = tuple(tuple(Above(_minus(points, one, other), 0.0) for other in ends) for one in inside)
-    above, below = min(1.0, above), min(1.0, below)
-    parts = value.by_data_set
-    return Comparison(
-        name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways, by_data_set=parts
-    )
+    against = tuple(tuple(Above(_minus(points, one, other), 0.0) for one in inside) for other in ends)
+    return picked(name, value, (above, below), ways, against)
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -192,21 +191,34 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     """
     top, bottom = _extremes(large)
     own_top, own_bottom = _extremes(small)
-    terms = [(1.0, large[top]), (-1.0, large[bottom]), (-1.0, small[own_top]), (1.0, small[own_bottom])]
-    value = contrast_of(terms)
+    value = _of_ranges(large, small, (top, bottom), (own_top, own_bottom))
     name = f"{where}, range {top} to {bottom} minus range {own_top} to {own_bottom}"
     above, below = _range_p(large, small), _range_p(small, large)
-    ways = tuple(
-        tuple(
-            Above(contrast_of([(1.0, large[a]), (-1.0, large[b]), (-1.0, small[c]), (1.0, small[d])]), 0.0)
-            for c, d in permutations(small, 2)
-        )
-        for a, b in permutations(large, 2)
-    )
-    parts = value.by_data_set
-    return Comparison(
-        name, value.estimate, value.error, 0.0, value.n, above, below, value.unit, ways, by_data_set=parts
-    )
+    every = {
+        (one, other): Above(_of_ranges(large, small, one, other), 0.0)
+        for one in permutations(large, 2)
+        for other in permutations(small, 2)
+    }
+    ways = tuple(tuple(every[one, other] for other in permutations(small, 2)) for one in permutations(large, 2))
+    against = tuple(tuple(every[one, other] for one in permutations(large, 2)) for other in permutations(small, 2))
+    return picked(name, value, (above, below), ways, against)
+
+
+def _of_ranges(large: Points, small: Points, of_large: tuple[str, str], of_small: tuple[str, str]) -> Contrast:
+    """The difference of two values of `large` minus that of two of `small`.
+
+    Where the paper does not print both values of `small`, these differ by its printed range in the alternative.
+    """
+    (a, b), (c, d) = of_large, of_small
+    value = contrast_of([(1.0, large[a]), (-1.0, large[b]), (-1.0, small[c]), (1.0, small[d])])
+    if value.printed is not None:
+        return value
+    wide = contrast_of([(1.0, large[a]), (-1.0, large[b])])
+    pairs = [_minus(small, one, other) for one, other in permutations(small, 2)]
+    printed = [pair.printed for pair in pairs if pair.printed is not None]
+    if wide.printed is None or not printed:
+        return value
+    return replace(value, printed=wide.printed - max(printed), printed_elsewhere=wide.printed_elsewhere)
 
 
 def _range_p(wide: Points, narrow: Points) -> float:

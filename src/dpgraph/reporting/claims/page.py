@@ -10,7 +10,7 @@ import pandas as pd
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
 from dpgraph.reporting.claims.elsewhere import HAS_IT
-from dpgraph.reporting.claims.verdicts import DATA_HERE, ENOUGH
+from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, REPRODUCED
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
 
@@ -32,13 +32,13 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         body += [_html_row(row) for row in rows.to_dict("records")]
     note = (
         "One-sided t tests at 5 % of differences of the same seed. Reproduced: every comparison holds. Contradicted: "
-        "one is refuted after Bonferroni’s correction. Underpowered: neither, and at this number of seeds a true "
+        "one is refuted after Bonferroni’s correction. Underpowered: at this number of seeds a true "
         "effect (the paper’s printed difference, else what the statement names, else 1 point) would be seen less than "
-        "half of the time. "
-        "Inconclusive: neither, though it would. Size and power are simulated with the measured spread over seeds: how "
+        "half of the time, so that the claim has no verdict, whatever was seen. "
+        "Inconclusive: neither, though it would; also where a mean of data sets holds that one of them refutes. Size and power are simulated with the measured spread over seeds: how "
         "often a claim that is false in the least favourable way, or true by the effect named, is called reproduced. "
         "Computed claims have neither. What a paper says of each of its data sets is tested on each, and on the "
-        "mean of the others; a statement that names none on a mean. Similar: surely within the margin, "
+        "mean of those others that have one setting; a statement that names none on a mean. Similar: surely within the margin, "
         "from both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
         "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
         "lists it."
@@ -91,7 +91,8 @@ def _how(row: dict) -> str:
 
 
 def _html_row(row: dict) -> str:
-    word, why = row["verdict"], row["reason"]
+    word = row["verdict"]
+    why = "" if word in (REPRODUCED, CONTRADICTED) else row["reason"]  # of these it is in the evidence
     first, cost, more = why.partition(f"; {HAS_IT}")
     shown = (shorten(first, WHY, placeholder=" …") if row["evidence"] else first) + cost + more
     below = ("mechanism", "control", "scope")

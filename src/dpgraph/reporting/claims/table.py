@@ -30,7 +30,7 @@ from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.along import compare_along
-from dpgraph.reporting.claims.averaging import Knowns, data_sets_of
+from dpgraph.reporting.claims.averaging import DataSet, Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.contrasts import LEVEL
@@ -112,7 +112,8 @@ def _verdict(
     if isinstance(claim.test, Computed):
         finding = computed.FUNCTIONS[claim.test.function]()
         where = "computed, without training"
-        return Verdict(finding.verdict, where, finding.evidence, finding.n, mechanism="accounting")
+        reason = finding.evidence.partition(". ")[0]
+        return Verdict(finding.verdict, where, finding.evidence, finding.n, mechanism="accounting", reason=reason)
     comparisons, scope = Comparisons(), Coverage()
     for part in claim.parts:
         reason = _run(plan, paper, part, results, counts, comparisons, scope)
@@ -171,14 +172,25 @@ def _run(
         ]
         compare_classes(test, by_task, comparisons)
         return ""
-    for label, known in data_sets_of(test, tasks, knowns):
+    for data_set in data_sets_of(test, tasks, knowns):
         if isinstance(test, RiseAndFall):
-            compare_along(label, known[first], plan.artefacts[first].metric, results, comparisons)
-        elif isinstance(test, WeightedSum):
-            weighted_sum(test, label, _lookup(paper, test, known), comparisons)
-        else:
-            compare(test, label, known[first], known[second], comparisons)
+            compare_along(data_set.label, data_set.knowns[first], plan.artefacts[first].metric, results, comparisons)
+            continue
+        made = _compared(paper, test, data_set, (first, second))
+        alone = [_compared(paper, test, one, (first, second)).made for one in data_set.each]
+        if made.made and alone:
+            made.made = [replace(one, singles=of_each) for one, *of_each in zip(made.made, *alone, strict=True)]
+        comparisons.add(made)
     return ""
+
+
+def _compared(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tuple[str, str]) -> Comparisons:
+    comparisons, (first, second), known = Comparisons(), artefacts, data_set.knowns
+    if isinstance(test, WeightedSum):
+        weighted_sum(test, data_set.label, _lookup(paper, test, known), comparisons)
+    else:
+        compare(test, data_set.label, known[first], known[second], comparisons)
+    return comparisons
 
 
 def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> bool:

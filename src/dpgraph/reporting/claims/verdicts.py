@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pandas as pd
 
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
 from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
-from dpgraph.reporting.claims.power import Above, Strength, strength, together
+from dpgraph.reporting.claims.power import Above, Strength, Tested, Ways, strength, together
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
@@ -27,7 +26,7 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE, UNDERPOWERED, NOT_RUN = VERDICTS = (
     "not run",
 )
 DATA_HERE, DATA_MISSING = "here", "missing in part"
-ENOUGH = 0.5  # power below which an undecided claim is called underpowered
+ENOUGH = 0.5  # power below which a claim is called underpowered, whatever its test says
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Verdict:
     comparisons: int = 0
     n: int = 0
     control: str = ""  # where the claim's methods are not better than its control
-    reason: str = ""  # why it was not run, or not decided
+    reason: str = ""  # why it was not run, or not decided; else the comparison that decides it
     size: float = math.nan
     power: float = math.nan
     effect: str = ""  # the true differences, in points, under which power is simulated
@@ -58,7 +57,8 @@ class Comparison:
     """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite.
 
     `ways` are what the p-value of the first is made of: it holds if in one of the ways all contrasts are above their
-    margins, at the level divided by the number of ways.
+    margins, at the level divided by the number of ways. `against` is the same of the second, with contrasts that are
+    below their margins.
     """
 
     where: str
@@ -69,10 +69,21 @@ class Comparison:
     p_above: float
     p_below: float
     unit: str = "points"
-    ways: tuple[tuple[Above, ...], ...] = ()
+    ways: Ways = ()
     given: Strength | None = None  # of a test that is none on contrasts
     effect: str = ""  # of such a test
     by_data_set: Mapping[str, float] = field(default_factory=dict)  # estimates, where it is about their mean
+    against: Ways = ()
+    singles: tuple[Comparison, ...] = ()  # the same of each data set of a mean, of which a statement is said of each
+
+    @property
+    def refuted_by(self) -> list[Comparison]:
+        """Data sets of a mean that refute what is said of each, at 5 % after Bonferroni's correction over them."""
+        return [one for one in self.singles if one.p_below < LEVEL / len(self.singles)]
+
+    @property
+    def tested(self) -> Tested:
+        return Tested(self.ways, tuple(one.against for one in self.singles))
 
     @property
     def sentence(self) -> str:
@@ -102,6 +113,23 @@ def compared(where: str, value: Contrast, margin: float) -> Comparison:
         value.unit,
         ways,
         by_data_set=value.by_data_set,
+        against=ways,
+    )
+
+
+def picked(where: str, value: Contrast, p: tuple[float, float], ways: Ways, against: Ways) -> Comparison:
+    """That `value`, whose parts were picked by their means, is above 0; `p` against it and against its opposite."""
+    return Comparison(
+        where,
+        value.estimate,
+        value.error,
+        0.0,
+        value.n,
+        *p,
+        value.unit,
+        ways,
+        by_data_set=value.by_data_set,
+        against=against,
     )
 
 
@@ -122,6 +150,7 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
         least.unit,
         (tuple(one for part in parts for way in part.ways for one in way),),
         by_data_set=least.by_data_set,
+        against=tuple(way for part in parts for way in part.against),
     )
 
 
@@ -133,6 +162,12 @@ class Comparisons:
     missing: list[str] = field(default_factory=list)
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
+
+    def add(self, others: Comparisons) -> None:
+        self.made += others.made
+        self.missing += others.missing
+        self.private |= others.private
+        self.absent += others.absent
 
     def use(self, *places: Place) -> None:
         single = (one for place in places for one in getattr(place[1], "members", None) or (place,))
@@ -163,9 +198,11 @@ def decide(comparisons: Comparisons, scope: str, asserted: float | None = None) 
     """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
 
     *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
-    whatever else is missing. Else *not run* if a comparison is missing, else *underpowered* where a true effect would
-    be seen with probability below 1/2 at this number of seeds, or nobody knows, else *inconclusive*. The evidence
-    begins with the weakest comparison. `asserted` is the difference that the statement names.
+    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*. A claim of which a true
+    effect would be seen with probability below 1/2 at this number of seeds, or nobody knows, is *underpowered* whatever
+    its comparisons say (*not run* if one is missing). A mean of data sets that are not the paper's does not reproduce
+    what is said of each of them where one of these refutes it: such a claim is inconclusive. The evidence begins with
+    the weakest comparison. `asserted` is the difference that the statement names.
     """
     made = [_asserting(one, asserted) for one in comparisons.made]
     made = sorted(made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
@@ -175,41 +212,63 @@ def decide(comparisons: Comparisons, scope: str, asserted: float | None = None) 
         budgets = dict.fromkeys(budget(*place) for place in comparisons.private.values())
         evidence.append(f"ε: {'; '.join(budgets)}")
         evidence += _about(comparisons.private.values())
-    text = ". ".join(evidence)
-    n = min((comparison.n for comparison in made), default=0)
     testable = [comparison for comparison in made if comparison.n >= 2]
     tested = together(
-        strength([comparison.ways for comparison in testable if comparison.given is None]),
+        strength([comparison.tested for comparison in testable if comparison.given is None]),
         [comparison.given for comparison in testable if comparison.given is not None],
     )
-    shared: dict[str, Any] = {
-        "comparisons": len(made),
-        "n": n,
-        "size": tested.size,
-        "power": tested.power,
+    n = min((comparison.n for comparison in made), default=0)
+    verdict, reason = _decided(made, comparisons.missing, tested.power, n)
+    return Verdict(
+        verdict,
+        scope,
+        ". ".join(evidence),
+        reason=reason,
+        comparisons=len(made),
+        n=n,
+        size=tested.size,
+        power=tested.power,
         **_effects(testable),
-        "mechanism": mechanisms(comparisons.private.values()),
-        "data": DATA_MISSING if comparisons.absent else DATA_HERE,
-    }
-    if any(comparison.p_below < LEVEL / len(testable) for comparison in testable):
-        return Verdict(CONTRADICTED, scope, text, **shared)
-    if comparisons.missing:
-        return Verdict(NOT_RUN, scope, text, reason=comparisons.missing[0], **shared)
+        mechanism=mechanisms(comparisons.private.values()),
+        data=DATA_MISSING if comparisons.absent else DATA_HERE,
+    )
+
+
+def _decided(made: Sequence[Comparison], missing: Sequence[str], power: float, n: int) -> tuple[str, str]:
+    """Verdict and reason; `made` begins with the weakest comparison."""
+    testable = [one for one in made if one.n >= 2]
+    refuting = [one for one in testable if one.p_below < LEVEL / len(testable)]
+    against = min(refuting, key=lambda one: one.p_below).sentence if refuting else ""
+    holds = bool(testable) and all(one.p_above < LEVEL for one in testable)
+    if against and power >= ENOUGH:
+        return CONTRADICTED, against
+    if missing or not made:
+        return NOT_RUN, missing[0] if missing else "nothing to compare"
     if len(testable) < len(made):
-        return Verdict(UNDERPOWERED, scope, text, reason="one seed only: no test is possible", **shared)
-    if all(comparison.p_above < LEVEL for comparison in testable):
-        return Verdict(REPRODUCED, scope, text, **shared)
-    if math.isnan(tested.power):
-        return Verdict(UNDERPOWERED, scope, text, reason="undecided, and the power of the test is not known", **shared)
-    if tested.power < ENOUGH:
-        why = f"with {n} seeds a true effect would be seen with probability {tested.power:.2f}"
-        return Verdict(UNDERPOWERED, scope, text, reason=why, **shared)
-    return Verdict(INCONCLUSIVE, scope, text, reason="neither shown nor refuted at the 5 % level", **shared)
+        return UNDERPOWERED, "one seed only: no test is possible"
+    if not power >= ENOUGH:
+        why = f"with {n} seeds a true effect would be seen with probability {power:.2f}"
+        if math.isnan(power):
+            why = "the power of the test is not known"
+        found = "against the claim" if against else "for the claim" if holds else "neither for the claim nor against it"
+        return UNDERPOWERED, f"{why}; what was seen is {found}: {against or made[0].sentence}"
+    if not holds:
+        return INCONCLUSIVE, f"neither shown nor refuted at the 5 % level: {made[0].sentence}"
+    alone = [one.sentence for comparison in testable for one in comparison.refuted_by]
+    if alone:
+        return INCONCLUSIVE, f"it holds on the mean, and a single data set refutes it: {alone[0]}"
+    return REPRODUCED, made[0].sentence
 
 
 def _asserting(comparison: Comparison, asserted: float | None) -> Comparison:
-    ways = tuple(tuple(replace(one, asserted=asserted) for one in way) for way in comparison.ways)
-    return comparison if asserted is None else replace(comparison, ways=ways)
+    if asserted is None:
+        return comparison
+    ways, against = (
+        tuple(tuple(replace(one, asserted=asserted) for one in way) for way in some)
+        for some in (comparison.ways, comparison.against)
+    )
+    singles = tuple(_asserting(one, asserted) for one in comparison.singles)
+    return replace(comparison, ways=ways, against=against, singles=singles)
 
 
 def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
