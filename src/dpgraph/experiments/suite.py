@@ -37,6 +37,23 @@ class SuiteTask(Finite):
         "result can be compared; null: that of published",
     )
 
+    constructed: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
+        default=None,
+        description="Why a comparison of methods on it is decided by how it was made (every second node without features, "
+        "so that a graph must help). Tables and figures show it and say so; a claim is tested on it only if it names the "
+        "task's label, which has the word constructed; null: a data set as it was found",
+    )
+
+    @model_validator(mode="after")
+    def _says_that_it_is_constructed(self) -> SuiteTask:
+        if self.constructed is None:
+            return self
+        if self.published is not None:
+            raise ValueError(f"published={self.published}: expected none of a constructed data set")
+        if "constructed" not in self.label:
+            raise ValueError(f"label={self.label}: expected the word constructed, as the task is")
+        return self
+
     @property
     def dataset_in_paper(self) -> str | None:
         """`published` without the parameters."""
@@ -44,6 +61,8 @@ class SuiteTask(Finite):
 
     def is_called(self, names: Collection[str]) -> bool:
         """Whether a claim that names these data sets means this one, with or without the parameters."""
+        if self.constructed is not None:
+            return self.label in names
         return self.published in names or self.dataset_in_paper in names
 
 

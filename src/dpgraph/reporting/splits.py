@@ -1,4 +1,4 @@
-"""What the seeds of an artefact's tasks are drawn over: splits of their own, or one split that all share."""
+"""What must be said of an artefact's tasks: splits that seeds share or have of their own, data made for a purpose."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def remarks(plan: Plan, artefact_id: str) -> list[str]:
 
 
 def fixed(plan: Plan, artefact_id: str) -> list[str]:
-    """The tasks whose seeds share one split, which no interval and no standard deviation covers; none of none."""
+    """The tasks whose seeds share one split, which no interval and no standard deviation covers, and `constructed`."""
     if plan.artefacts[artefact_id].view in WITHOUT_SEEDS:
         return []
     by_kind: dict[str, list[str]] = {}
@@ -35,6 +35,15 @@ def fixed(plan: Plan, artefact_id: str) -> list[str]:
             kind = FIXED["ratio" if task.split.startswith("ratio-") else task.split]
             by_kind.setdefault(kind, []).append(suite.label)
     if not by_kind:
-        return []
+        return constructed(plan, artefact_id)
     named = "; ".join(f"{', '.join(labels)} ({kind})" for kind, labels in by_kind.items())
-    return [f"One fixed split for all seeds, so intervals and ± hold for this split only: {named}."]
+    return [f"One fixed split for all seeds, so intervals and ± hold for this split only: {named}."] + constructed(
+        plan, artefact_id
+    )
+
+
+def constructed(plan: Plan, artefact_id: str) -> list[str]:
+    """The tasks on which methods compare as they do because of how the data were made."""
+    why = {suite.label: suite.constructed for suite, _ in plan.tasks_of(artefact_id).values() if suite.constructed}
+    named = "; ".join(f"{label} ({text})" for label, text in why.items())
+    return [f"No evidence for or against a claim of a paper: {named}."] if named else []

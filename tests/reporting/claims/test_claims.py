@@ -232,7 +232,27 @@ def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
 def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     one = Comparison("a", 0.1, 0.5, 0.0, 5, 0.4, 0.6, given=Strength(math.nan, math.nan))
     found = decide(Comparisons(made=[one]), "")
-    assert (found.verdict, found.reason) == ("underpowered", "undecided, and the power of the test is not known")
+    assert found.verdict == "underpowered"
+    assert found.reason.startswith("the power of the test is not known; what was seen is neither for the claim nor ")
+
+
+@pytest.mark.parametrize(("above", "below", "seen"), [(0.001, 0.999, "for the claim"), (0.999, 0.001, "against")])
+def test_a_weak_test_gives_no_verdict_whatever_it_says(above, below, seen):
+    one = Comparison("a", 1.5, 0.5, 0.0, 5, above, below, given=Strength(0.05, 0.49))
+    found = decide(Comparisons(made=[one]), "")
+    assert found.verdict == "underpowered"
+    assert found.reason.startswith("with 5 seeds a true effect would be seen with probability 0.49; what was seen is ")
+    assert f"is {seen}" in found.reason
+    assert "a: +1.50 points, standard error 0.50" in found.reason
+    strong = dataclasses.replace(one, given=Strength(0.05, 0.5))
+    decided = decide(Comparisons(made=[strong]), "")
+    assert decided.verdict == ("reproduced" if seen == "for the claim" else "contradicted")
+    assert decided.evidence.startswith(decided.reason) and decided.reason
+    assert decide(Comparisons(made=[one], missing=["b"]), "").verdict == "not run"
+
+
+def test_nothing_compared_shows_nothing():
+    assert decide(Comparisons(), "").verdict == "not run"
 
 
 @pytest.mark.parametrize(

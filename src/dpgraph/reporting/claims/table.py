@@ -146,12 +146,17 @@ def _run(
     if isinstance(test, WeightedSum) and test.terms[0].task is not None:
         return _between_tasks(plan, paper, test, results, comparisons, scope)
     first, second = f"{paper}/{test.artefact}", artefacts[-1]
-    named = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
-    if test.tasks is not None:
-        named = {task_id: task for task_id, task in named.items() if task.is_called(test.tasks)}
-        if not named:
-            comparisons.absent += test.tasks
-            return f"data set {', '.join(test.tasks)} is not in this suite"
+    every = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
+    named = {
+        task_id: task
+        for task_id, task in every.items()
+        if (not task.constructed if test.tasks is None else task.is_called(test.tasks))
+    }
+    if not named and test.tasks is not None:
+        comparisons.absent += test.tasks
+        return f"data set {', '.join(test.tasks)} is not in this suite"
+    if not named:
+        return f"only data that were constructed are in this suite: {', '.join(task.label for task in every.values())}"
     tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
@@ -163,7 +168,7 @@ def _run(
     # a suite may have a smaller grid on some data sets; the scope then lists them
     whole = [task_id for task_id in tasks if _has_points(paper, test, first, knowns[task_id])]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
-    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), [*named.values()])
+    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values())
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
         by_task = [

@@ -145,7 +145,7 @@ def _where(test: SimpleTest, against: bool = False) -> str:
         where = f"on{' one of' if against and len(test.tasks or ()) > 1 else ''}{of}"
     else:
         where = "on one data set of the paper, or" if against else "on every data set of the paper, and"
-        where += " on the mean of others"
+        where += " on the mean of others" + ("" if against else " of one setting, of which none refutes it")
     return f"{target}, {where}"
 
 
