@@ -126,10 +126,16 @@ def test_methods_of_two_artefacts(verdict):
 
 
 @pytest.mark.parametrize("of", ["loss", "accuracy"])
-def test_rarer_classes(verdict, of):
-    """Four classes have 24 orders: the one that fits has p = 1 / 24."""
-    assert verdict(RARE | {"of": of}, {})["verdict"] == "reproduced"
-    assert verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
+def test_rarer_classes(verdict, of, monkeypatch):
+    """Four classes have 24 orders: the one that fits has p = 1 / 24. Their power is too low for a verdict."""
+    row = verdict(RARE | {"of": of}, {})
+    assert row["verdict"] == "underpowered"
+    assert "what was seen is for the claim: " in row["reason"]
+    assert "seen is against" in verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["reason"]
+    with monkeypatch.context() as patched:
+        patched.setattr("dpgraph.reporting.claims.verdicts.ENOUGH", 0.0)
+        assert verdict(RARE | {"of": of}, {})["verdict"] == "reproduced"
+        assert verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
     assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.2, 0.1, 0.3))["verdict"] == "underpowered"
     three = {"daigavane/fig4": {task: counts[:3] for task, counts in COUNTS["daigavane/fig4"].items()}}
     assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.1, 0.2), counts=three)["verdict"] == "underpowered"

@@ -37,7 +37,7 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
         return
     comparisons.use(*(place for _, place in terms))
     value = contrast_of(terms)
-    if margin < 0:  # that two things do not differ: the alternative is that they are equal, whatever is printed
+    if margin < 0 and value.difference:  # that two things do not differ: in the alternative they are equal
         value = replace(value, printed=None)
     comparisons.made.append(compared(where, value, margin))
 
@@ -54,6 +54,7 @@ def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
         value,
         unit=terms[0][1][1].quantity.difference,
         printed=printed,
+        difference=abs(sum(weight for weight, _ in terms)) < 1e-3,  # weights are written with few digits
         printed_elsewhere=printed is not None and all(entry.suite_task.published is None for entry in entries),
         by_data_set=_by_data_set(terms),
     )

@@ -24,6 +24,7 @@ class Contrast:
     residuals: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)  # (n,) each seed's sum, centred
     printed: float | None = None  # what the paper's own numbers give for it, the mean over data sets that print all
     printed_elsewhere: bool = False  # on the paper's data sets, which are not those that are compared
+    difference: bool = True  # weights add up to 0, so that its value is 0 where all means are equal
     by_data_set: Mapping[str, float] = field(default_factory=dict, compare=False)  # estimates, where it is of a mean
 
     def p_above(self, margin: float) -> float:

@@ -72,9 +72,10 @@ class Above:
     def source(self) -> EffectFrom:
         """Where the effect is from."""
         printed = self.contrast.printed
-        if self.margin < 0 and not (printed is not None and printed > 0):  # not worse by more than so much
+        lenient = self.margin < 0 and self.contrast.difference  # not worse by more than so much
+        if lenient and not (printed is not None and printed > 0):
             return EffectFrom.EQUAL
-        if self.margin >= 0 and self.asserted is not None:
+        if not lenient and self.asserted is not None:
             return EffectFrom.ASSERTED
         if printed is None or printed <= self.margin:
             return EffectFrom.UNIT
