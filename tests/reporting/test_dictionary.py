@@ -15,6 +15,7 @@ from dpgraph.reporting.aggregate import COLUMNS, SCHEMA, blocks, rows_of, write_
 from dpgraph.reporting.dictionary import calibrated, dictionary, mechanism_values, setting_values, settings
 from dpgraph.reporting.records import Metrics, ParsedRecord
 from tests.contract.cells import CELLS
+from tests.reporting.conftest import WORKFLOW
 
 
 def test_every_column_is_described_once(tmp_path: Path) -> None:
@@ -26,9 +27,7 @@ def test_every_column_is_described_once(tmp_path: Path) -> None:
     assert listed["column"].tolist()[: len(COLUMNS)] == list(COLUMNS)
 
 
-@pytest.mark.parametrize(
-    "suite", ["demo", "cpu", "ablations", "arxiv-text", "paper", "search", "variance", "baselines"]
-)
+@pytest.mark.parametrize("suite", sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml")))
 def test_no_two_cells_of_a_suite_have_the_same_columns(suite: str) -> None:
     """Without the cell's name, which is a hash of them."""
     seen: dict[tuple, str] = {}

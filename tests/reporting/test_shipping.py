@@ -5,6 +5,7 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -28,6 +29,7 @@ def made(plan, results, claims, tmp_path_factory):
     paths = Paths(own.config)
     paths.suite.mkdir(parents=True)
     results.to_parquet(paths.results)
+    paths.results.with_suffix(".columns.csv").write_text("column,kind,description\n")
     write_csv(claims, paths.claims)
     for name, artefact in own.artefacts.items():
         figure = artefact.kind == "figure"
@@ -64,9 +66,21 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
             assert f"{row['mean']:.1f}" in text
+    assert "whose data are here" in text
+    assert "are tested with a power of 0.5 or more, which is" in text
     contents = (shipped / "README.md").read_text()
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents
+
+
+def test_small_results_and_what_their_columns_are_stay(made, shipped, tmp_path, monkeypatch):
+    kept = shipped / made.suite.name
+    assert (kept / "results.columns.csv").read_text() == "column,kind,description\n"
+    assert len(pd.read_parquet(kept / "results.parquet"))
+    monkeypatch.setattr(shipping, "SMALL", 100)
+    ship(made, tmp_path)
+    assert (tmp_path / made.suite.name / "results.columns.csv").is_file()
+    assert not (tmp_path / made.suite.name / "results.parquet").exists()
 
 
 def test_pictures_lose_colours_and_nothing_else(made, shipped):

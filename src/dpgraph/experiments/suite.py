@@ -39,9 +39,9 @@ class SuiteTask(Finite):
 
     constructed: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
         default=None,
-        description="Why a comparison of methods on it is decided by how it was made (every second node without features, "
-        "so that a graph must help). Tables and figures show it and say so; a claim is tested on it only if it names the "
-        "task's label, which has the word constructed; null: a data set as it was found",
+        description="Why a comparison of methods on it is decided by how it was made (every second node without "
+        "features, so that a graph must help). Tables and figures show it and say so; a claim is tested on it only if "
+        "it names the task's label, which has the word constructed; null: a data set as it was found",
     )
 
     @model_validator(mode="after")

@@ -1,8 +1,9 @@
 """docs/results: a suite's results as they are kept in the repository, readable there without running anything.
 
 Each suite has a folder with README.md (best proved results, verdicts, tables, figures), the first page (index.html),
-tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and baselines.csv. The chart's script is
-there once for all suites. Records, predictions and graphs stay in results/: no row of a data set is kept.
+tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and baselines.csv, what the columns of
+results.parquet are (results.columns.csv), and results.parquet itself where it is small. The chart's script is there
+once for all suites. Records, predictions and graphs stay in results/: no row of a data set is kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.files import read_json, write_json, write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.claims.page import strong_enough
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
@@ -33,6 +35,7 @@ FOLDER = Path("docs/results")
 LIBRARY = "charts.js"
 SUMMARY = "summary.json"
 LIMIT = 10 * 2**20  # bytes of all suites together
+SMALL = 300_000  # bytes up to which results.parquet is kept, too
 HELD_BACK = ("gallery",)  # views that show records themselves, such as faces
 
 
@@ -94,6 +97,9 @@ def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
     for source in (paths.claims, paths.baselines, paths.figure("audits", "png")):
         if source.is_file():
             yield source, str(source.relative_to(paths.suite))
+    for source in (paths.results.with_suffix(".columns.csv"), paths.results):
+        if source.is_file() and source.stat().st_size <= SMALL:
+            yield source, source.name
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -108,7 +114,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _top(folder: Path) -> Iterator[tuple[str, str]]:
     names = {"README.md": "summary", "claims.csv": "claims.csv", "baselines.csv": "baselines against the literature"}
-    names["figures/audits.png"] = "audits"
+    names |= {"results.parquet": "all results", "results.columns.csv": "their columns", "figures/audits.png": "audits"}
     return ((name, text) for name, text in names.items() if name == "README.md" or (folder / name).is_file())
 
 
@@ -155,6 +161,7 @@ def _claims(claims: pd.DataFrame) -> list[str]:
     lines = [
         "## Claims",
         "",
+        *([f"{power}.", ""] if (power := strong_enough(claims)) else []),
         "| claim | verdict | statement | why | seeds | size | power |",
         "|---|---|---|---|--:|--:|--:|",
     ]

@@ -37,9 +37,8 @@ def fixed(plan: Plan, artefact_id: str) -> list[str]:
     if not by_kind:
         return constructed(plan, artefact_id)
     named = "; ".join(f"{', '.join(labels)} ({kind})" for kind, labels in by_kind.items())
-    return [f"One fixed split for all seeds, so intervals and ± hold for this split only: {named}."] + constructed(
-        plan, artefact_id
-    )
+    shared = f"One fixed split for all seeds, so intervals and ± hold for this split only: {named}."
+    return [shared, *constructed(plan, artefact_id)]
 
 
 def constructed(plan: Plan, artefact_id: str) -> list[str]:

@@ -17,7 +17,8 @@ from dpgraph.experiments.suite import SuiteTask
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.averaging import data_sets_of
 from dpgraph.reporting.claims.kinds import compare
-from dpgraph.reporting.claims.power import Above, EffectFrom
+from dpgraph.reporting.claims.power import Above, EffectFrom, Strength
+from dpgraph.reporting.claims.table import compared_on
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 from dpgraph.reporting.results import EntryResult
 
@@ -88,6 +89,60 @@ def test_the_test_on_a_mean_is_students_on_the_seeds_means():
     assert made.estimate == pytest.approx(np.mean(each))
     assert made.by_data_set == pytest.approx({"A": each[0].mean(), "B": each[1].mean()})
     assert f"(A {each[0].mean():+.2f}, B {each[1].mean():+.2f})".replace("-", "−") in made.sentence
+
+
+def two_with(gains: tuple[float, float], test: Any = TEST, random: Any = None, n: int = 8) -> Comparisons:
+    """x minus y on two data sets that are not the paper's, with a standard deviation of 1 point."""
+    random = random or numpy_generator("test", "averaging", "gains")
+    tasks = {"a": task("A"), "b": task("B")}
+    knowns = {
+        name: {
+            "d/a": [
+                place("x", one, list(0.5 + (gain + random.standard_normal(n)) / 100)),
+                place("y", one, [0.5] * n),
+            ]
+        }
+        for (name, one), gain in zip(tasks.items(), gains, strict=True)
+    }
+    (data_set,) = data_sets_of(test, tasks, knowns)
+    return compared_on("d", test, data_set, ("d/a", "d/a"))
+
+
+def test_a_large_gain_on_one_data_set_does_not_outvote_a_loss_on_another():
+    """Means of −3 and +27 were called reproduced."""
+    found = decide(two_with((-3.0, 27.0)), "")
+    assert found.power > 0.5
+    assert found.verdict == "inconclusive"
+    assert found.reason.startswith("it holds on the mean, and a single data set refutes it: A, x − y: −")
+    assert "(A −" in found.evidence
+    assert ", B +" in found.evidence
+    # of a mean that the statement is about, and of data sets that do not refute it
+    assert decide(two_with((-3.0, 27.0), MEAN), "").verdict == "reproduced"
+    assert decide(two_with((0.0, 27.0)), "").verdict == "reproduced"
+    assert decide(two_with((2.0, 3.0)), "").verdict == "reproduced"
+    assert decide(two_with((-27.0, -3.0)), "").verdict == "contradicted"
+
+
+def test_size_and_power_are_of_the_decision_on_single_data_sets_as_well(monkeypatch):
+    """Each refutes falsely at 5 % over two: a mean of equal ones is then found less often than by its own test."""
+    random = numpy_generator("test", "averaging", "decisions")
+    simulated = decide(two_with((1.0, 1.0)), "")
+    monkeypatch.setattr("dpgraph.reporting.claims.verdicts.strength", lambda _: Strength(0.05, 1.0))
+    rates = {
+        gains: np.mean([decide(two_with(gains, random=random), "").verdict == "reproduced" for _ in range(400)])
+        for gains in ((1.0, 1.0), (0.0, 0.0), (-1.0, 1.0))
+    }
+    assert rates[1.0, 1.0] == pytest.approx(simulated.power, abs=0.1)
+    assert rates[0.0, 0.0] == pytest.approx(simulated.size, abs=0.03)
+    assert rates[-1.0, 1.0] < 0.05
+    assert simulated.size <= 0.05
+
+
+def test_settings_are_not_averaged_with_each_other():
+    tasks = {"a": task("A"), "b": SuiteTask(label="B", task={"dataset": "cora", "setting": "disjoint"})}
+    knowns = {name: {"d/a": [place(method, one, [0.1, 0.2]) for method in "xy"]} for name, one in tasks.items()}
+    assert [one.label for one in data_sets_of(TEST, tasks, knowns)] == ["A", "B"]
+    assert [one.label for one in data_sets_of(MEAN, tasks, knowns)] == ["A", "B"]
 
 
 def test_only_data_sets_with_the_same_points_are_averaged():

@@ -40,6 +40,34 @@ def test_one_comparison_is_a_t_test(n: int, std: float) -> None:
     assert found.power == pytest.approx(analytic(n, 1 / std), abs=SLACK)  # an effect of 1 point
 
 
+@pytest.mark.parametrize("contrasts", [2, 4, 20])
+@pytest.mark.parametrize("several", ["ways", "comparisons", "in one way"])
+def test_the_size_is_never_above_the_level(contrasts: int, several: str) -> None:
+    """The largest of many simulated rates would be: 6 % of a claim on ranges, whose ways are many."""
+    parts = [part(6, 1.0, name=str(index)) for index in range(contrasts)]
+    match several:
+        case "ways":
+            tested = [Tested(tuple((one,) for one in parts))]
+        case "comparisons":
+            tested = [Tested(((one,),)) for one in parts]
+        case _:
+            tested = [Tested((tuple(parts),))]
+    found = strength(tested)
+    assert found is not None
+    assert LEVEL - 0.02 < found.size <= LEVEL
+
+
+def test_what_is_printed_of_steps_that_may_not_fall_is_their_effect() -> None:
+    """0 where a step may be flat; a printed rise where there is one; a level has no zero to be equal to."""
+    assert part(5, 1.0, -0.5, printed=2.0).effect == 2.0
+    assert part(5, 1.0, -0.5, printed=-0.2).effect == 0.0
+    level = part(5, 1.0, -80.0, printed=-70.0)
+    object.__setattr__(level.contrast, "difference", False)
+    assert level.effect == -70.0
+    object.__setattr__(level.contrast, "printed", None)
+    assert level.effect == -79.0
+
+
 @pytest.mark.parametrize(
     ("margin", "printed", "effect"),
     [(0.0, 3.0, 3.0), (0.0, None, 1.0), (0.0, -3.0, 1.0), (5.0, 7.5, 2.5), (5.0, 4.0, 1.0), (-2.0, None, 2.0)],

@@ -24,7 +24,7 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     counts = table["verdict"].value_counts()
     where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    lead += strong_enough(table)
+    lead = ". ".join(filter(None, [lead, strong_enough(table)]))
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
@@ -35,10 +35,12 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
         "one is refuted after Bonferroni’s correction. Underpowered: at this number of seeds a true "
         "effect (the paper’s printed difference, else what the statement names, else 1 point) would be seen less than "
         "half of the time, so that the claim has no verdict, whatever was seen. "
-        "Inconclusive: neither, though it would; also where a mean of data sets holds that one of them refutes. Size and power are simulated with the measured spread over seeds: how "
+        "Inconclusive: neither, though it would; also where a mean of data sets holds that one of them refutes. "
+        "Size and power are simulated with the measured spread over seeds: how "
         "often a claim that is false in the least favourable way, or true by the effect named, is called reproduced. "
         "Computed claims have neither. What a paper says of each of its data sets is tested on each, and on the "
-        "mean of those others that have one setting; a statement that names none on a mean. Similar: surely within the margin, "
+        "mean of those others that have one setting; a statement that names none on a mean. Data that were constructed "
+        "so that one side must win count for no claim that does not name them. Similar: surely within the margin, "
         "from both sides. The weakest comparison comes first. Where a best or an extreme value is picked, the test is "
         "corrected for it. A control learns nothing (pure noise): if a private method is not better, the verdict "
         "lists it."
@@ -65,7 +67,7 @@ def strong_enough(table: pd.DataFrame) -> str:
     lacking = len(here) - len(whole)
     part = f", {lacking} of them in part only since runs are missing" if lacking else ""
     return (
-        f". Of {len(here)} whose data are here{part}, {enough} are tested with a power of {ENOUGH:g} or more, "
+        f"Of {len(here)} whose data are here{part}, {enough} are tested with a power of {ENOUGH:g} or more, "
         f"{rule} two thirds of them"
     )
 

@@ -168,7 +168,9 @@ def _run(
     # a suite may have a smaller grid on some data sets; the scope then lists them
     whole = [task_id for task_id in tasks if _has_points(paper, test, first, knowns[task_id])]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
-    scope.add(tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values())
+    scope.add(
+        tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values()
+    )
     if isinstance(test, RarerClasses):
         by_class = class_values(plan, first, results, counts.get(first, {}))
         by_task = [
@@ -181,20 +183,21 @@ def _run(
         if isinstance(test, RiseAndFall):
             compare_along(data_set.label, data_set.knowns[first], plan.artefacts[first].metric, results, comparisons)
             continue
-        made = _compared(paper, test, data_set, (first, second))
-        alone = [_compared(paper, test, one, (first, second)).made for one in data_set.each]
-        if made.made and alone:
-            made.made = [replace(one, singles=of_each) for one, *of_each in zip(made.made, *alone, strict=True)]
-        comparisons.add(made)
+        comparisons.add(compared_on(paper, test, data_set, (first, second)))
     return ""
 
 
-def _compared(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tuple[str, str]) -> Comparisons:
+def compared_on(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tuple[str, str]) -> Comparisons:
+    """On a mean of which the test is about each member: with the same comparisons of every member."""
     comparisons, (first, second), known = Comparisons(), artefacts, data_set.knowns
     if isinstance(test, WeightedSum):
         weighted_sum(test, data_set.label, _lookup(paper, test, known), comparisons)
     else:
         compare(test, data_set.label, known[first], known[second], comparisons)
+    alone = [compared_on(paper, test, one, artefacts).made for one in data_set.each]
+    if comparisons.made and alone:
+        by_data_set = zip(comparisons.made, *alone, strict=True)
+        comparisons.made = [replace(one, singles=tuple(of_each)) for one, *of_each in by_data_set]
     return comparisons
 
 
