@@ -7,10 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpgraph.data.manifest import read_manifest
+from dpgraph.data.registry import DatasetEntry, Source
 from dpgraph.errors import UserError
 from dpgraph.files import write_text
 
 FILE = "mirrors.txt"
+
+
+def holds(entry: DatasetEntry, mirrors: Sequence[str | Path]) -> bool:
+    """Whether the mirrors have the data set: its archive or every file of it. Nothing is downloaded or hashed."""
+
+    def have(source: Source | None) -> bool:
+        return source is not None and source.mirror is not None and any(
+            (Path(mirror) / source.mirror).is_file() for mirror in mirrors
+        )  # fmt: skip
+
+    return have(entry.archive) or all(any(have(source) for source in file.sources) for file in entry.files)
 
 
 def remember(raw_dir: Path, mirrors: Sequence[str | Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
@@ -21,9 +23,12 @@ def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
     lacking = lacks_data(table)
     if not lacking.any() or "task_label" not in table:
         return []
-    labels = ", ".join(dict.fromkeys(table.loc[lacking, "task_label"].astype(str)))
-    command = f"dpgraph run {artefact_id} --suite {plan.suite.name} --set 'mirrors=[FOLDER]'"
-    return [
-        f"Not run because the data cannot be had here: {labels}. With their files in FOLDER (docs/datasets.md): "
-        f"{command}"
-    ]
+    labels = dict.fromkeys(table.loc[lacking, "task_label"].astype(str))
+    command = with_files([artefact_id], plan.suite.name)
+    return [f"Not run because the data cannot be had here: {', '.join(labels)}. {command}"]
+
+
+def with_files(artefacts: Iterable[str], suite: str) -> str:
+    """The command that runs them where the data are."""
+    command = f"dpgraph run {' '.join(artefacts)} --suite {suite} --set 'mirrors=[FOLDER]'"
+    return f"With their files in FOLDER (docs/datasets.md): {command}"

@@ -298,7 +298,8 @@ def test_what_would_decide_each_claim_is_said(paper_plan, claim):
     assert row["effect_source"] == "the paper's printed difference"
 
 
-def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_path):
+def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_path, monkeypatch):
+    monkeypatch.delenv("DPGRAPH_MIRROR", raising=False)
     whole = load_plan(Config(suite="paper"), WORKFLOW)
     cells = {
         entry.cell.slug: entry.cell
@@ -310,7 +311,10 @@ def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_pa
     runs = sum(len(cell.seeds) for cell in cells.values())
     assert found == {
         "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (dpgraph run "
-        "daigavane/table2 --suite paper --profile slurm)"
+        "daigavane/table2 --suite paper --profile slurm); no mirror here has reddit-disjoint. In print: table 2 agrees, "
+        "and only on reddit-disjoint; dp-gcn-2-published on reddit-disjoint at target ε = 15: 91.234 ± 0.098; "
+        "dp-gcn-1-published on reddit-disjoint at target ε = 15: 89.551 ± 0.175. With their files in FOLDER (docs/datasets.md): dpgraph run daigavane/table2 "
+        "--suite paper --set 'mirrors=[FOLDER]'"
     }
     assert cost_elsewhere(whole, ["D13"], WORKFLOW) == {}
     assert cost_elsewhere(paper_plan, ["D13"], tmp_path) == {}
