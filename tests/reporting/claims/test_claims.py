@@ -6,12 +6,15 @@ import re
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.claim import Computed, NotTested
 from dpgraph.experiments.config import Config
+from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.cost import train_seconds
 from dpgraph.planning.plan import load_plan
+from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.page import _html_row, strong_enough
@@ -273,6 +276,72 @@ def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, data,
     assert strong_enough(table) == text
 
 
+CONSTRUCTED = """
+name: constructed
+title: A data set as it is and one that was made so that a graph must help
+note: For tests.
+seeds: 4
+tasks:
+  text: {label: arxiv-text, task: {dataset: cora}}
+  half:
+    label: arxiv-text-half (constructed)
+    constructed: every second node is without features
+    task: {dataset: citeseer}
+papers:
+  daigavane:
+    rules:
+      - set: {training: {learning_rate: 0.01, batch_size: 1000, steps: 10}}
+    artefacts:
+      table1: [{tasks: [text, half], epsilons: [12]}]
+      table3: [{tasks: [half], epsilons: [12]}]
+      fig2: [{methods: [dp-gcn-1, dp-residual-gcn-1, dp-own-gcn-1, dp-mlp], tasks: [text, half], epsilons: [4, 12]}]
+"""
+
+
+def test_no_claim_rests_on_constructed_data_but_the_one_that_names_them(claim, tmp_path):
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "experiments").symlink_to(WORKFLOW / "experiments")
+    (tmp_path / "suites" / "constructed.yaml").write_text(CONSTRUCTED)
+    plan = load_plan(Config(suite="constructed"), tmp_path)
+    at = {"text": 0.72, "half": 0.67}
+    means = {
+        "dp-gcn-1-published": at,
+        "mlp": {"text": 0.75, "half": 0.40},
+        "dp-mlp-published": {"text": 0.75, "half": 0.40},
+    }
+    row = claim(plan, "D1", means)
+    assert row["verdict"] == "contradicted"
+    assert "half" not in row["evidence"]
+    assert row["scope"].endswith("arxiv-text; not tested on arxiv-text-half (constructed)")
+    assert_not_run(
+        claim(plan, "D6", {}), "only data that were constructed are in this suite: arxiv-text-half (constructed)"
+    )
+    own = dict.fromkeys(("dp-gcn-1", "dp-residual-gcn-1", "dp-own-gcn-1"), at) | {
+        "dp-mlp": {"text": 0.75, "half": 0.40}
+    }
+    row = claim(plan, "O16", own)
+    assert row["verdict"] == "reproduced"
+    assert row["comparisons"] == 6
+    assert row["scope"].endswith(": arxiv-text-half (constructed)")
+    shown = splits.remarks(plan, "daigavane/table1")
+    assert shown[-1] == (
+        "No evidence for or against a claim of a paper: arxiv-text-half (constructed) (every second node is without "
+        "features)."
+    )
+    assert splits.fixed(plan, "daigavane/table1")[-1] == shown[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"label": "half"}, "expected the word constructed"), ({"published": "cora"}, "expected none of a constructed")],
+)
+def test_a_constructed_task_says_so(change, message):
+    task = {"label": "half (constructed)", "constructed": "made", "task": {"dataset": "cora"}}
+    assert SuiteTask.model_validate(task).is_called(["half (constructed)"])
+    with pytest.raises(ValidationError, match=message):
+        SuiteTask.model_validate(task | change)
+
+
 def test_the_same_id_in_two_experiment_files_is_refused(paper_plan):
     again = paper_plan.experiments["daigavane"].model_copy(update={"paper": "again"})
     plan = dataclasses.replace(paper_plan, experiments=paper_plan.experiments | {"again": again})
@@ -311,10 +380,10 @@ def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_pa
     runs = sum(len(cell.seeds) for cell in cells.values())
     assert found == {
         "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (dpgraph run "
-        "daigavane/table2 --suite paper --profile slurm); no mirror here has reddit-disjoint. In print: table 2 agrees, "
-        "and only on reddit-disjoint; dp-gcn-2-published on reddit-disjoint at target ε = 15: 91.234 ± 0.098; "
-        "dp-gcn-1-published on reddit-disjoint at target ε = 15: 89.551 ± 0.175. With their files in FOLDER (docs/datasets.md): dpgraph run daigavane/table2 "
-        "--suite paper --set 'mirrors=[FOLDER]'"
+        "daigavane/table2 --suite paper --profile slurm); no mirror here has reddit-disjoint. In print: table 2 "
+        "agrees, and only on reddit-disjoint; dp-gcn-2-published on reddit-disjoint at target ε = 15: 91.234 ± 0.098; "
+        "dp-gcn-1-published on reddit-disjoint at target ε = 15: 89.551 ± 0.175. With their files in FOLDER "
+        "(docs/datasets.md): dpgraph run daigavane/table2 --suite paper --set 'mirrors=[FOLDER]'"
     }
     assert cost_elsewhere(whole, ["D13"], WORKFLOW) == {}
     assert cost_elsewhere(paper_plan, ["D13"], tmp_path) == {}
