@@ -149,7 +149,14 @@ def as_frame() -> Callable[[list[dict]], pd.DataFrame]:
 def claims(plan: Plan) -> pd.DataFrame:
     """Claims as claims.csv has them: every verdict once, the others not run. Deciding them takes half a minute."""
     table = claims_table(plan, None)
-    decided = {"reason": "", "evidence": "Votes − own records: 1.0 ± 0.2", "size": 0.05, "power": 0.8, "n": 3}
+    decided = {
+        "reason": "",
+        "evidence": "Votes − own records: 1.0 ± 0.2",
+        "size": 0.05,
+        "power": 0.8,
+        "n": 3,
+        "data": "here",
+    }
     for row, verdict in enumerate(VERDICTS[:-1]):
         table.loc[row, ["verdict", *decided]] = [verdict, *decided.values()]
     return table
