@@ -67,12 +67,15 @@ class Sweep(Finite):
 class Search(Finite):
     """Hyper-parameter search: every trial is a cell; the best on validation data is selected."""
 
-    strategy: Literal["grid", "random"]
+    strategy: Literal["grid", "random", "orthogonal"] = Field(
+        description="grid: every combination; random: so many; orthogonal: of three settings with n values each n * n "
+        "trials, in which each pair of values of two settings occurs once (an orthogonal array of strength 2)"
+    )
     space: dict[str, tuple[Any, ...]] = Field(
         min_length=1, description="Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"
     )
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] | None = Field(
-        default=None, description="random: how many, on average for the distributions below; grid: null"
+        default=None, description="random: how many, on average for the distributions below; else null"
     )
     distribution: Literal["fixed", "geometric", "poisson"] = Field(
         default="fixed",
@@ -84,11 +87,14 @@ class Search(Finite):
     def _trials(self) -> Search:
         if (self.strategy == "random") != (self.trials is not None):
             raise ValueError(f"strategy={self.strategy}, trials={self.trials}: expected trials exactly when random")
-        if self.strategy == "grid" and self.distribution != "fixed":
-            raise ValueError(f"distribution={self.distribution}: expected fixed for a grid")
+        if self.strategy != "random" and self.distribution != "fixed":
+            raise ValueError(f"distribution={self.distribution}: expected fixed with strategy={self.strategy}")
         for path, values in self.space.items():
             if not values:
                 raise ValueError(f"space.{path}=[]: expected at least one value")
+        lengths = [len(values) for values in self.space.values()]
+        if self.strategy == "orthogonal" and (len(lengths) != 3 or len(set(lengths)) > 1):
+            raise ValueError(f"space: {lengths} values: expected three settings with as many values each")
         points = math.prod(map(len, self.space.values()))
         if self.strategy == "grid" and points > MOST_TRIALS:
             raise ValueError(f"space: {points} points: expected at most {MOST_TRIALS}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
@@ -99,6 +100,13 @@ class Rule(Finite):
         if self.settings is None and (self.settings_of is not None or self.settings_method is not None):
             raise ValueError("settings_of, settings_method: expected only with settings")
         return self
+
+    def applies(self, method: str, task: str, epsilon: float | None) -> bool:
+        return (
+            any(fnmatchcase(method, pattern) for pattern in self.methods)
+            and any(fnmatchcase(task, pattern) for pattern in self.tasks)
+            and (not self.epsilons or epsilon in self.epsilons)
+        )
 
 
 class Grid(Finite):

@@ -21,6 +21,11 @@ class Difference(Finite):
     methods: tuple[str, ...] = Field(
         default=("*",), description="Only where one of the two methods is among these; * matches any characters"
     )
+    searched: bool = Field(
+        default=False,
+        description="Only where each of the two cells has what its method's settings file chose, or, where that chose "
+        "nothing of this setting, the default",
+    )
 
 
 Varies = dict[Setting, Difference | tuple[Difference, ...]]

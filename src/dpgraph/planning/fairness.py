@@ -15,9 +15,11 @@ from typing import Any
 
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.claim import uses
+from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.varies import Difference
 from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.planning.taken import chosen_setting
 
 EPOCHS, PRIVATE = "epochs", "private"
 NOT_COMPARED = frozenset(
@@ -84,6 +86,28 @@ def _epochs(flat: Mapping[str, Any], records: int) -> float | str | None:
     return float(f"{steps * share:.6g}")
 
 
+def _chosen_by_search(plan: Plan, entry: Entry) -> Mapping[str, Any]:
+    """What settings files chose for a place, by the rules that apply to it; a later rule wins."""
+    experiment = plan.experiments[entry.paper]
+    chosen: dict[str, Any] = {}
+    for rule in plan.suite.papers[entry.paper].rules:
+        if rule.settings is None or not rule.applies(entry.method_id, entry.task_id, entry.epsilon):
+            continue
+        task = plan.task(entry.task_id)
+        part = chosen_setting(plan.settings, experiment, rule, entry.method_id, task, entry.artefact)
+        chosen = merged(chosen, part)
+    return chosen
+
+
+def _is_as_chosen(plan: Plan, entry: Entry, path: str) -> bool:
+    """Whether the cell has what the search chose for it, or the default of a setting that was not searched."""
+    chosen = dict(_flat("", _chosen_by_search(plan, entry)))
+    part, _, name = path.partition(".")
+    settings = getattr(entry.cell, part)
+    expected = chosen[path] if path in chosen else type(settings).model_fields[name].default
+    return bool(chosen) and getattr(settings, name) == expected
+
+
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -116,7 +140,7 @@ def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
             unlike = {path for path in first.keys() & second.keys() if first[path] != second[path]}
             for path in sorted(unlike - allowed - NOT_COMPARED):
                 if any(
-                    _applies(difference, one, other, unlike)
+                    _applies(plan, difference, path, one, other, unlike)
                     for part in declared
                     for difference in _all(part.get(path, ()))
                 ):
@@ -140,9 +164,11 @@ def _compared(one: Entry, other: Entry) -> bool:
     return one.method_id == other.method_id or one.value == other.value or None in (one.value, other.value)
 
 
-def _applies(difference: Difference, one: Entry, other: Entry, unlike: set[str]) -> bool:
+def _applies(plan: Plan, difference: Difference, path: str, one: Entry, other: Entry, unlike: set[str]) -> bool:
     names = (one.method_id, other.method_id)
     if not any(fnmatchcase(name, pattern) for name in names for pattern in difference.methods):
+        return False
+    if difference.searched and not all(_is_as_chosen(plan, entry, path) for entry in (one, other)):
         return False
     if not difference.between:
         return one.method_id != other.method_id

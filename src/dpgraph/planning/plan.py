@@ -323,11 +323,7 @@ def layers(
     row, file = experiment.methods[method_id], f"experiments/{paper}.yaml"
     sources: list[tuple[Callable[[], str], Mapping[str, Any]]] = [(lambda: f"{file}: defaults", experiment.defaults)]
     for index, rule in enumerate(plan.suite.papers[paper].rules):
-        if not any(fnmatchcase(method_id, pattern) for pattern in rule.methods):
-            continue
-        if not any(fnmatchcase(task_id, pattern) for pattern in rule.tasks):
-            continue
-        if rule.epsilons and epsilon not in rule.epsilons:
+        if not rule.applies(method_id, task_id, epsilon):
             continue
         place = partial(_rule_place, plan, paper, index, rule)
         if (table := rule.hyperparameter_table) is not None:

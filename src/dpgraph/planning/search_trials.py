@@ -18,6 +18,10 @@ def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
     """
     if search.strategy == "grid":
         drawn = list(product(*search.space.values()))
+    elif search.strategy == "orthogonal":  # columns i, j, i + j mod n
+        first, second, third = search.space.values()
+        places = product(range(len(first)), repeat=2)
+        drawn = [(first[i], second[j], third[(i + j) % len(third)]) for i, j in places]
     else:
         random = numpy_generator("dpgraph", "search", artefact)
         mean = search.trials or 1
