@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import shlex
@@ -116,6 +117,18 @@ def fit(options: argparse.Namespace) -> None:
     print(f"{fitted.card['status']}: {options.out}")
     if options.seed is None:
         print(f"may be published: {options.out / 'release'} (card.md says what is protected)")
+    if (options.out / "owners").is_dir():
+        print(f"each row for its own node alone: {options.out / 'owners'}")
+    checks = options.out / "curator" / "checks.json"
+    print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
+
+
+def _in_words(checks: dict[str, Any]) -> str:
+    accuracy, most = checks["accuracy_on_held_out"], checks["share_of_largest_class"]
+    if accuracy is None:
+        return "no label was held out, so accuracy is not known"
+    right = f"{100 * accuracy:.1f} % right on {checks['held_out_labels']} held-out labels"
+    return f"{right}; the largest class: {100 * most:.1f} %"
 
 
 def _own_graph(options: argparse.Namespace) -> Any:
@@ -132,7 +145,10 @@ def _own_graph(options: argparse.Namespace) -> Any:
             split_column=options.split, ignored=options.ignore,
             ranges=options.range, classes=classes, directed=options.directed,
         )  # fmt: skip
+    _check_of_nodes(options)
     if options.graph is not None:
+        if options.directed:
+            raise UserError(f"--directed: expected in {options.graph}, as its array directed")
         return read_npz(options.graph, classes)
     from dpgraph.data.fetch import fetch, mirrors_from
     from dpgraph.data.outside import with_home
@@ -151,7 +167,18 @@ def _own_graph(options: argparse.Namespace) -> Any:
     import numpy as np
 
     ends = np.stack([raw.source, raw.target]).astype(np.int64)
-    return from_arrays(ends, raw.labels, raw.features, classes=classes, where=options.dataset)
+    return from_arrays(
+        ends, raw.labels, raw.features, classes=classes, directed=options.directed, where=options.dataset
+    )
+
+
+def _check_of_nodes(options: argparse.Namespace) -> None:
+    """Options that say how to read --nodes would silently say nothing of another source."""
+    asked = {"--id": options.id != "id", "--label": options.label != "label", "--split": options.split is not None,
+             "--ignore": bool(options.ignore), "--range": bool(options.range)}  # fmt: skip
+    for name, given in asked.items():
+        if given:
+            raise UserError(f"{name}: expected --edges and --nodes with it: it is about a column of --nodes")
 
 
 def predict(options: argparse.Namespace) -> None:

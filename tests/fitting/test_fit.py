@@ -195,7 +195,7 @@ def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch, capsys):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpgraph.fitting.fit.draw_curve", fails)
+    monkeypatch.setattr("dpgraph.fitting.release.draw_curve", fails)
     with pytest.raises(KeyboardInterrupt):
         fit(small(size=40), 4.0, out=tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -13,6 +13,7 @@ import numpy as np
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation, Scope
 
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
@@ -105,9 +106,7 @@ def card(
         "mu": what.mu if secret else None,
         "mu_fails_with_probability": what.failure,
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
-        "beside": [{"relation": str(one.relation), "epsilon": one.epsilon, "delta": one.delta} for one in beside]
-        if secret
-        else [],
+        "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
         "assumptions": [*assumptions(own, numbers, relation), *rigorous.assumptions],
         "not_covered": uncovered,
         "checks": {
@@ -122,9 +121,14 @@ def card(
     }  # fmt: skip
 
 
+def _beside(one: Guarantee) -> dict[str, Any]:
+    return {
+        "relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon, "delta": one.delta,
+    }  # fmt: skip
+
+
 def markdown(value: dict[str, Any]) -> str:
     lines = ["# Privacy card", "", f"**{value['status']}**", ""]
-    others = "; ".join(f"{one['relation']}: ε = {one['epsilon']:.4g}" for one in value["beside"])
     fails = value["mu_fails_with_probability"]
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     if value["epsilon"] is not None:
@@ -133,14 +137,15 @@ def markdown(value: dict[str, Any]) -> str:
             "", "| δ | ε |", "|---|---|",
             *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
               for delta, epsilon in value["epsilon_by_delta"].items()), "",
-            f"The same run under other relations: {others or 'none stated'}.",
-            "",
         ]  # fmt: skip
     lines += [
         f"- relation: {value['relation']}: {value['relation_in_words']}",
         f"- scope: {value['scope']}: {value['scope_in_words']}",
         f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
     ]
+    if value["beside"]:
+        lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
+        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]
     for title, name in (("Assumed", "assumptions"), ("Not covered", "not_covered")):
         lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])]
     for title, name in (("Checks", "checks"), ("Versions", "versions")):
@@ -154,13 +159,15 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     from matplotlib.figure import Figure
     from scipy.special import ndtr, ndtri
 
-    figure = Figure(figsize=(4, 4), layout="constrained")
+    figure = Figure(figsize=(4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     errors = np.linspace(0, 1, 401)
     least = np.maximum(ndtr(ndtri(1 - errors) - what.mu) - what.failure, 0)
     axes.plot(errors, least, label=f"this release, {what.relation}, μ = {what.mu:.3g}")
-    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of a record")
-    axes.set(xlabel="type I error", ylabel="least type II error", xlim=(0, 1), ylim=(0, 1))
-    axes.legend()
+    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of it")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel("type I error of a test whether a record is in the data")
+    axes.set_ylabel("least type II error")
+    figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Software": None})

@@ -17,10 +17,11 @@ import numpy as np
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.budget import MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
-from dpgraph.fitting.card import assumptions, card, draw_curve, markdown
+from dpgraph.fitting.card import assumptions, card
 from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import DEGREES, OwnGraph
+from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.own_graph import KINDS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -162,22 +163,9 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         # what was made with a known seed protects nobody: nothing of it is called a release
-        public = made / ("release" if secret else "not-private")
-        fitted.model.save(public)
-        (public / "card.json").write_text(as_json(fitted.card), encoding="utf-8")
-        (public / "card.md").write_text(markdown(fitted.card), encoding="utf-8")
-        if secret:
-            draw_curve(what, public / "tradeoff.png")
-        everyone = scope == "all-outputs"
-        owners = public if everyone else made / "owners"
-        owners.mkdir(exist_ok=True)
-        _write_rows(owners / "predictions.csv", own, fitted.predictions)
-        if fitted.buckets is not None:
-            _write_buckets(owners / "buckets.csv", own, fitted.buckets)
-        if not everyone:
-            (owners / "README.txt").write_text(
-                "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
-            )
+        write_release(made / ("release" if secret else "not-private"), fitted.model, fitted.card, what, scope=scope)
+        if scope != "all-outputs":
+            _write_owners(made / "owners", fitted, own)
         curator = made / "curator"
         curator.mkdir()
         checks = {"status": "not private, not to be released", **private_checks(own, fitted.predictions)}
@@ -189,15 +177,15 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
         raise
 
 
-def _write_rows(path: Path, own: OwnGraph, rows: np.ndarray) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "prediction", *(f"probability of {name}" for name in own.classes)])
-        chosen = rows.argmax(axis=1)
-        writer.writerows(
-            [name, own.classes[place], *row]
-            for name, place, row in zip(own.ids, chosen.tolist(), np.round(rows, 6).tolist(), strict=True)
-        )
+def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
+    """A row for each node and for that node alone: it reads the node's own record, or what neighbours say of it."""
+    folder.mkdir()
+    write_rows(folder / PREDICTIONS, own.ids, own.classes, fitted.predictions)
+    if fitted.buckets is not None:
+        _write_buckets(folder / "buckets.csv", own, fitted.buckets)
+    (folder / "README.txt").write_text(
+        "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
+    )
 
 
 def _write_buckets(path: Path, own: OwnGraph, buckets: np.ndarray) -> None:
