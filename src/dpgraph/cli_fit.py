@@ -25,6 +25,8 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     _relation(added)
     added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
     added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
+    text = "do not run audits of the mechanism (seconds) for the card"
+    added.add_argument("--no-audit", action="store_true", help=text)
     added.add_argument("--out", type=Path, required=True, help="folder to make")
 
 
@@ -59,6 +61,8 @@ def add_afford(added: argparse.ArgumentParser) -> None:
 
 def add_export(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph export mine --out tables. In Python: dpgraph.load('mine').to_pyg()."
+    text = "csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric (csv)"
+    added.add_argument("--to", choices=["csv", "pyg"], default="csv", help=text)
     added.add_argument("model", type=Path, help="folder that fit made, or its release/")
     added.add_argument("--out", type=Path, required=True, help="folder to make")
 
@@ -108,6 +112,7 @@ def fit(options: argparse.Namespace) -> None:
         mean_degree=options.mean_degree,
         degree_bound=options.degree_bound,
         seed=options.seed,
+        audit=not options.no_audit,
         out=options.out,
         # files' and columns' names are the user's own and stay out of what is published
         command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
@@ -263,5 +268,6 @@ def export(options: argparse.Namespace) -> None:
 
     if options.out.exists():
         raise invalid("--out", options.out, "a folder that does not exist yet")
-    for path in load(options.model).write_csv(options.out):
+    model = load(options.model)
+    for path in model.write_pyg(options.out) if options.to == "pyg" else model.write_csv(options.out):
         print(path)

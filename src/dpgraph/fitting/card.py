@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dpgraph.privacy.relation import Relation, Scope
 
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
+NONE: Mapping[str, str] = MappingProxyType({})
 SEED_KNOWN = "not private: seed known"
 
 
@@ -69,7 +71,7 @@ def card(
     scope: str,
     secret: bool,
     command: str,
-    audits: Sequence[str] = (),
+    audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
     stated = what.calibration.statement
     rigorous, relation = stated.rigorous, what.relation
@@ -112,7 +114,7 @@ def card(
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
-            "audits of the mechanism": "; ".join(audits) or "not run by this call: dpgraph audit votes",
+            **(audits or {"audits of the mechanism": "not run by this call: dpgraph audit all"}),
         },
         "versions": {
             "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},

@@ -70,6 +70,8 @@ def compare(
     *,
     labels: Any = None,
     features: Any = None,
+    classes: Sequence[str] | None = None,
+    directed: bool | None = None,
     seeds: int = 5,
     methods: Sequence[str] | None = None,
     delta: float | None = None,
@@ -88,7 +90,7 @@ def compare(
     for name in methods or ():
         if name not in known:
             raise invalid("--methods", name, f"one of {', '.join(known)}")
-    own = own_graph(data, labels=labels, features=features)
+    own = own_graph(data, labels, features, classes=classes, directed=directed)
     chosen = list(methods or known)
     found: dict[str, list[float]] = {name: [] for name in chosen}
     about: dict[str, tuple[str, str, float]] = {}

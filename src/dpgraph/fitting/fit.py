@@ -7,7 +7,7 @@ import logging
 import math
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
+from dpgraph.fitting.audited import audited, audits_of
 from dpgraph.fitting.budget import MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
 from dpgraph.fitting.card import assumptions, card
 from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
@@ -72,6 +73,9 @@ def fit(
     *,
     labels: Any = None,
     features: Any = None,
+    classes: Sequence[str] | None = None,
+    split: Any = None,
+    directed: bool | None = None,
     method: str = "auto",
     relation: str = Relation.NODE_NULL,
     scope: str = "others",
@@ -80,12 +84,15 @@ def fit(
     mean_degree: float = MEAN_DEGREE,
     degree_bound: int | None = None,
     seed: int | None = None,
+    audit: bool = True,
     out: str | Path | None = None,
     command: str = "dpgraph.fit(...)",
     say: Callable[[str], None] = log.info,
 ) -> Fitted:
     """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
 
+    `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); all else is as in `dpgraph fit --help`.
+    `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
     _check_asked(method, relation, scope, epsilon, degree_bound)
@@ -93,7 +100,7 @@ def fit(
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
-    own = own_graph(data, labels=labels, features=features)
+    own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
     if about is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {about}: no features: lengths of lists would be read in their place, and an edge "
                         f"is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
@@ -112,9 +119,11 @@ def fit(
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes)
     say(plan)
+    # before a record is read: where one fails, no noise is drawn and nothing is spent
+    audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command)
+    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command, audits=audits)
     model = _model(own, trained, kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone

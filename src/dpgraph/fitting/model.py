@@ -24,6 +24,7 @@ from dpgraph.preparation.rows import unit_rows
 from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
+PYG = "release.pt"
 FORMAT = 1
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
 
@@ -148,7 +149,8 @@ class SavedModel:
     def to_pyg(self) -> Any:
         """`torch_geometric.data.Data` of the release alone: `buckets` (N, C + 1) and `weight`, `bias`; no edges.
 
-        Raises UserError where PyTorch Geometric is not installed.
+        With votes also `predictions` (N, C), a function of the buckets. Raises UserError where PyTorch Geometric is not
+        installed.
         """
         try:
             from torch_geometric.data import Data
@@ -160,9 +162,21 @@ class SavedModel:
             num_nodes=len(self.header.ids), weight=torch.from_numpy(self.weight), bias=torch.from_numpy(self.bias)
         )
         if self.buckets is not None:
-            data.buckets = torch.from_numpy(self.buckets)
+            data.buckets, data.predictions = torch.from_numpy(self.buckets), torch.from_numpy(self.outputs())
         data.ids, data.classes = list(self.header.ids), list(self.header.classes)
         return data
+
+    def write_pyg(self, folder: Path) -> list[Path]:
+        """release.pt, what `to_pyg` gives as a dictionary of tensors and lists of texts: no class has to be unpickled.
+
+        It is read by `Data.from_dict(torch.load("release.pt"))`.
+        """
+        import torch
+
+        folder, data = Path(folder), self.to_pyg()
+        folder.mkdir(parents=True)
+        torch.save(data.to_dict(), folder / PYG)
+        return [folder / PYG]
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

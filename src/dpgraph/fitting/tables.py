@@ -208,17 +208,19 @@ def from_arrays(
             raise UserError(f"{where}: x of type {matrix.dtype}: expected numbers")
         with np.errstate(over="ignore"):
             features = matrix.astype(np.float32)
-    roles = None
-    if split is not None:
-        parts = _array(split, f"{where}: split").reshape(-1)
-        if len(parts) != len(y):
-            raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {len(y)}")
-        roles = split_of([str(one) for one in parts.tolist()], where)
+    roles = None if split is None else roles_of(split, len(y), where)
     return OwnGraph(
         tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
         edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
         classes_given=classes is not None, where=where,
     )  # fmt: skip
+
+
+def roles_of(split: Any, size: int, where: str) -> np.ndarray:
+    parts = _array(split, f"{where}: split").reshape(-1)
+    if len(parts) != size:
+        raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {size}")
+    return split_of([str(one) for one in parts.tolist()], where)
 
 
 def _array(value: Any, what: str) -> np.ndarray:
