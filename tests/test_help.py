@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")  # a word that is broken at its hyphen is another word
+    for name in ("STEPS", "VOTES", "REMOVED"):  # audits of a card take seconds: tests/fitting/test_audited.py
+        monkeypatch.setattr(f"dpgraph.fitting.audited.{name}", (("lists", 4),))
 
 
 def example(stage, capsys):
