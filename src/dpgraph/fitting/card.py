@@ -20,6 +20,7 @@ from dpgraph.privacy.relation import Relation, Scope
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 NONE: Mapping[str, str] = MappingProxyType({})
+PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SEED_KNOWN = "not private: seed known"
 
 
@@ -169,7 +170,7 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     axes.plot(errors, least, label=f"this release, {what.relation}, μ = {what.mu:.3g}")
     axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of it")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xlabel("type I error of a test whether a record is in the data")
+    axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")
     axes.set_ylabel("least type II error")
     figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Software": None})
