@@ -39,6 +39,7 @@ from dpgraph.planning.fallback import provide
 from dpgraph.planning.left_out import cells_to_time
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
+from dpgraph.reporting.claimed import checks_noted
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,

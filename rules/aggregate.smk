@@ -16,6 +16,7 @@ rule aggregate:
         "../envs/cpu.yaml"
     params:
         sources=sources_digest("aggregate"),
+        checks=checks_noted(entry.cell.method for entry in PLAN.entries),
         plan=PLAN_ARGUMENTS,
     message:
         "Aggregate {CONFIG.suite}"

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")  # a word that is broken at its hyphen is another word
+    for name in ("STEPS", "VOTES", "REMOVED"):  # audits of a card take seconds: tests/fitting/test_audited.py
+        monkeypatch.setattr(f"dpgraph.fitting.audited.{name}", (("lists", 4),))
 
 
 def example(stage, capsys):
@@ -41,6 +43,16 @@ def test_examples_of_help_work(tmp_path, monkeypatch, capsys):
             arguments += ["--seeds", "1", "--methods", "own"]  # sooner
         assert main(arguments) == 0, arguments
         ran.append(stage)
+    for name in ("RATES", "STEPS"):
+        monkeypatch.setattr(f"dpgraph.privacy.planner.{name}", 1)  # sooner
+    for stage in ("new-dataset", "new-method", "plan"):
+        assert main(example(stage, capsys)) == 0
+        ran.append(stage)
+    monkeypatch.chdir(ROOT)
+    for stage in ("list", "explain"):
+        assert main(example(stage, capsys)) == 0
+        ran.append(stage)
+    monkeypatch.chdir(tmp_path)
     told = {stage for stage in STAGES if example(stage, capsys) is not None}
     assert told == {*ran, "run"}
     assert (tmp_path / "new-predictions.csv").read_text().startswith("id,prediction,")
@@ -79,3 +91,39 @@ def test_readme_s_commands_on_an_own_graph_work(tmp_path, monkeypatch, capsys):
 def test_an_unknown_stage_is_one_line(capsys):
     assert main(["tabel"]) == 2
     assert capsys.readouterr().err == "error: STAGE=tabel: expected one of dpgraph --help; did you mean table?\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["fit", "--datset", "x"], "error: --datset: no such option; did you mean --dataset? (dpgraph fit --help)"),
+        (["fit", "--dataset", "x", "--epsilon", "four", "--out", "y"],
+         "error: --epsilon=four: expected a number (dpgraph fit --help)"),
+        (["fit", "--dataset", "x"],
+         "error: the following arguments are required: --epsilon, --out (dpgraph fit --help)"),
+        (["list", "cels"], "error: what=cels: expected one of papers, artefacts, claims, methods, datasets, cells; "
+                           "did you mean cells? (dpgraph list --help)"),
+        (["train", "--cell", "{}", "--device", "gpu"],
+         "error: --device=gpu: expected one of auto, cpu, cuda; did you mean cpu? (dpgraph train --help)"),
+        (["noise", "gaussian", "--detla", "1"],
+         "error: --detla: no such option; did you mean --delta? (dpgraph noise gaussian --help)"),
+        (["fit", "--graph", "a", "--dataset", "b"],
+         "error: argument --dataset: not allowed with argument --graph (dpgraph fit --help)"),
+    ],
+)  # fmt: skip
+def test_what_argparse_refuses_is_one_line_with_the_user_s_own_word(arguments, line, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_mechanism_s_name_is_guessed(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["epsilon", "gausian"])
+    assert capsys.readouterr().err.endswith("; did you mean gaussian? (dpgraph epsilon --help)\n")
+
+
+def test_an_option_may_be_shortened_and_words_after_two_dashes_are_none(capsys):
+    assert main(["afford", "--nodes", "200", "--class", "2", "--labelled", "100", "--eps", "1"]) == 0
+    assert main(["preprocess", "--", "--cora"]) == 2
+    assert "task=--cora" in capsys.readouterr().err

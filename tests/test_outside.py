@@ -115,6 +115,7 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
     assert math.isnan(row["eps_rigorous"])
     assert row["relation_rigorous"] == row["scope_rigorous"] == "none"
     assert row["eps_claimed"] == read_back.statement.rigorous.epsilon
+    assert (row["relation_claimed"], row["scope_claimed"]) == ("node-null", "joint")
     assert row["checks"].endswith("none (dpgraph check-method has not run)")
     outside.write_checks(own, {"blinding": True, "audit facts": False})
     (row, *_) = [block.columns for block in blocks(read_back)]
@@ -131,6 +132,7 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
     untouched = {"eps_rigorous": 1.0}
     kept = with_claims("dp-mlp", untouched)
     assert math.isnan(kept.pop("eps_claimed"))
+    assert kept.pop("relation_claimed") == kept.pop("scope_claimed") == ""
     assert kept == untouched | {"checks": ""}
 
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpgraph import __version__
+from dpgraph.cli_parser import Parser
 from dpgraph.errors import UserError
 from dpgraph.loading import load
-
-Parser = argparse.ArgumentParser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +92,7 @@ class Subcommand:
 
 def _parser(arguments: Sequence[str]) -> Parser:
     """All subcommands, with the options of the one that `arguments` ask for: the others' are never read."""
-    parser = argparse.ArgumentParser(prog="dpgraph", description=sys.modules["dpgraph"].__doc__)
+    parser = Parser(prog="dpgraph", description=sys.modules["dpgraph"].__doc__)
     parser.add_argument("--version", action="version", version=f"dpgraph {__version__}")
     added = parser.add_subparsers(required=True, metavar="STAGE")
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
@@ -193,6 +192,7 @@ def _bench_workflow(added: Parser) -> None:
 
 
 def _list(added: Parser) -> None:
+    added.epilog = "Example: dpgraph list artefacts --suite cpu --paper daigavane. In the folder of the project."
     added.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])
     added.add_argument("--paper", help="only this paper")
     added.add_argument("--json", action="store_true")
@@ -205,6 +205,7 @@ def _inventory(added: Parser) -> None:
 
 
 def _explain(added: Parser) -> None:
+    added.epilog = "Example: dpgraph explain daigavane/table1 --suite demo. In the folder of the project."
     added.add_argument("name", help="an artefact (daigavane/table1), or a cell's name or its beginning")
     added.add_argument("--json", action="store_true")
 
@@ -250,6 +251,9 @@ def _noise(added: Parser) -> None:
 
 
 def _plan(added: Parser) -> None:
+    added.epilog = (
+        "Example: dpgraph plan --num-train 1000 --hops 1 --max-degree 5 --epsilon 4 --max-steps 100. No data are read."
+    )
     added.add_argument("--num-train", type=int, required=True, help="N, training nodes, public")
     added.add_argument("--hops", type=int, required=True, help="r, layers of message passing")
     added.add_argument("--max-degree", type=int, help="K, lists in which a node may occur (with hops)")

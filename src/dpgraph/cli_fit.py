@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import shlex
@@ -24,6 +25,8 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     _relation(added)
     added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
     added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
+    text = "do not run audits of the mechanism (seconds) for the card"
+    added.add_argument("--no-audit", action="store_true", help=text)
     added.add_argument("--out", type=Path, required=True, help="folder to make")
 
 
@@ -58,6 +61,8 @@ def add_afford(added: argparse.ArgumentParser) -> None:
 
 def add_export(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph export mine --out tables. In Python: dpgraph.load('mine').to_pyg()."
+    text = "csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric (csv)"
+    added.add_argument("--to", choices=["csv", "pyg"], default="csv", help=text)
     added.add_argument("model", type=Path, help="folder that fit made, or its release/")
     added.add_argument("--out", type=Path, required=True, help="folder to make")
 
@@ -107,6 +112,7 @@ def fit(options: argparse.Namespace) -> None:
         mean_degree=options.mean_degree,
         degree_bound=options.degree_bound,
         seed=options.seed,
+        audit=not options.no_audit,
         out=options.out,
         # files' and columns' names are the user's own and stay out of what is published
         command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
@@ -116,6 +122,18 @@ def fit(options: argparse.Namespace) -> None:
     print(f"{fitted.card['status']}: {options.out}")
     if options.seed is None:
         print(f"may be published: {options.out / 'release'} (card.md says what is protected)")
+    if (options.out / "owners").is_dir():
+        print(f"each row for its own node alone: {options.out / 'owners'}")
+    checks = options.out / "curator" / "checks.json"
+    print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
+
+
+def _in_words(checks: dict[str, Any]) -> str:
+    accuracy, most = checks["accuracy_on_held_out"], checks["share_of_largest_class"]
+    if accuracy is None:
+        return "no label was held out, so accuracy is not known"
+    right = f"{100 * accuracy:.1f} % right on {checks['held_out_labels']} held-out labels"
+    return f"{right}; the largest class: {100 * most:.1f} %"
 
 
 def _own_graph(options: argparse.Namespace) -> Any:
@@ -132,7 +150,10 @@ def _own_graph(options: argparse.Namespace) -> Any:
             split_column=options.split, ignored=options.ignore,
             ranges=options.range, classes=classes, directed=options.directed,
         )  # fmt: skip
+    _check_of_nodes(options)
     if options.graph is not None:
+        if options.directed:
+            raise UserError(f"--directed: expected in {options.graph}, as its array directed")
         return read_npz(options.graph, classes)
     from dpgraph.data.fetch import fetch, mirrors_from
     from dpgraph.data.outside import with_home
@@ -151,7 +172,18 @@ def _own_graph(options: argparse.Namespace) -> Any:
     import numpy as np
 
     ends = np.stack([raw.source, raw.target]).astype(np.int64)
-    return from_arrays(ends, raw.labels, raw.features, classes=classes, where=options.dataset)
+    return from_arrays(
+        ends, raw.labels, raw.features, classes=classes, directed=options.directed, where=options.dataset
+    )
+
+
+def _check_of_nodes(options: argparse.Namespace) -> None:
+    """Options that say how to read --nodes would silently say nothing of another source."""
+    asked = {"--id": options.id != "id", "--label": options.label != "label", "--split": options.split is not None,
+             "--ignore": bool(options.ignore), "--range": bool(options.range)}  # fmt: skip
+    for name, given in asked.items():
+        if given:
+            raise UserError(f"{name}: expected --edges and --nodes with it: it is about a column of --nodes")
 
 
 def predict(options: argparse.Namespace) -> None:
@@ -236,5 +268,6 @@ def export(options: argparse.Namespace) -> None:
 
     if options.out.exists():
         raise invalid("--out", options.out, "a folder that does not exist yet")
-    for path in load(options.model).write_csv(options.out):
+    model = load(options.model)
+    for path in model.write_pyg(options.out) if options.to == "pyg" else model.write_csv(options.out):
         print(path)

@@ -16,6 +16,7 @@ NODES = 200  # of the example's graph
 
 
 def add_new(added: argparse.ArgumentParser) -> None:
+    added.epilog = f"Example: {added.prog} mine. Then as it says; docs/extend-from-outside.md."
     added.add_argument("name", help="small letters and digits: mine")
     added.add_argument("--out", type=Path, default=Path("own"), help="folder, which is to be named in registry: (own)")
 

@@ -112,3 +112,18 @@ def test_an_export_is_the_release_and_nothing_else(tmp_path, capsys):
     assert "edge_index" not in data
     assert main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "tables")]) == 2
     assert "expected a folder that does not exist yet" in capsys.readouterr().err
+
+
+def test_an_export_to_pyg_is_read_without_a_class(tmp_path):
+    import torch
+    from torch_geometric.data import Data
+
+    fitted = fit(small(size=50), 4.0, out=tmp_path / "mine")
+    assert main(["export", str(tmp_path / "mine"), "--to", "pyg", "--out", str(tmp_path / "pyg")]) == 0
+    data = Data.from_dict(torch.load(tmp_path / "pyg/release.pt", weights_only=True))
+    assert np.array_equal(data.weight.numpy(), fitted.model.weight)
+    assert np.allclose(data.predictions.numpy(), fitted.model.outputs())
+    assert data.ids == list(fitted.model.header.ids)
+    alone = fit(small(size=50), 4.0, method="own").model.to_pyg()
+    assert "buckets" not in alone
+    assert "predictions" not in alone

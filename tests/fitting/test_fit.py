@@ -144,11 +144,11 @@ def test_hostile_graphs_give_a_model(kind, directed):
 
 
 def test_one_class_and_no_labels_are_refused():
-    for labels in (np.zeros(20, int), np.full(20, -1)):
-        with pytest.raises(UserError, match="expected at least 2"):
-            from_arrays(np.zeros((2, 0), int), labels)
-    with pytest.raises(UserError, match="no node has a label"):
-        from_arrays(np.zeros((2, 0), int), np.full(20, -1), classes=["0", "1"])
+    with pytest.raises(UserError, match="classes=0: expected at least 2"):
+        from_arrays(np.zeros((2, 0), int), np.zeros(20, int))
+    for classes in (None, ["0", "1"]):
+        with pytest.raises(UserError, match="no node has a label"):
+            from_arrays(np.zeros((2, 0), int), np.full(20, -1), classes=classes)
 
 
 def test_objects_of_other_libraries_are_the_same_graph():
@@ -195,7 +195,7 @@ def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch, capsys):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpgraph.fitting.fit.draw_curve", fails)
+    monkeypatch.setattr("dpgraph.fitting.release.draw_curve", fails)
     with pytest.raises(KeyboardInterrupt):
         fit(small(size=40), 4.0, out=tmp_path / "out")
     assert not list(tmp_path.iterdir())

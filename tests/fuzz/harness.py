@@ -31,9 +31,11 @@ class Hang(BaseException):
     """Not an Exception: no handler of the code under test may take it for damage."""
 
 
-def fuzzed(cases: int, **strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The test with `cases` / `SHARE` draws of its arguments at least, counted as they run."""
-    cases //= SHARE
+def fuzzed(
+    cases: int, light: int | None = None, **strategies: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test with `cases` / `SHARE` draws of its arguments at least, counted as they run; `light`: by default."""
+    cases = light if light is not None and SHARE > 1 else cases // SHARE
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         ran = 0

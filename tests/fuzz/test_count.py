@@ -23,3 +23,7 @@ def test_at_least_ten_thousand_cases():
         counts |= planned(path)
     print(*(f"{count:6} {name}" for name, count in counts.items()), f"{sum(counts.values()):6} in all", sep="\n")
     assert sum(counts.values()) >= ENOUGH
+
+
+def test_ten_thousand_of_them_are_for_fit_s_readers():
+    assert sum(planned(Path(__file__).parent / "test_own_graphs.py").values()) >= ENOUGH

@@ -108,7 +108,7 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
     note("blinding", lambda: _blinding(cells))
     note("same seed, same result", lambda: _same_seed(cells))
     if known.private:
-        with _only(name) as attacked:
+        with only(name) as attacked:
             if not attacked:
                 say("audits: none takes a case of this method")
             for audit in AUDITS if attacked else ():
@@ -117,7 +117,7 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
 
 
 @contextmanager
-def _only(name: str) -> Iterator[int]:
+def only(name: str) -> Iterator[int]:
     """The audits' cases, of one method; gives how many there are."""
     own = {case: kind for case, kind in kinds([spec(name)]).items() if kind.reads not in ELSEWHERE}
     with patch.dict(KINDS, own, clear=True):

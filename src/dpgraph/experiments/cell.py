@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from dpgraph.errors import invalid
+from dpgraph.errors import invalid, meant
 from dpgraph.experiments.frozen import Finite, chosen, digest
 
 SETTINGS = ("transductive", "disjoint", "clustered")
@@ -55,7 +55,8 @@ class Task(Finite):
     def _split(cls, value: str) -> str:
         match = SPLIT.fullmatch(value)
         if not match:
-            raise ValueError("expected public, train-rest, random-A-B-C, per-class-A-B or ratio-A-B-C")
+            known = "public, train-rest, random-A-B-C, per-class-A-B or ratio-A-B-C"
+            raise ValueError(f"expected {known}{meant(value, ('public', 'train-rest'))}")
         parts = [int(part) for part in match.groups() if part is not None]
         if parts and (sum(parts) != 100 or parts[0] == 0 or parts[2] == 0):
             raise ValueError("expected three percentages with sum 100, train and test above 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,7 +96,8 @@ def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> 
     if first["type"] == "value_error":
         where = "" if not name else f"{name}: " if isinstance(first["input"], Mapping) else f"{given}: "
         return one_line(f"{where}{message}{more}")
-    return one_line(f"{given}: expected {message}{more}")
+    names = re.findall(r"'([^']*)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
+    return one_line(f"{given}: expected {message}{more}{meant(first['input'], names)}")
 
 
 def _keys(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:

@@ -259,7 +259,7 @@ class Experiment(Written):
     title: str
     citation: str
     cited_as: str = Field("", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
-    published: Stem = Field(description="Stem of the paper's files in published/")
+    published: Stem = Field("none", description="Stem of the paper's files in published/; none: no printed numbers")
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     varies: Varies = Field(default_factory=dict, description=VARIES)
     methods: dict[Id, MethodRow]

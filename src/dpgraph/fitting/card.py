@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy as np
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation, Scope
 
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
+NONE: Mapping[str, str] = MappingProxyType({})
+PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SEED_KNOWN = "not private: seed known"
 
 
@@ -68,7 +72,7 @@ def card(
     scope: str,
     secret: bool,
     command: str,
-    audits: Sequence[str] = (),
+    audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
     stated = what.calibration.statement
     rigorous, relation = stated.rigorous, what.relation
@@ -105,15 +109,13 @@ def card(
         "mu": what.mu if secret else None,
         "mu_fails_with_probability": what.failure,
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
-        "beside": [{"relation": str(one.relation), "epsilon": one.epsilon, "delta": one.delta} for one in beside]
-        if secret
-        else [],
+        "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
         "assumptions": [*assumptions(own, numbers, relation), *rigorous.assumptions],
         "not_covered": uncovered,
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
-            "audits of the mechanism": "; ".join(audits) or "not run by this call: dpgraph audit votes",
+            **(audits or {"audits of the mechanism": "not run by this call: dpgraph audit all"}),
         },
         "versions": {
             "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},
@@ -122,9 +124,14 @@ def card(
     }  # fmt: skip
 
 
+def _beside(one: Guarantee) -> dict[str, Any]:
+    return {
+        "relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon, "delta": one.delta,
+    }  # fmt: skip
+
+
 def markdown(value: dict[str, Any]) -> str:
     lines = ["# Privacy card", "", f"**{value['status']}**", ""]
-    others = "; ".join(f"{one['relation']}: ε = {one['epsilon']:.4g}" for one in value["beside"])
     fails = value["mu_fails_with_probability"]
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     if value["epsilon"] is not None:
@@ -133,14 +140,15 @@ def markdown(value: dict[str, Any]) -> str:
             "", "| δ | ε |", "|---|---|",
             *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
               for delta, epsilon in value["epsilon_by_delta"].items()), "",
-            f"The same run under other relations: {others or 'none stated'}.",
-            "",
         ]  # fmt: skip
     lines += [
         f"- relation: {value['relation']}: {value['relation_in_words']}",
         f"- scope: {value['scope']}: {value['scope_in_words']}",
         f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
     ]
+    if value["beside"]:
+        lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
+        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]
     for title, name in (("Assumed", "assumptions"), ("Not covered", "not_covered")):
         lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])]
     for title, name in (("Checks", "checks"), ("Versions", "versions")):
@@ -154,13 +162,15 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     from matplotlib.figure import Figure
     from scipy.special import ndtr, ndtri
 
-    figure = Figure(figsize=(4, 4), layout="constrained")
+    figure = Figure(figsize=(4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     errors = np.linspace(0, 1, 401)
     least = np.maximum(ndtr(ndtri(1 - errors) - what.mu) - what.failure, 0)
     axes.plot(errors, least, label=f"this release, {what.relation}, μ = {what.mu:.3g}")
-    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of a record")
-    axes.set(xlabel="type I error", ylabel="least type II error", xlim=(0, 1), ylim=(0, 1))
-    axes.legend()
+    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of it")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")
+    axes.set_ylabel("least type II error")
+    figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Software": None})

@@ -31,6 +31,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE
 from dpgraph.methods.registry import method, outside_of, spec, specs
 from dpgraph.methods.votes.own_graph import KINDS
+from dpgraph.outside import checks_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.problems.base import Size
@@ -50,6 +51,7 @@ class Compared:
     scope: str
     epsilon: float
     accuracies: tuple[float, ...]
+    checks: tuple[str, ...] = ()  # of a method from outside the package, whose epsilon is its author's claim
 
     @property
     def mean(self) -> float:
@@ -68,6 +70,8 @@ def compare(
     *,
     labels: Any = None,
     features: Any = None,
+    classes: Sequence[str] | None = None,
+    directed: bool | None = None,
     seeds: int = 5,
     methods: Sequence[str] | None = None,
     delta: float | None = None,
@@ -86,7 +90,7 @@ def compare(
     for name in methods or ():
         if name not in known:
             raise invalid("--methods", name, f"one of {', '.join(known)}")
-    own = own_graph(data, labels=labels, features=features)
+    own = own_graph(data, labels, features, classes=classes, directed=directed)
     chosen = list(methods or known)
     found: dict[str, list[float]] = {name: [] for name in chosen}
     about: dict[str, tuple[str, str, float]] = {}
@@ -98,8 +102,13 @@ def compare(
             held = (one.split == TEST) & (one.labels >= 0)
             found[name].append(float((scores.argmax(axis=1) == one.labels)[held].mean()))
             say(f"split {seed + 1} of {seeds}, {name}: {100 * found[name][-1]:.1f} %")
-    rows = [Compared(name, *about[name], tuple(values)) for name, values in found.items()]
+    rows = [Compared(name, *about[name], tuple(values), _checks(name)) for name, values in found.items()]
     return sorted(rows, key=lambda row: -row.mean)
+
+
+def _checks(name: str) -> tuple[str, ...]:
+    folder = None if name in KINDS else outside_of(name)
+    return () if folder is None else checks_of(folder)
 
 
 def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
@@ -178,6 +187,8 @@ def table(rows: Sequence[Compared]) -> str:
         epsilon = "∞" if row.epsilon == math.inf else f"{row.epsilon:.3g}"
         lines.append(f"| {row.method} | {about} | {epsilon} | {100 * row.mean:.1f}{half} % |")
     lines.append("")
+    lines += [f"{row.method}: its ε is its author's claim, not proved; checks: {', '.join(row.checks)}"
+              for row in rows if row.checks]  # fmt: skip
     for one in paired_tests(rows):
         gap = f"{one['better']} is {one['points']:.1f} points above {one['than']}"
         lines.append(f"{gap} (paired t test, Holm: p = {one['p_holm']:.2g})")
@@ -189,9 +200,11 @@ def write(rows: Sequence[Compared], folder: Path) -> None:
     folder.mkdir(parents=True)
     with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "relation", "scope", "epsilon", "mean", "ci_half", "split", "accuracy"])
+        head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "split", "accuracy"]
+        writer.writerow(head)
         for row in rows:
-            head = [row.method, row.relation, row.scope, row.epsilon, row.mean, row.half]
+            head = [row.method, row.relation, row.scope, str(row.epsilon), str(row.mean), str(row.half)]
+            head.append(", ".join(row.checks))
             writer.writerows([*head, split, value] for split, value in enumerate(row.accuracies))
     (folder / "tests.json").write_text(json.dumps(paired_tests(rows), indent=1) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(

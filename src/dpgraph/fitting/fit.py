@@ -7,7 +7,7 @@ import logging
 import math
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ import numpy as np
 
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
+from dpgraph.fitting.audited import audited, audits_of
 from dpgraph.fitting.budget import MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
-from dpgraph.fitting.card import assumptions, card, draw_curve, markdown
+from dpgraph.fitting.card import assumptions, card
 from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import DEGREES, OwnGraph
+from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.own_graph import KINDS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -71,6 +73,9 @@ def fit(
     *,
     labels: Any = None,
     features: Any = None,
+    classes: Sequence[str] | None = None,
+    split: Any = None,
+    directed: bool | None = None,
     method: str = "auto",
     relation: str = Relation.NODE_NULL,
     scope: str = "others",
@@ -79,12 +84,15 @@ def fit(
     mean_degree: float = MEAN_DEGREE,
     degree_bound: int | None = None,
     seed: int | None = None,
+    audit: bool = True,
     out: str | Path | None = None,
     command: str = "dpgraph.fit(...)",
     say: Callable[[str], None] = log.info,
 ) -> Fitted:
     """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
 
+    `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); all else is as in `dpgraph fit --help`.
+    `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
     _check_asked(method, relation, scope, epsilon, degree_bound)
@@ -92,7 +100,7 @@ def fit(
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
-    own = own_graph(data, labels=labels, features=features)
+    own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
     if about is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {about}: no features: lengths of lists would be read in their place, and an edge "
                         f"is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
@@ -111,9 +119,11 @@ def fit(
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes)
     say(plan)
+    # before a record is read: where one fails, no noise is drawn and nothing is spent
+    audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command)
+    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command, audits=audits)
     model = _model(own, trained, kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
@@ -162,22 +172,9 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         # what was made with a known seed protects nobody: nothing of it is called a release
-        public = made / ("release" if secret else "not-private")
-        fitted.model.save(public)
-        (public / "card.json").write_text(as_json(fitted.card), encoding="utf-8")
-        (public / "card.md").write_text(markdown(fitted.card), encoding="utf-8")
-        if secret:
-            draw_curve(what, public / "tradeoff.png")
-        everyone = scope == "all-outputs"
-        owners = public if everyone else made / "owners"
-        owners.mkdir(exist_ok=True)
-        _write_rows(owners / "predictions.csv", own, fitted.predictions)
-        if fitted.buckets is not None:
-            _write_buckets(owners / "buckets.csv", own, fitted.buckets)
-        if not everyone:
-            (owners / "README.txt").write_text(
-                "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
-            )
+        write_release(made / ("release" if secret else "not-private"), fitted.model, fitted.card, what, scope=scope)
+        if scope != "all-outputs":
+            _write_owners(made / "owners", fitted, own)
         curator = made / "curator"
         curator.mkdir()
         checks = {"status": "not private, not to be released", **private_checks(own, fitted.predictions)}
@@ -189,15 +186,15 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
         raise
 
 
-def _write_rows(path: Path, own: OwnGraph, rows: np.ndarray) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "prediction", *(f"probability of {name}" for name in own.classes)])
-        chosen = rows.argmax(axis=1)
-        writer.writerows(
-            [name, own.classes[place], *row]
-            for name, place, row in zip(own.ids, chosen.tolist(), np.round(rows, 6).tolist(), strict=True)
-        )
+def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
+    """A row for each node and for that node alone: it reads the node's own record, or what neighbours say of it."""
+    folder.mkdir()
+    write_rows(folder / PREDICTIONS, own.ids, own.classes, fitted.predictions)
+    if fitted.buckets is not None:
+        _write_buckets(folder / "buckets.csv", own, fitted.buckets)
+    (folder / "README.txt").write_text(
+        "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
+    )
 
 
 def _write_buckets(path: Path, own: OwnGraph, buckets: np.ndarray) -> None:

@@ -7,16 +7,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Finite
-from dpgraph.fitting.own_graph import places_of
+from dpgraph.fitting.own_graph import MOST_NUMBERS, places_of
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
 from dpgraph.methods.votes.prepared import ROW_NORM
 from dpgraph.methods.votes.readers import READERS
@@ -24,25 +24,37 @@ from dpgraph.preparation.rows import unit_rows
 from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
+PYG = "release.pt"
 FORMAT = 1
+LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
 
 
 class Header(Finite):
     """model.json. Everything in it is public or released."""
 
     format: int
-    kind: str
-    ids: tuple[str, ...]
-    classes: tuple[str, ...]
+    kind: Annotated[str, Field(pattern="^(votes|own)$")]
+    ids: Annotated[tuple[str, ...], Field(min_length=2)]
+    classes: Annotated[tuple[str, ...], Field(min_length=2)]
     columns: tuple[str, ...]
-    num_features: int
+    num_features: Annotated[int, Field(ge=1, le=MOST_NUMBERS)]
     degree_features: bool
     directed: bool
-    mass: float
-    std: float  # of the noise in the buckets
+    mass: Annotated[float, Field(ge=1e-9, le=1e9)]
+    std: Annotated[float, Field(ge=0, le=1e18)]  # of the noise in the buckets
     secret: bool
     sha256: str  # of model.safetensors
     relation: Relation = Relation.NODE_NULL
+
+    @model_validator(mode="after")
+    def _whole(self) -> Header:
+        for name in ("ids", "classes", "columns"):
+            values = getattr(self, name)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{name}: expected each one once")
+        if self.columns and len(self.columns) != self.num_features:
+            raise ValueError(f"columns: expected none or {self.num_features}, found {len(self.columns)}")
+        return self
 
     @property
     def holds_buckets(self) -> bool:
@@ -137,7 +149,8 @@ class SavedModel:
     def to_pyg(self) -> Any:
         """`torch_geometric.data.Data` of the release alone: `buckets` (N, C + 1) and `weight`, `bias`; no edges.
 
-        Raises UserError where PyTorch Geometric is not installed.
+        With votes also `predictions` (N, C), a function of the buckets. Raises UserError where PyTorch Geometric is not
+        installed.
         """
         try:
             from torch_geometric.data import Data
@@ -149,9 +162,21 @@ class SavedModel:
             num_nodes=len(self.header.ids), weight=torch.from_numpy(self.weight), bias=torch.from_numpy(self.bias)
         )
         if self.buckets is not None:
-            data.buckets = torch.from_numpy(self.buckets)
+            data.buckets, data.predictions = torch.from_numpy(self.buckets), torch.from_numpy(self.outputs())
         data.ids, data.classes = list(self.header.ids), list(self.header.classes)
         return data
+
+    def write_pyg(self, folder: Path) -> list[Path]:
+        """release.pt, what `to_pyg` gives as a dictionary of tensors and lists of texts: no class has to be unpickled.
+
+        It is read by `Data.from_dict(torch.load("release.pt"))`.
+        """
+        import torch
+
+        folder, data = Path(folder), self.to_pyg()
+        folder.mkdir(parents=True)
+        torch.save(data.to_dict(), folder / PYG)
+        return [folder / PYG]
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -181,15 +206,19 @@ def load(folder: str | Path) -> SavedModel:
     try:
         arrays = load_arrays(data)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / PARAMETERS}: {error}") from None
+        raise UserError(f"{folder / PARAMETERS}: expected a file of safetensors: {shown(str(error))}") from None
     size = len(header.classes)
     wanted = {"weight": (size, header.num_features), "bias": (size,)}
     if header.holds_buckets:
         wanted["buckets"] = (len(header.ids), size + 1)
     found = {name: array.shape for name, array in arrays.items()}
-    if found != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
-        raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)}")
+    if found != wanted or not all(_usable(array) for array in arrays.values()):
+        raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)} of float64")
     return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"))
+
+
+def _usable(array: np.ndarray) -> bool:
+    return array.dtype == np.float64 and bool((np.abs(array) <= LARGEST).all())
 
 
 def as_json(value: object) -> str:

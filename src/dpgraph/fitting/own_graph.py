@@ -37,11 +37,11 @@ class OwnGraph:
         size, where = len(self.ids), self.where
         if size < 2:
             raise UserError(f"{where}: {size} nodes: expected at least 2")
+        if not (self.labels >= 0).any():
+            raise UserError(f"{where}: no node has a label: expected some to train on")
         if len(self.classes) < 2:
             found = ", ".join(self.classes) or "none"
             raise UserError(f"{where}: classes={shown(found)}: expected at least 2 (in the label column or --classes)")
-        if not (self.labels >= 0).any():
-            raise UserError(f"{where}: no node has a label: expected some to train on")
         for name, ids in (("source", self.source), ("target", self.target)):
             wrong = np.flatnonzero((ids < 0) | (ids >= size))
             if len(wrong):

@@ -186,7 +186,7 @@ def from_arrays(
     where: str = "graph",
 ) -> OwnGraph:
     """From arrays; labels are whole numbers (-1: none) or texts ("": none)."""
-    edges, y = np.asarray(edge_index), np.asarray(labels)
+    edges, y = _array(edge_index, f"{where}: edge_index"), _array(labels, f"{where}: y")
     if y.ndim != 1:
         y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.dtype.kind not in "iufUO":
@@ -203,16 +203,28 @@ def from_arrays(
         texts = ["" if value is None else str(value) for value in y.tolist()]
     places, found = labels_of(texts, classes, where)
     if features is not None:
-        matrix = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
+        matrix = features.toarray() if hasattr(features, "toarray") else _array(features, f"{where}: x")
         if matrix.dtype.kind not in "biuf":
             raise UserError(f"{where}: x of type {matrix.dtype}: expected numbers")
         with np.errstate(over="ignore"):
             features = matrix.astype(np.float32)
-    if split is not None and len(np.asarray(split).reshape(-1)) != len(y):
-        raise UserError(f"{where}: split of {len(np.asarray(split).reshape(-1))}: expected a role for each of {len(y)}")
-    roles = None if split is None else split_of([str(one) for one in np.asarray(split).reshape(-1).tolist()], where)
+    roles = None if split is None else roles_of(split, len(y), where)
     return OwnGraph(
         tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
         edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
         classes_given=classes is not None, where=where,
     )  # fmt: skip
+
+
+def roles_of(split: Any, size: int, where: str) -> np.ndarray:
+    parts = _array(split, f"{where}: split").reshape(-1)
+    if len(parts) != size:
+        raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {size}")
+    return split_of([str(one) for one in parts.tolist()], where)
+
+
+def _array(value: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError):  # rows of several lengths
+        raise UserError(f"{what}: expected an array") from None

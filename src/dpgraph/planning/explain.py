@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dpgraph.errors import invalid
+from dpgraph.errors import UserError, meant, shown
 from dpgraph.planning.plan import Entry, Plan, layers
 
 Row = dict[str, Any]
@@ -21,7 +21,8 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     """
     entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)
     if not entries:
-        raise invalid("cell or artefact", name, f"one of suite {plan.suite.name}: `list cells`, `list artefacts`")
+        known = f"one of suite {plan.suite.name} (dpgraph list cells, dpgraph list artefacts)"
+        raise UserError(f"cell or artefact={shown(name)}: expected {known}{meant(name, plan.artefacts)}")
     explained: dict[str, list[Row]] = {}
     for entry in entries:
         if entry.cell.slug not in explained:

@@ -52,6 +52,8 @@ COLUMNS: dict[str, Column] = {
     "eps_rigorous": Column("float64", "Epsilon that is proved for what ran, at this step"),
     "eps_rigorous_reason": Column("string", "Why there is none"),
     "eps_claimed": Column("float64", "What a method from outside the package claims of a whole run, not proved"),
+    "relation_claimed": Column("string", "Neighbouring data sets of eps_claimed"),
+    "scope_claimed": Column("string", "What eps_claimed covers"),
     "checks": Column("string", "Checks of a method from outside the package; empty for the package's own"),
     "relation_published": Column("string", "Neighbouring data sets of eps_published"),
     "scope_published": Column("string", "What eps_published covers"),

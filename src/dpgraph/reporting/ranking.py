@@ -14,7 +14,10 @@ from dpgraph.reporting.results import EntryResult
 
 LEVEL = 0.05  # of the paired test that tells the best from the others
 BEST, TIED = "best", "tied"
-PROVED, CLAIMED, PUBLIC = KINDS = ("proved", "claimed only", "no privacy")
+PROVED, CLAIMED, PUBLIC = "proved", "claimed only", "no privacy"
+OUTSIDE = "claimed, from outside"  # by a method that is no part of the package (reporting/claimed.py)
+# whose epsilon of a result is its own
+MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
 Key = tuple[Hashable, ...]
 REMARK = (
     "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and what a paired t test at 5 % "
@@ -23,9 +26,11 @@ REMARK = (
 
 
 def kind(outcome: EntryResult) -> str:
-    """Whether its epsilon is proved, printed by the method's paper only, or there is no privacy."""
+    """Whether its epsilon is proved, printed by the method's paper only, its author's from outside, or infinite."""
     if outcome.eps_rigorous == math.inf:
         return PUBLIC
+    if not math.isnan(outcome.eps_claimed):
+        return OUTSIDE
     return CLAIMED if math.isnan(outcome.eps_rigorous) else PROVED
 
 
@@ -34,7 +39,7 @@ def promise(outcome: EntryResult) -> Key:
     what = kind(outcome)
     if what == PUBLIC:
         return (what,)
-    mode = "published" if what == CLAIMED else "rigorous"
+    mode = MODES[what]
     texts = [" / ".join(parted(getattr(outcome, f"{name}_{mode}"))) for name in ("relation", "scope")]
     return (what, *texts, outcome.delta)
 

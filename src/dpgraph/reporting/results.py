@@ -81,7 +81,10 @@ class EntryResult:
     eps_published_reason: str = ""
     eps_rigorous: float = np.nan
     eps_rigorous_reason: str = ""
-    eps_claimed: float = np.nan
+    eps_claimed: float = np.nan  # of a method from outside, as the three below
+    relation_claimed: str = ""
+    scope_claimed: str = ""
+    checks: str = ""
     delta: float = np.nan
     relation_published: str = ""
     scope_published: str = ""
@@ -272,6 +275,7 @@ def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
         "eps_rigorous": _weakest(rows["eps_rigorous"]),
         "eps_rigorous_reason": _text(rows["eps_rigorous_reason"]),
         "eps_claimed": _weakest(rows["eps_claimed"]),
+        **{name: _text(rows[name]) for name in ("relation_claimed", "scope_claimed", "checks")},
         "delta": float(rows["delta"].max()),
         **{name: _text(rows[name]) for name in protection.COLUMNS},
     }

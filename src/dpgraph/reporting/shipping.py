@@ -93,7 +93,7 @@ def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
             if source.is_file():
                 yield source, str(source.relative_to(paths.suite))
             elif suffix != "wide.md":
-                raise UserError(f"{source}: no such file; it is made by `snakemake --config suite={plan.suite.name}`")
+                raise UserError(f"{source}: no such file; it is made by `dpgraph run --suite {plan.suite.name}`")
     for source in (paths.claims, paths.baselines, paths.figure("audits", "png")):
         if source.is_file():
             yield source, str(source.relative_to(paths.suite))
@@ -212,7 +212,7 @@ def _short(text: object, limit: int = 220) -> str:
 def _contents(out: Path) -> str:
     """README.md over all suites that are there."""
     known = [read_json(path) for path in sorted(out.glob(f"*/{SUMMARY}"))]
-    about = "Each suite was run as a whole at one commit. `python -m dpgraph ship --suite NAME` writes its folder."
+    about = "Each suite was run as a whole at one commit. `dpgraph ship --suite NAME` writes its folder."
     heads = "| suite | finding | claims | commit | trained cells | CPU hours of training |"
     lines = ["# Results", "", about, "", heads, "|---|---|---|---|--:|--:|"]
     for one in known:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC
+from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 NOTHING_RANKED = "This suite ranks no methods: its tables and figures are about something else."
@@ -67,8 +67,8 @@ def finding(plan: Plan, table: pd.DataFrame) -> str:
         first = table[(table["data"] == table["data"].iloc[0]) & table["best"]].iloc[0]
         return f"Without privacy only. {first['data']}: {first['label']} is best, {first['mean']:.1f} %."
     if proved.empty:
-        claimed = len(table[table["kind"] == CLAIMED])
-        more = f": {claimed} rows have an ε that a paper claims" if claimed else ""
+        claimed = len(table[table["kind"].isin([CLAIMED, OUTSIDE])])
+        more = f": {claimed} rows have an ε that a paper or an author outside claims" if claimed else ""
         return f"{NOTHING_PROVED}{more}."
     first = proved.iloc[0]
     rows = proved[(proved["data"] == first["data"]) & (proved["metric"] == first["metric"])]

@@ -24,7 +24,7 @@ from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import finding, overview
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.protection import BETWEEN
-from dpgraph.reporting.ranking import CLAIMED, PUBLIC
+from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"
@@ -66,6 +66,7 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
     )
     environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
     rows = [_plain(row) for row in table.to_dict("records")]
+    own = table[table["kind"] == OUTSIDE]
     return environment.get_template("index.html.j2").render(
         suite=plan.suite,
         finding=finding(plan, table),
@@ -79,10 +80,12 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
         uncovered=_uncovered(table),
+        checks=dict(zip(own["label"], own["checks"])),
         commits=sorted({text for text in table["commit"] if text}),
-        command=f"snakemake --config suite={plan.suite.name}",
+        command=f"dpgraph run --suite {plan.suite.name}",
         inf=math.inf,
         CLAIMED=CLAIMED,
+        OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
         data=_script({"rows": rows, "chart": chart()}),
         style=_own("style.css"),

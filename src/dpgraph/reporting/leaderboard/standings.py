@@ -16,7 +16,7 @@ from dpgraph.experiments.cell import Task
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.ranking import BEST, CLAIMED, PROVED, PUBLIC, TIED, kind, ranked
+from dpgraph.reporting.ranking import BEST, CLAIMED, MODES, OUTSIDE, PROVED, PUBLIC, TIED, kind, ranked
 from dpgraph.reporting.ranking import budget as budget_of
 from dpgraph.reporting.results import EntryResult, Results
 
@@ -24,8 +24,8 @@ VIEWS = ("accuracy", "privacy-utility")  # which show a method as the suite set 
 PLAIN_SETTING = "transductive"
 COLUMNS = (
     "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
-    "epsilon", "relation", "scope", "delta", "uncovered", "mean", "std", "low", "high", "n", "best", "tied", "cell",
-    "commit",
+    "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
+    "cell", "commit",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
 
@@ -35,7 +35,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
 
     budget: the smallest epsilon that a private row of the data set was asked for and that epsilon does not exceed;
     epsilon itself where it exceeds all. epsilon is the rigorous one of a row of kind proved, the published one of a row
-    of kind claimed only, infinite without privacy. What depends on no record (epsilon 0) is left out.
+    of kind claimed only, the claimed one of a method from outside, infinite without privacy. What depends on no record
+    (epsilon 0) is left out.
 
     best: the largest mean of its ranking. tied: not told apart from it by a paired two-sided t test over common seeds
     at 5 %, or by no test since there are fewer than two.
@@ -69,7 +70,7 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     keys = pd.DataFrame(
         {
             "data": table["data"].map(order),
-            "kind": table["kind"].map({PROVED: 0, PUBLIC: 1, CLAIMED: 2}),
+            "kind": table["kind"].map({PROVED: 0, PUBLIC: 1, OUTSIDE: 2, CLAIMED: 3}),
             "budget": table["budget"],
             "promise": table["relation"] + table["scope"],
             "mean": -table["mean"].astype(float),
@@ -89,7 +90,7 @@ def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
 def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: dict[str, str]) -> dict[str, Any]:
     summary = outcome.summary()
     what = kind(outcome)
-    mode = "published" if what == CLAIMED else "rigorous"
+    mode = MODES[what]
     relation, scope = getattr(outcome, f"relation_{mode}"), getattr(outcome, f"scope_{mode}")
     return {
         "data": _data(entry.suite_task.label, task),
@@ -108,6 +109,7 @@ def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: d
         "scope": "" if what == PUBLIC else " / ".join(parted(scope)),
         "delta": math.nan if what == PUBLIC else outcome.delta,
         "uncovered": "" if what == PUBLIC else outcome.uncovered,
+        "checks": outcome.checks,
         "mean": summary.mean,
         "std": summary.std,
         "low": summary.low,

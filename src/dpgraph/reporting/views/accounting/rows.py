@@ -69,7 +69,8 @@ def _calibrated(plan: Plan, entry: Entry) -> dict[str, Any]:
         "reason": "",
     }
     # the accounting of a method from outside is its author's, too
-    return {name: value for name, value in with_claims(entry.cell.method, columns).items() if name != "checks"}
+    kept = with_claims(entry.cell.method, columns)
+    return {name: value for name, value in kept.items() if name not in ("checks", "relation_claimed", "scope_claimed")}
 
 
 def _epsilon(guarantee: Guarantee) -> dict[str, Any]:

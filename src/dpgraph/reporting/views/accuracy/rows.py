@@ -13,7 +13,7 @@ from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.quantities import is_utility
-from dpgraph.reporting.ranking import CLAIMED, Key, budget, kind, promise, ranked
+from dpgraph.reporting.ranking import PROVED, PUBLIC, Key, budget, kind, promise, ranked
 from dpgraph.reporting.results import Results
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "optimizer", "variant",
@@ -70,7 +70,7 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     keys: dict[int, Key] = {}
     rivals: dict[Key, set[str]] = {}
     for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
-        if is_utility(metric) and one.ok and kind(one) != CLAIMED and one.eps_rigorous > 0:
+        if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.eps_rigorous > 0:
             keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, asked[entry.task_id]))
             rivals.setdefault(key, set()).add(entry.cell.slug)
     places = [place for place, key in keys.items() if len(rivals[key]) > 1]

@@ -1,0 +1,11 @@
+import pytest
+
+from dpgraph.fitting import audited
+
+
+@pytest.fixture(autouse=True)
+def quick_audits(monkeypatch):
+    """Seconds for each process that fits: test_audited has them as they are."""
+    monkeypatch.setattr(audited, "STEPS", ())
+    monkeypatch.setattr(audited, "VOTES", (("lists", 4),))
+    monkeypatch.setattr(audited, "REMOVED", (("lists", 4),))
