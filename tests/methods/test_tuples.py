@@ -131,7 +131,8 @@ def llama_folder(folder):
     pytest.importorskip("peft")
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    words = Tokenizer(models.WordLevel({f"w{number}": number for number in range(32)} | {"<unk>": 32}, unk_token="<unk>"))
+    known = {f"w{number}": number for number in range(32)} | {"<unk>": 32}
+    words = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>").save_pretrained(folder)
     config = transformers.LlamaConfig(
@@ -149,7 +150,7 @@ def test_a_llama_is_fine_tuned_from_its_folder(tmp_path, variant):
     """Texts to states of the last token, with privacy, offline; what was read is in the notes."""
     model = {"encoder": str(llama_folder(tmp_path)), "pooling": "last", "rank": 2, "max_tokens": 2}
     privacy = {"noise_multiplier": 2.0, "variant": variant}
-    job, value, working = job_of("dp-relation-encoder", model, 3, texts=True, privacy=privacy)
+    job, value, _ = job_of("dp-relation-encoder", model, 3, texts=True, privacy=privacy)
     outcome = run(job)
     assert outcome.logits.shape == (value.num_entities, 16)
     assert np.isfinite(outcome.logits).all()

@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_one_line(monkeypatch, tmp_path):
         monkeypatch, tmp_path, texts=("", "")
     )
     unknown = refusal(monkeypatch, tmp_path, texts=(" ".join(map(str, range(40))),), broken="vocabulary")
-    assert re.search(r"gives token \d{2,3}, its model knows 50: expected both of one model$", unknown)
+    assert re.search(r"gives token \d{2,3}, its model knows 50: expected those of one$", unknown)
     assert refusal(monkeypatch, tmp_path, max_tokens=65).startswith("max_tokens=65: expected at most 64, the longest ")
     install(monkeypatch, tmp_path)
     (tmp_path / "config.json").unlink()

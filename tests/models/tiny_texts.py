@@ -70,8 +70,8 @@ class Tokenizer:
 def install(monkeypatch, folder: Path, missing: tuple[str, ...] = (), broken: str = "") -> Path:
     """Puts the tiny encoder where transformers and peft are looked for; the folder of its checkpoint.
 
-    `missing`: weights that the checkpoint does not have; `broken`: tokenizer or model, which cannot be read, or vocabulary:
-    the tokenizer has more tokens than the model.
+    `missing`: weights that the checkpoint does not have; `broken`: tokenizer or model, which cannot be read, or
+    vocabulary: the tokenizer has more tokens than the model.
     """
 
     def tokenizer(where, **_):

@@ -153,8 +153,8 @@ def test_what_was_left_out_of_graphs_of_texts_is_below_their_statistics(paper_pl
     text = write_table(paper_plan, "daigavane/table7", given, tmp_path / "table7")[1].read_text()
     assert "| ogbn-arxiv<sup>1</sup> | ours |" in text
     assert (
-        "usa: of 5 listed relations 1 name an unknown id, 1 join an entity to itself and 1 repeat another, which leaves "
-        "2; of 1,200 entities 3 have no text and 1,197 no relation; chn: of 5 listed" in text
+        "usa: of 5 listed relations 1 name an unknown id, 1 join an entity to itself and 1 repeat another, which "
+        "leaves 2; of 1,200 entities 3 have no text and 1,197 no relation; chn: of 5 listed" in text
     )
 
 

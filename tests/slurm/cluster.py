@@ -101,8 +101,8 @@ own-texts:
 
 
 def write_texts(folder: Path) -> None:
-    """200 entities on a ring, each of three words that it shares with its neighbours; one text is empty, one id unknown,
-    one relation is an entity's own, and one is given twice."""
+    """200 entities on a ring, each of three words that it shares with its neighbours; one text is empty, one id
+    unknown, one relation is an entity's own, and one is given twice."""
     folder.mkdir()
     (folder / "datasets.yaml").write_text(OWN_TEXTS)
     texts = [f"word{i} word{(i + 1) % 200} word{(i + 2) % 200}" for i in range(199)] + [""]

@@ -181,7 +181,7 @@ def loaded(texts: list[str], encoder: str, max_tokens: int) -> Loaded:
     known, largest = _vocabulary(model), int(ids.max())
     if 0 < known <= largest:
         raise UserError(
-            f"encoder={encoder}: its tokenizer gives token {largest}, its model knows {known}: expected both of one model"
+            f"encoder={encoder}: its tokenizer gives token {largest}, its model knows {known}: expected those of one"
         )
     return Loaded(ids, torch.tensor([len(row) for row in rows]), model, counted)
 

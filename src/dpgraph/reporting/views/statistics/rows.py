@@ -82,8 +82,8 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
 def counted_texts(counted: Mapping[str, Mapping[str, int]] | None) -> str:
     """What the reader of graphs of texts counted, graph by graph; empty for other data."""
     return "; ".join(
-        f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name an "
-        f"unknown id, {formats.count(of['self_relation'])} join an entity to itself and "
+        f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name "
+        f"an unknown id, {formats.count(of['self_relation'])} join an entity to itself and "
         f"{formats.count(of['duplicate'])} repeat another, which leaves {formats.count(of['relations'])}; of "
         f"{formats.count(of['entities'])} entities {formats.count(of['empty_texts'])} have no text and "
         f"{formats.count(of['without_relation'])} no relation"
