@@ -36,6 +36,7 @@ def job_of(name, model, steps, checkpoint=None, **others):
         "negatives": 4,
         **others.pop("training", {}),
     }
+    training = {key: setting for key, setting in training.items() if setting is not None}
     privacy = {"privacy": others["privacy"]} if others.get("privacy") else {}
     cell = resolve({"task": TASK, "method": name, "model": model, "training": training, "seeds": [0], **privacy})
     value, working = prepared(cell.task), problem_of(cell.task).working()
@@ -122,6 +123,42 @@ def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, model, kin
     assert np.array_equal(outcome.logits, unbroken)
     if job.prepared is not None:
         assert job.prepared.check(outcome.resumed_at).steps == 6
+
+
+def llama_folder(folder):
+    """A random Llama with two blocks and its tokenizer, which has no token for padding, as a checkpoint."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    known = {f"w{number}": number for number in range(32)} | {"<unk>": 32}
+    words = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>").save_pretrained(folder)
+    config = transformers.LlamaConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, intermediate_size=24,
+        vocab_size=33, max_position_embeddings=16,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        transformers.LlamaModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("variant", ["rigorous", "published"])
+def test_a_llama_is_fine_tuned_from_its_folder(tmp_path, variant):
+    """Texts to states of the last token, with privacy, offline; what was read is in the notes."""
+    model = {"encoder": str(llama_folder(tmp_path)), "pooling": "last", "rank": 2, "max_tokens": 2}
+    privacy = {"noise_multiplier": 2.0, "variant": variant}
+    job, value, _ = job_of("dp-relation-encoder", model, 3, texts=True, privacy=privacy)
+    outcome = run(job)
+    assert outcome.logits.shape == (value.num_entities, 16)
+    assert np.isfinite(outcome.logits).all()
+    assert outcome.notes["texts"] == outcome.notes["cut_texts"] == value.num_entities  # each has three words
+    assert outcome.notes["empty_texts"] == 0
+    assert job.prepared.check(0).steps == 3
+    start = run(job_of("base-encoder", model, 1, texts=True, training={"negatives": None})[0]).logits
+    assert not np.allclose(start, outcome.logits)
 
 
 def test_capped_tuples_without_privacy_are_fewer(monkeypatch):

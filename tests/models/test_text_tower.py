@@ -1,5 +1,6 @@
 """Towers over texts, on a tiny transformer in torch alone: no test here needs the optional packages."""
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -83,14 +84,15 @@ def test_an_empty_text_has_a_state_and_long_ones_are_cut(monkeypatch, tmp_path):
     assert torch.isfinite(states).all()
     same = tower_of(monkeypatch, tmp_path, texts=[TEXTS[3], " ".join(TEXTS[3].split()[:3])], max_tokens=3)
     assert torch.equal(*TowerModel(same, LOSSES[0]).states())
+    assert tower.counted == {"texts": 30, "empty_texts": 1, "cut_texts": 25}  # of 4 to 28 words
 
 
-def refusal(monkeypatch, folder, texts=("a text",), **broken):
+def refusal(monkeypatch, folder, texts=("a text",), max_tokens=40, **broken):
     install(monkeypatch, folder, **broken)
     with pytest.raises(UserError) as found:
-        text_tower(list(texts), settings(folder), torch.Generator())
+        text_tower(list(texts), settings(folder, max_tokens=max_tokens), torch.Generator())
     assert "\n" not in str(found.value)
-    assert str(found.value).startswith("encoder=")
+    assert str(found.value).startswith(("encoder=", "max_tokens="))
     return str(found.value)
 
 
@@ -102,6 +104,9 @@ def test_what_cannot_be_read_is_one_line(monkeypatch, tmp_path):
     assert "the data set has no texts: expected one with texts, or the encoder mlp" in refusal(
         monkeypatch, tmp_path, texts=("", "")
     )
+    unknown = refusal(monkeypatch, tmp_path, texts=(" ".join(map(str, range(40))),), broken="vocabulary")
+    assert re.search(r"gives token \d{2,3}, its model knows 50: expected those of one$", unknown)
+    assert refusal(monkeypatch, tmp_path, max_tokens=65).startswith("max_tokens=65: expected at most 64, the longest ")
     install(monkeypatch, tmp_path)
     (tmp_path / "config.json").unlink()
     with pytest.raises(UserError, match=r"has no config\.json: expected a checkpoint of transformers$"):

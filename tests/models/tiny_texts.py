@@ -13,7 +13,7 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-VOCABULARY, WIDTH, PAD = 50, 8, 0
+VOCABULARY, WIDTH, PAD, LONGEST = 50, 8, 0, 64
 
 
 class Lora(nn.Module):
@@ -35,7 +35,8 @@ class TinyEncoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(64, WIDTH)
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LONGEST, WIDTH)
+        self.config = SimpleNamespace(max_position_embeddings=LONGEST)
         self.query, self.key, self.value, self.dense = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
@@ -56,21 +57,27 @@ class Tokenizer:
 
     pad_token_id, eos_token_id = PAD, None
 
-    def __call__(self, texts: list[str], truncation: bool, max_length: int, **_: object) -> dict[str, list[list[int]]]:
-        words = [[1 + crc32(word.encode()) % (VOCABULARY - 1) for word in text.split()] for text in texts]
-        return {"input_ids": [row[:max_length] for row in words]}
+    def __init__(self, vocabulary: int = VOCABULARY) -> None:
+        self.vocabulary = vocabulary
+
+    def __call__(
+        self, texts: list[str], truncation: bool, max_length: int | None, **_: object
+    ) -> dict[str, list[list[int]]]:
+        words = [[1 + crc32(word.encode()) % (self.vocabulary - 1) for word in text.split()] for text in texts]
+        return {"input_ids": [row[:max_length] if truncation else row for row in words]}
 
 
 def install(monkeypatch, folder: Path, missing: tuple[str, ...] = (), broken: str = "") -> Path:
     """Puts the tiny encoder where transformers and peft are looked for; the folder of its checkpoint.
 
-    `missing`: weights that the checkpoint does not have; `broken`: tokenizer or model, which cannot be read.
+    `missing`: weights that the checkpoint does not have; `broken`: tokenizer or model, which cannot be read, or
+    vocabulary: the tokenizer has more tokens than the model.
     """
 
     def tokenizer(where, **_):
         if broken == "tokenizer":
             raise OSError(f"no tokenizer\nin {where}")
-        return Tokenizer()
+        return Tokenizer(10 * VOCABULARY if broken == "vocabulary" else VOCABULARY)
 
     def model(where, **_):
         if broken == "model":

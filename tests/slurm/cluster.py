@@ -65,6 +65,52 @@ papers:
 """
 
 
+# Texts of a user's own, in the layout csv, as hashed words: from two files to an encoder without an optional package.
+TEXTS = """
+name: texts
+title: Texts
+note: No number means anything.
+demonstration: true
+seeds: 2
+tasks:
+  texts: {label: Texts, task: {dataset: own-texts, split: random-60-15-25}}
+papers:
+  huang:
+    rules:
+      - set: {training: {learning_rate: 0.01, steps: 20, sampling_rate: 0.05}}
+      - {methods: [encoder, dp-encoder], set: {model: {encoder: mlp, width: 16}, training: {negatives: 2}}}
+      - {methods: [dp-encoder], set: {privacy: {max_degree: 4, list_cap: 1}}}
+    artefacts:
+      table1-mrr: [{methods: [cosine, encoder, dp-encoder], tasks: [texts], epsilons: [10]}]
+      table2: [{tasks: [texts]}]
+"""
+OWN_TEXTS = """
+own-texts:
+  problem: relations
+  title: Texts of the test
+  home: none
+  licence: {name: none}
+  citation: ""
+  reader: text_relations
+  options: {folders: [graph], layouts: [csv], encoder: words}
+  files:
+    - {path: graph/nodes.csv, sources: [{mirror: nodes.csv}]}
+    - {path: graph/relations.csv, sources: [{mirror: relations.csv}]}
+  expected: {nodes: 200, features: 512}
+"""
+
+
+def write_texts(folder: Path) -> None:
+    """200 entities on a ring, each of three words that it shares with its neighbours; one text is empty, one id
+    unknown, one relation is an entity's own, and one is given twice."""
+    folder.mkdir()
+    (folder / "datasets.yaml").write_text(OWN_TEXTS)
+    texts = [f"word{i} word{(i + 1) % 200} word{(i + 2) % 200}" for i in range(199)] + [""]
+    (folder / "nodes.csv").write_text("id,text\n" + "".join(f"e{i},{text}\n" for i, text in enumerate(texts)))
+    pairs = [(i, (i + step) % 200) for step in (1, 2) for i in range(200)] + [(0, 999), (5, 5), (1, 0)]
+    (folder / "relations.csv").write_text("head,tail\n" + "".join(f"e{one},e{other}\n" for one, other in pairs))
+
+
 def wait_for(what: str, found: Callable[[], T | None], seconds: float = 600) -> T:
     """The first result that is neither None nor false."""
     end = time.monotonic() + seconds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import FAILURES, RELATIONS, Run
+from tests.slurm.cluster import FAILURES, RELATIONS, TEXTS, Run, write_texts
 from tests.workflow.conftest import copy_workflow
 
 # a test waits for jobs on a machine that may be busy; nothing here is measured
@@ -29,8 +29,12 @@ def pytest_collection_modifyitems(items):
 def workflow(folder: Path, suite: str) -> Run:
     copy_workflow(folder)
     config = folder / "config.yaml"
-    config.write_text(config.read_text().replace("suite: demo", f"suite: {suite}", 1))
-    for name, text in {"failures": FAILURES, "relations": RELATIONS}.items():
+    text = config.read_text().replace("suite: demo", f"suite: {suite}", 1)
+    if suite == "texts":
+        text = text.replace("registry: []", "registry: [own]", 1)
+        write_texts(folder / "own")
+    config.write_text(text)
+    for name, text in {"failures": FAILURES, "relations": RELATIONS, "texts": TEXTS}.items():
         (folder / f"workflow/suites/{name}.yaml").write_text(text)
     run = Run(folder.resolve())
     run.profile(**POLLING)

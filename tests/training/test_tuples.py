@@ -170,6 +170,26 @@ def test_padding_and_company_do_not_move_a_text():
     assert torch.allclose(together, alone, atol=1e-12)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("kind", ["head", "perceptron"])
+def test_sums_on_a_gpu_are_those_on_the_processor(kind):
+    def found(device):
+        generator = torch.Generator().manual_seed(2)
+        if kind == "head":
+            vectors = torch.randn(ENTITIES, FEATURES, dtype=torch.float64, generator=generator).to(device)
+            model = HeadModel(Head("symmetric", FEATURES, 4, generator).double().to(device), vectors, LOSSES[0])
+        else:
+            features = np.random.Generator(np.random.PCG64(4)).normal(size=(ENTITIES, FEATURES)).astype(np.float32)
+            model = TowerModel(perceptron(features, 5, True, generator).double().to(device), LOSSES[0], 60)
+        limits = torch.full((9,), 0.3, dtype=torch.float64, device=device)
+        return model.clipped(batch_of().to(device), limits), model.states()
+
+    (here, states), (there, of_gpu) = found("cpu"), found("cuda")
+    assert torch.allclose(there.norms.cpu(), here.norms, rtol=1e-10)
+    assert all(torch.allclose(a.cpu(), b, rtol=1e-10, atol=1e-10) for a, b in zip(there.sums, here.sums))
+    assert torch.allclose(of_gpu.cpu(), states, rtol=1e-10)
+
+
 def test_a_checkpoint_holds_the_adapters_only():
     tower = tiny_tower("bert", "mean")
     assert {id(p) for p in tower.parameters()} == {id(p) for layer in tower.trained for p in layer.parameters()}

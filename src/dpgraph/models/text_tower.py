@@ -6,7 +6,8 @@ BERT and Llama families, from a folder or Hugging Face's cache, never from the n
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -38,8 +39,17 @@ class TextTower(Tower):
     ids: Tensor
     lengths: Tensor
 
-    def __init__(self, encoder: nn.Module, ids: Tensor, lengths: Tensor, pooling: str, unit: bool) -> None:
+    def __init__(
+        self,
+        encoder: nn.Module,
+        ids: Tensor,
+        lengths: Tensor,
+        pooling: str,
+        unit: bool,
+        counted: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(adapters_of(encoder), len(ids))
+        self.counted = dict(counted or {})
         self.frozen = [encoder]  # in a list: its weights are no parameters of this module
         self.register_buffer("ids", ids, persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
@@ -109,15 +119,26 @@ def with_adapters(encoder: nn.Module, rank: int, alpha: float, generator: torch.
     return adapted.eval()
 
 
+class Loaded(NamedTuple):
+    ids: Tensor  # (N, L) tokens
+    lengths: Tensor  # (N,)
+    encoder: nn.Module
+    counted: dict[str, int]  # texts, and how many of them are empty or cut
+
+
 def text_tower(texts: list[str], settings: EncoderNeeds, generator: torch.Generator) -> TextTower:
     """The encoder of `settings` on `texts`, cut at `max_tokens`. Raises UserError in one line for what is missing."""
-    ids, lengths, encoder = loaded(texts, settings.encoder, settings.max_tokens)
-    adapted = with_adapters(encoder, settings.rank, settings.alpha, generator)
-    return TextTower(adapted, ids, lengths, settings.pooling, settings.unit_states)
+    found = loaded(texts, settings.encoder, settings.max_tokens)
+    adapted = with_adapters(found.encoder, settings.rank, settings.alpha, generator)
+    return TextTower(adapted, found.ids, found.lengths, settings.pooling, settings.unit_states, found.counted)
 
 
-def loaded(texts: list[str], encoder: str, max_tokens: int) -> tuple[Tensor, Tensor, nn.Module]:
-    """Tokens (N, L), lengths (N,) and the model. A text without tokens has one, so that it has a state."""
+def loaded(texts: list[str], encoder: str, max_tokens: int) -> Loaded:
+    """Tokens and the model. A text without tokens has one, so that it has a state.
+
+    Raises UserError in one line where there are no texts, packages, tokenizer, model or weights, for texts longer than
+    the model reads, and for tokens that it does not know.
+    """
     if not any(texts):
         raise UserError(f"encoder={encoder}: the data set has no texts: expected one with texts, or the encoder mlp")
     try:
@@ -143,12 +164,41 @@ def loaded(texts: list[str], encoder: str, max_tokens: int) -> tuple[Tensor, Ten
         raise UserError(f"encoder={encoder}: no model that can be read ({_short(error)})") from None
     if missing := [name for name in report["missing_keys"] if "pooler" not in name]:
         raise UserError(f"encoder={encoder}: {len(missing)} weights of the model are missing, {missing[0]} among them")
-    rows = tokenizer(texts, truncation=True, max_length=max_tokens, return_attention_mask=False, verbose=False)
+    positions = getattr(getattr(model, "config", None), "max_position_embeddings", max_tokens)
+    longest = min(positions, getattr(tokenizer, "model_max_length", positions))
+    if max_tokens > longest:
+        raise UserError(f"max_tokens={max_tokens}: expected at most {longest}, the longest input of encoder={encoder}")
+    tokens = _tokens(tokenizer, texts, max_tokens)
+    full = [text for text, row in zip(texts, tokens, strict=True) if len(row) == max_tokens]
+    counted = {
+        "texts": len(texts),
+        "empty_texts": sum(not text for text in texts),
+        "cut_texts": sum(len(row) > max_tokens for row in _tokens(tokenizer, full, None)),
+    }
     fallback = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id or 0
-    tokens = [row or [fallback] for row in rows["input_ids"]]
-    lengths = torch.tensor([len(row) for row in tokens])
-    ids = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in tokens], batch_first=True, padding_value=fallback)
-    return ids, lengths, model
+    rows = [torch.tensor(row or [fallback]) for row in tokens]
+    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fallback)
+    known, largest = _vocabulary(model), int(ids.max())
+    if 0 < known <= largest:
+        raise UserError(
+            f"encoder={encoder}: its tokenizer gives token {largest}, its model knows {known}: expected those of one"
+        )
+    return Loaded(ids, torch.tensor([len(row) for row in rows]), model, counted)
+
+
+def _tokens(tokenizer: Any, texts: list[str], max_tokens: int | None) -> list[list[int]]:
+    """Of each text, cut at `max_tokens`; None: whole."""
+    if not texts:
+        return []
+    rows = tokenizer(
+        texts, truncation=max_tokens is not None, max_length=max_tokens, return_attention_mask=False, verbose=False
+    )
+    return list(rows["input_ids"])
+
+
+def _vocabulary(model: nn.Module) -> int:
+    """Tokens that the model has a vector for: its first embedding; 0 without any."""
+    return next((module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)), 0)
 
 
 def _short(error: Exception) -> str:

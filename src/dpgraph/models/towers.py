@@ -21,11 +21,14 @@ class Tower(nn.Module):
     """`forward` maps positions (b,) to states (b, d); `trained` are the linear layers whose parameters are trained.
 
     Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights: frozen parts are
-    in `frozen`, which no `nn.Module` looks into.
+    in `frozen`, which no `nn.Module` looks into. `counted` says what its entities' inputs are, for the record of a run.
     """
+
+    counted: dict[str, int]
 
     def __init__(self, trained: list[nn.Linear], num_entities: int) -> None:
         super().__init__()
+        self.counted = {}
         self.trained = nn.ModuleList(trained)
         self.num_entities = num_entities
         if not trained:

@@ -7,15 +7,18 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.looks import Look
 from dpgraph.methods.registry import spec, specs
+from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.palette import allocate, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
 from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 from tests.contract.cells import CELLS, changed
 
@@ -46,6 +49,19 @@ def test_same_bytes_again_and_global_state_left_alone(plan, results, figure, tmp
         assert first.read_bytes() == second.read_bytes()
     assert dict(matplotlib.rcParams) == before
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_the_interval_of_a_single_point_is_as_high_as_it_is():
+    """An area between one place and itself would not be seen."""
+    axes = Figure().subplots()
+    rows = pd.DataFrame({"mean": [50.0, 60.0], "ci_low": [40.0, 55.0], "ci_high": [62.0, 70.0]})
+    style, shown = Look("#000000", "o", "-"), Quantity("accuracy")
+    marks.curve(axes, [10.0], rows[:1], style, shown)
+    (bar,) = axes.collections
+    assert bar.get_segments()[0].tolist() == [[10.0, 40.0], [10.0, 62.0]]
+    assert bar.get_linewidth()[0] > 2
+    marks.curve(axes, [10.0, 20.0], rows, style, shown)
+    assert type(axes.collections[1]) is not type(bar)  # an area, as elsewhere
 
 
 def test_no_dates_in_the_files(figure):

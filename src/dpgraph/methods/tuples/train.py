@@ -43,14 +43,14 @@ def loss_of(training: Any) -> TupleLoss:
     return TupleLoss(training.loss, training.temperature, training.margin)
 
 
-def trained(job: Job, model: TupleModel, observe: Observe) -> Outcome:
+def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
     optimizer = make_optimizer(model.network.parameters(), job.cell.training)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
     step, generators = (
         prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
     )
-    return run_loop(Run(job, bench, step, generators, inference=EntityStates(model)), observe)
+    return run_loop(Run(job, bench, step, generators, notes or {}, inference=EntityStates(model)), observe)
 
 
 def prepared_step(
@@ -89,7 +89,8 @@ class RelationEncoder:
     """The encoder of the entities: one tower for heads, tails and negatives."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        return trained(job, TowerModel(tower(job), loss_of(job.cell.training)), observe)
+        encoder = tower(job)
+        return trained(job, TowerModel(encoder, loss_of(job.cell.training)), observe, encoder.counted)
 
 
 class BaseEncoder:

@@ -27,6 +27,7 @@ from dpgraph.experiments.claim import (
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
+from dpgraph.planning.left_out import COMPUTE
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.along import compare_along
@@ -161,6 +162,9 @@ def _run(
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
+    # what the suite shows and cannot run is no data of its claims, either; what it has no time for decides nothing
+    can_run = [task_id for task_id in tasks if not _cannot_run(plan, paper, test, task_id)]
+    tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
     knowns = {
         task_id: {name: _known(plan, name, task_id, test, results) for name in dict.fromkeys([first, *artefacts])}
         for task_id in tasks
@@ -243,6 +247,16 @@ def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
     """Whether the suite has every method of the test on this task."""
     places = {(entry.artefact, entry.method_id) for entry in plan.entries if entry.task_id == task_id}
     return all((f"{paper}/{name}", method) in places for name, methods in uses(test) for method in methods)
+
+
+def _cannot_run(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
+    """Whether the suite leaves a place of the test on this task out for another reason than compute."""
+    methods_of = {f"{paper}/{name}": methods for name, methods in uses(test)}
+    return any(
+        entry.not_run not in (None, COMPUTE) and entry.method_id in methods_of.get(entry.artefact, ())
+        for entry in plan.entries
+        if entry.task_id == task_id
+    )
 
 
 def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: Results) -> Known:

@@ -14,6 +14,7 @@ from dpgraph.reporting.drawing.canvas import GREY
 from dpgraph.reporting.quantities import Quantity
 
 BAND = 0.13  # opacity of an interval
+SINGLE = 6.0  # width of the interval of a curve of one point
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 
 
@@ -29,7 +30,10 @@ def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, shown: Quantity, 
     Student's interval of few seeds may leave the quantity's range (0 to 100 %), its drawing does not.
     """
     low, high = (rows[name].to_numpy(float).clip(shown.low, shown.high) for name in ("ci_low", "ci_high"))
-    axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0)
+    if len(rows) == 1:  # an area of no width is invisible
+        axes.vlines(x, low, high, color=style.colour, alpha=2 * BAND, linewidth=SINGLE)
+    else:
+        axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0)
     shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
     every = math.ceil(len(rows) / marks) if marks else 1
     shape["markevery"] = ((len(rows) - 1) % every, every)  # the last one always

@@ -11,6 +11,7 @@ from dpgraph.experiments import published
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import read_json
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import formats
 
 Statistics = Mapping[str, Mapping[str, Any] | None]
 
@@ -70,11 +71,24 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "published_classes": printed.get("n_classes", ""),
                 "published_split_ratio": printed.get("split_ratio", ""),
                 **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
+                "counted": counted_texts((record.get("meta") or {}).get("counted")),
                 "status": "ok" if ok else "not run",
                 "reason": "" if ok else _why(record.get("reason")),
             }
         )
     return pd.DataFrame(rows)
+
+
+def counted_texts(counted: Mapping[str, Mapping[str, int]] | None) -> str:
+    """What the reader of graphs of texts counted, graph by graph; empty for other data."""
+    return "; ".join(
+        f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name "
+        f"an unknown id, {formats.count(of['self_relation'])} join an entity to itself and "
+        f"{formats.count(of['duplicate'])} repeat another, which leaves {formats.count(of['relations'])}; of "
+        f"{formats.count(of['entities'])} entities {formats.count(of['empty_texts'])} have no text and "
+        f"{formats.count(of['without_relation'])} no relation"
+        for name, of in (counted or {}).items()
+    )
 
 
 def _why(reason: str | None) -> str:

@@ -38,7 +38,8 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
                 _counted(row["classes"]),
                 _split(row, counted),
             ]
-            rows.append([Text(row["task_label"]), Text("ours"), *map(Text, ours)])
+            marks = (notes.number(row["counted"]),) if row["counted"] else ()
+            rows.append([Text(row["task_label"], marks), Text("ours"), *map(Text, ours)])
         else:
             gap = [Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)
             status = Text("not run", (notes.number(row["reason"]),))

@@ -1,0 +1,60 @@
+"""Claims of a suite that shows places which it does not run: for want of compute, or because nothing can run them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpgraph.experiments.config import Config
+from dpgraph.planning.plan import load_plan
+from dpgraph.reporting.claims import computed_relations
+from dpgraph.reporting.claims.finding import Finding
+from dpgraph.reporting.claims.table import claims_table
+from tests.reporting.conftest import WORKFLOW, first_entries, missing_row
+from tests.reporting.verdicts import assert_not_run
+
+MEANS = {"cosine": 0.40, "relation-head": 0.46, "dp-relation-head": 0.44, "relation-encoder": 0.50}
+GRAPHS = "the graphs of the paper are not published"
+
+
+@pytest.fixture(scope="module")
+def verdicts(rows_of, as_frame):
+    """Suite text-cpu with results of whatever it runs."""
+    plan = load_plan(Config(suite="text-cpu"), WORKFLOW)
+    rows = []
+    for entry in first_entries(plan):
+        if entry.not_run is None:
+            given = rows_of(entry, mean=MEANS.get(entry.cell.method, 0.47), std=0.001)
+            final = [row for row in given if row["final"] and row["metric"] == "accuracy/test"]
+            rows += [row | {"metric": metric} for row in final for metric in ("mrr/test", "prec_at_1/test")]
+        else:
+            why = "compute: 2 hours" if entry.not_run == "compute" else entry.not_run
+            rows.append(missing_row(entry, "not run", why))
+    with pytest.MonkeyPatch.context() as patch:  # bounds take half a minute and read no result
+        for name in ("bound-of-theorem-3", "bounds-elsewhere"):
+            patch.setitem(computed_relations.FUNCTIONS, name, lambda: Finding("reproduced", "", 1))
+        return claims_table(plan, as_frame(rows)).set_index("claim")
+
+
+def test_what_nothing_can_run_here_decides_no_claim(verdicts):
+    """Table 1 shows the paper's own graphs, which are not published: a claim is about those that there are."""
+    row = verdicts.loc["HO2"]
+    assert row["verdict"] == "reproduced"
+    assert row["scope"].count("Cora to HepTh") == 1
+    assert "not tested on mag:CHN->USA" in row["scope"] or "not tested on MAG CHN to USA" in row["scope"]
+    assert verdicts.loc["HO1"]["verdict"] != "not run"
+
+
+def test_what_there_is_no_time_for_does(verdicts):
+    """One pair of four is not the claim of all of them."""
+    for claim in ("H1", "H2", "H6"):
+        row = verdicts.loc[claim]
+        assert row["verdict"] == "not run"
+        assert "compute: 2 hours" in row["reason"]
+        assert GRAPHS not in row["reason"]
+    assert_not_run(verdicts.loc["H5"], "M10 to Cora, dp-encoder-published over ε: 1 not run: compute: 2 hours")
+
+
+def test_claims_where_the_encoders_are_run_have_verdicts(verdicts):
+    for claim in ("HO3", "HO5", "HO6", "HO8", "HO9"):
+        assert verdicts.loc[claim]["n"] == 3, claim
+    assert verdicts.loc["HO5"]["verdict"] == "reproduced"
