@@ -13,9 +13,11 @@ import pandas as pd
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.claim import (
+    AtEqualAccuracy,
     Claim,
     Computed,
     Curve,
+    EveryClass,
     NotTested,
     RarerClasses,
     RiseAndFall,
@@ -38,6 +40,7 @@ from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
+from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
 from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import NOT_RUN, Comparisons, Verdict, decide, not_run
@@ -174,6 +177,10 @@ def _run(
     for label, known in data_sets_of(test, tasks, knowns):
         if isinstance(test, RiseAndFall):
             compare_along(label, known[first], plan.artefacts[first].metric, results, comparisons)
+        elif isinstance(test, EveryClass):
+            compare_every_class(test, label, known[first], plan.experiments[paper], results, comparisons)
+        elif isinstance(test, AtEqualAccuracy):
+            compare_at_equal_accuracy(test, label, known[first], results, comparisons)
         elif isinstance(test, WeightedSum):
             weighted_sum(test, label, _lookup(paper, test, known), comparisons)
         else:

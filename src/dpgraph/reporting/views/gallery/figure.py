@@ -1,0 +1,122 @@
+"""Galleries: original images in the first row, below them what the attack finds in each network, with its distance."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from textwrap import fill
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import protection
+from dpgraph.reporting.artefacts import described_rows
+from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.formats import epsilon
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.views.gallery.rows import Attacked, attacked, gallery_points, samples, shown_images
+
+TILE, LABEL, HEAD = 0.62, 1.9, 0.3  # inches: of an image, of the text at its left, of a title
+NUMBER = 0.16  # inches: a distance below an image
+TEXT_WIDTH = 34  # characters of a label
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png: a block per task, a row per run of its first seed, a column per class."""
+    made = attacked(plan, artefact_id, results)
+    blocks = []
+    for task_id, (task, _) in plan.tasks_of(artefact_id).items():
+        value = shown_images(plan, task_id)
+        first = {} if value is None else samples(value)
+        blocks.append((task.label, value, first, [one for one in made if one.entry.task_id == task_id]))
+    columns = max([len(first) for _, _, first, _ in blocks] + [4])
+    shown = quantity(plan.artefacts[artefact_id].metric)
+    lines = [
+        *words.notes(f"Below an image: {shown.label} to a training image of its class, as in the first row.", 2),
+        *words.caption(described_rows(made), 2),
+        *(line for reason in dict.fromkeys(one.outcome.why_not for one in made if one.images is None)
+          for line in words.notes(f"Missing: {reason}", 2)),
+    ]  # fmt: skip
+    rows = sum(1 + len(runs) for _, _, _, runs in blocks)
+    tall = rows * (TILE + NUMBER) + HEAD * len(blocks)
+    legend = canvas.Legend({}, lines, 1)
+    with canvas.house_style(artefact_id):
+        height = tall + canvas.LEGEND_LINE * legend.height()
+        figure = Figure(figsize=(LABEL + TILE * columns, height), layout="none")
+        FigureCanvasAgg(figure)
+        place = _Places(figure, columns, height)
+        for label, value, first, runs in blocks:
+            place.title(label + (", demonstration" if plan.suite.demonstration else ""))
+            if value is None:
+                place.row("images are not there", [None] * columns, [""] * columns)
+            else:
+                texts = [f"class {number}" for number in first]
+                place.row("training image", [_pixels(one, value.shape) for one in first.values()], texts)
+            for one in runs:
+                shape = None if value is None else value.shape
+                tiles = [None if shape is None or one.images is None else _pixels(one.images[number], shape)
+                         for number in first]  # fmt: skip
+                place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
+        figure.text(0.02, 0.0, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
+        return canvas.save_all(figure, stem), gallery_points(made)
+
+
+class _Places:
+    """Rows of images from the top of a figure down."""
+
+    def __init__(self, figure: Figure, columns: int, height: float) -> None:
+        self.figure, self.columns, self.height, self.top = figure, columns, height, height
+        self.width = LABEL + TILE * columns
+
+    def title(self, text: str) -> None:
+        self.top -= HEAD
+        at = (self.top + 0.08) / self.height
+        self.figure.text(0.02, at, text, fontsize=9, fontweight="bold", va="bottom", ha="left")
+
+    def row(self, label: str, tiles: list[np.ndarray | None], below: list[str]) -> None:
+        self.top -= TILE + NUMBER
+        middle = (self.top + NUMBER + TILE / 2) / self.height
+        self.figure.text(0.02, middle, label, fontsize=6.5, va="center", ha="left")
+        for column, (tile, text) in enumerate(zip(tiles, below, strict=True)):
+            left = (LABEL + column * TILE + 0.02) / self.width
+            size = (TILE - 0.04) / self.width, (TILE - 0.04) / self.height
+            _tile(self.figure.add_axes((left, (self.top + NUMBER) / self.height, *size)), tile)
+            centre = (LABEL + (column + 0.5) * TILE) / self.width
+            self.figure.text(centre, (self.top + 0.02) / self.height, text, fontsize=6, ha="center", va="bottom")
+
+
+def _tile(axes: Axes, tile: np.ndarray | None) -> None:
+    axes.set_axis_off()
+    if tile is None:
+        axes.text(0.5, 0.5, "–", ha="center", va="center", color=canvas.GREY)
+        axes.set_xlim(0, 1)
+        return
+    axes.imshow(tile, cmap="gray" if tile.ndim == 2 else None, vmin=0, vmax=1, interpolation="nearest")
+
+
+def _pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    pixels = np.clip(np.asarray(image, dtype=float), 0, 1).reshape(shape)
+    return pixels[..., 0] if shape[2] == 1 else pixels
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def _text(one: Attacked) -> str:
+    """The label of a row: method, accuracy of this network, both epsilons."""
+    lines = [fill(one.entry.method.label + (f", {one.entry.value}" if one.entry.value else ""), TEXT_WIDTH)]
+    if one.images is None:
+        return "\n".join([*lines, one.outcome.status])
+    lines.append(f"accuracy {one.accuracy:.1f} %")
+    if one.entry.cell.privacy is not None:
+        mark = protection.mark(one.outcome.privacy)
+        lines.append(
+            f"ε published {epsilon(one.outcome.eps_published)},\nε rigorous {epsilon(one.outcome.eps_rigorous)}{mark}"
+        )
+    return "\n".join(lines)
