@@ -130,7 +130,9 @@ View = Literal[
     "inversion",
     "matched",
     "gallery",
+    "subclasses",
 ]
+FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = (
     "sweep",
@@ -160,7 +162,7 @@ class Artefact(Finite):
         "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
         "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
-        "images of them; never shipped)"
+        "images of them) and subclasses (images of the largest subclasses): never shipped"
     )
     title: str
     caption: str = ""
@@ -223,7 +225,7 @@ class Artefact(Finite):
             raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
-        if self.view in ("embedding", "bounds", "training", "matched", "gallery") and self.kind != "figure":
+        if self.view in FIGURES_ONLY and self.kind != "figure":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
 

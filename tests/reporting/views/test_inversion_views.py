@@ -13,8 +13,10 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import load_plan
+from dpgraph.planning.resolve import mechanism_for
+from dpgraph.preparation.units import units_of
 from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
-from dpgraph.problems.images.value import Images, save_images
+from dpgraph.problems.images.value import Images, load_images, save_images
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
@@ -30,7 +32,8 @@ PLAIN = {"vanilla": 7.0, "vanilla-original": 9.0, "noised": 9.0, "untrained": 12
 def inverted(entry, rows_of, distance=None, accuracy=None):
     """Rows of a cell: record-DP is as far at every epsilon, subclass-DP the farther the smaller it is."""
     epsilon = entry.epsilon or 0.0
-    private = {"record": 8.0, "class": 12 - epsilon / 50}.get(entry.method_id.removesuffix("-original"), 11 - epsilon / 50)
+    unit = entry.method_id.removesuffix("-original")
+    private = 8.0 if unit == "record" else 11 - epsilon / (50 if entry.task_id == "mnist" else 500)
     mean = PLAIN.get(entry.method_id, private) if distance is None else distance
     rows = []
     for row in rows_of(entry, mean=accuracy if accuracy is not None else 0.7 + 0.001 * epsilon, std=0.002):
@@ -55,7 +58,9 @@ def cells_of(plan):
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    config = Config(suite="images-cpu", papers=("zhang-ch4",), results=str(folder / "results"), data=str(folder / "data"))
+    config = Config(
+        suite="images-cpu", papers=("zhang-ch4",), results=str(folder / "results"), data=str(folder / "data")
+    )
     made = load_plan(config)
     random = numpy_generator("tests", "gallery")
     save_images(
@@ -127,7 +132,7 @@ def test_matched_points_have_both_coordinates(plan, frame):
 
 def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, frame, tmp_path):
     made = attacked(plan, "zhang-ch4/fig4.5", frame)
-    assert [one.entry.method_id for one in made][0] == "vanilla"
+    assert made[0].entry.method_id == "vanilla"
     assert all(one.images.shape == (CLASSES, SIDE * SIDE) for one in made)
     budgets = [one.entry.epsilon for one in made if one.entry.method_id == "subclass-kmeans"]
     assert budgets == sorted(budgets, reverse=True)
@@ -141,6 +146,23 @@ def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, fram
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100  # grey tiles, not a blank page
     border = [picture[:2], picture[:, :2].swapaxes(0, 1), picture[:, -2:].swapaxes(0, 1)]
     assert all((part > 0.99).all() for part in border)
+
+
+def test_subclasses_are_those_that_training_uses(plan, tmp_path):
+    entries = plan.entries_of("zhang-ch4/fig4.3")
+    files = write_figure(plan, "zhang-ch4/fig4.3", None, tmp_path / "parts")
+    sizes = pd.read_csv(files[3])
+    for entry in entries:
+        own = sizes.loc[sizes["method"] == entry.method_id, "size"]
+        assert len(own) == entry.cell.privacy.subclasses
+        assert own.sum() == 3  # images of class 0 that train
+        prepared = units_of(stored_images(plan), mechanism_for(entry.cell, 30), entry.cell.task.folder)
+        assert own.tolist() == prepared.sizes[: len(own)].tolist()
+    assert len({tuple(part["size"]) for _, part in sizes.groupby("method")}) == 2
+
+
+def stored_images(plan):
+    return load_images(Paths(plan.config).graph(plan.task("mnist")))
 
 
 def test_a_gallery_without_files_says_so(plan, frame, tmp_path):
@@ -169,7 +191,9 @@ def test_claims_follow_the_made_up_distances(plan, frame):
 
 def test_one_class_the_other_way_contradicts_every_class(plan, frame):
     changed = frame.copy()
-    original = [entry.cell.slug for entry in plan.entries_of("zhang-ch4/table4.1") if entry.method_id == "vanilla-original"]
+    original = [
+        entry.cell.slug for entry in plan.entries_of("zhang-ch4/table4.1") if entry.method_id == "vanilla-original"
+    ]
     wrong = changed["cell"].isin(original) & (changed["metric"] == BY_CLASS + L2) & (changed["class_id"] == 4)
     changed.loc[wrong, "value"] -= 5
     assert verdicts(plan, changed, "Z7")["Z7"]["verdict"] == "contradicted"

@@ -22,6 +22,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.gallery.rows import Attacked, attacked, gallery_points, samples, shown_images
 
 TILE, LABEL, HEAD = 0.62, 1.9, 0.3  # inches: of an image, of the text at its left, of a title
+MARGIN = 0.06  # inches, at the right
 NUMBER = 0.16  # inches: a distance below an image
 TEXT_WIDTH = 34  # characters of a label
 
@@ -43,35 +44,33 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
           for line in words.notes(f"Missing: {reason}", 2)),
     ]  # fmt: skip
     rows = sum(1 + len(runs) for _, _, _, runs in blocks)
-    tall = rows * (TILE + NUMBER) + HEAD * len(blocks)
-    legend = canvas.Legend({}, lines, 1)
     with canvas.house_style(artefact_id):
-        height = tall + canvas.LEGEND_LINE * legend.height()
-        figure = Figure(figsize=(LABEL + TILE * columns, height), layout="none")
-        FigureCanvasAgg(figure)
-        place = _Places(figure, columns, height)
+        place = Gallery(columns, rows, len(blocks), lines)
         for label, value, first, runs in blocks:
             place.title(label + (", demonstration" if plan.suite.demonstration else ""))
             if value is None:
                 place.row("images are not there", [None] * columns, [""] * columns)
             else:
                 texts = [f"class {number}" for number in first]
-                place.row("training image", [_pixels(one, value.shape) for one in first.values()], texts)
+                place.row("training image", [pixels(one, value.shape) for one in first.values()], texts)
             for one in runs:
                 shape = None if value is None else value.shape
-                tiles = [None if shape is None or one.images is None else _pixels(one.images[number], shape)
+                tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
                          for number in first]  # fmt: skip
                 place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
-        figure.text(0.02, 0.0, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
-        return canvas.save_all(figure, stem), gallery_points(made)
+        return canvas.save_all(place.figure, stem), gallery_points(made)
 
 
-class _Places:
-    """Rows of images from the top of a figure down."""
+class Gallery:
+    """Rows of images from the top of a figure down, with titles between them and lines of text at its foot."""
 
-    def __init__(self, figure: Figure, columns: int, height: float) -> None:
-        self.figure, self.columns, self.height, self.top = figure, columns, height, height
-        self.width = LABEL + TILE * columns
+    def __init__(self, columns: int, rows: int, titles: int, lines: list[str]) -> None:
+        foot = canvas.LEGEND_LINE * canvas.Legend({}, lines, 1).height()
+        self.height = self.top = rows * (TILE + NUMBER) + HEAD * titles + foot
+        self.width = LABEL + TILE * columns + MARGIN
+        self.figure = Figure(figsize=(self.width, self.height), layout="none")
+        FigureCanvasAgg(self.figure)
+        self.figure.text(0.02, 0.01, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
 
     def title(self, text: str) -> None:
         self.top -= HEAD
@@ -99,7 +98,7 @@ def _tile(axes: Axes, tile: np.ndarray | None) -> None:
     axes.imshow(tile, cmap="gray" if tile.ndim == 2 else None, vmin=0, vmax=1, interpolation="nearest")
 
 
-def _pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+def pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     pixels = np.clip(np.asarray(image, dtype=float), 0, 1).reshape(shape)
     return pixels[..., 0] if shape[2] == 1 else pixels
 

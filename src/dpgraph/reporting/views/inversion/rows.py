@@ -9,12 +9,20 @@ import pandas as pd
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM
+from dpgraph.problems.images.membership import MEMBERSHIP
 from dpgraph.reporting.artefacts import described, of_entry
 from dpgraph.reporting.paper_values import paper_class_values
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 
 ACCURACY = "accuracy/test"
-MEASURES = {"accuracy": ACCURACY, "l2": L2, "ssim": SSIM, "recognised": RECOGNISED, "blank": BLANK}
+MEASURES = {
+    "accuracy": ACCURACY,
+    "l2": L2,
+    "ssim": SSIM,
+    "recognised": RECOGNISED,
+    "blank": BLANK,
+    "membership": MEMBERSHIP,
+}
 MEAN = -1  # class of a row of means
 
 

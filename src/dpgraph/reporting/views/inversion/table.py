@@ -27,10 +27,17 @@ from dpgraph.reporting.display import (
 )
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.inversion.rows import MEAN, inversion_rows
-from dpgraph.reporting.views.inversion.words import BLANK, MEANING, RECOGNISED
+from dpgraph.reporting.views.inversion.words import BLANK, MEANING, MEMBERSHIP, RECOGNISED
 
 MOST_CLASSES = 10  # with a column each
-MEANS = {"accuracy": "Accuracy (%)", "l2": "L2", "ssim": "1 − SSIM", "recognised": "Recognised (%)", "blank": "Black"}
+MEANS = {
+    "accuracy": "Accuracy (%)",
+    "l2": "L2",
+    "ssim": "1 − SSIM",
+    "recognised": "Recognised (%)",
+    "blank": "Black",
+    "membership": "Membership (%)",
+}
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
@@ -64,12 +71,13 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
         "a better attack.",
         MEANING,
         f"{RECOGNISED} {BLANK}",
+        MEMBERSHIP,
         EPSILON_REMARK,
         *protection.remarks(table),
     ]
     if len(set(table["class_id"])) - 1 > MOST_CLASSES:
         remarks.insert(1, f"Of all classes the first {MOST_CLASSES} have columns; the CSV file has all.")
-    brief = [f"Columns of classes: {distance}.", MEANING, f"{RECOGNISED} {BLANK}", *protection.brief(table)]
+    brief = [f"Columns of classes: {distance}.", MEANING, f"{RECOGNISED} {BLANK}", MEMBERSHIP, *protection.brief(table)]
     return Table(title, columns, groups, notes.texts, remarks, brief=brief)
 
 

@@ -14,3 +14,7 @@ BLANK = (
     "that is farther than that is no nearer to the training images than nothing."
 )
 RECOGNISED = "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class."
+MEMBERSHIP = (
+    "Membership: area under the curve of the attack that calls images of small loss members, 50 % where losses tell "
+    "nothing. It is about single images, as record-DP is, and no better measured by a distance than an ε is."
+)
