@@ -39,8 +39,11 @@ def inverted(entry, rows_of, distance=None, accuracy=None):
     for row in rows_of(entry, mean=accuracy if accuracy is not None else 0.7 + 0.001 * epsilon, std=0.002):
         if not (row["final"] and row["metric"] == "accuracy/test"):
             continue
+        if row["variant"] == "kmeans":
+            nothing = {"relation_rigorous": "none", "scope_rigorous": "none", "eps_rigorous": np.nan}
+            row = row | nothing | {"eps_rigorous_reason": "k-means is run on the private images"}
         rows.append(row)
-        wiggle = 0.01 * (row["seed"] - 1)
+        wiggle = 0.01 * float(numpy_generator("tests", entry.cell.slug, row["seed"]).standard_normal())
         values = {L2: mean + wiggle, SSIM: mean / 15 + wiggle / 15, BLANK: 4.8, RECOGNISED: 0.7 - mean / 20 + wiggle}
         rows += [row | {"metric": name, "value": value} for name, value in values.items()]
         rows += [
@@ -91,9 +94,9 @@ def test_a_row_of_means_and_one_for_each_class_beside_the_printed_distance(plan,
     mnist = rows[(rows["task"] == "mnist") & (rows["method"] == "vanilla")]
     assert mnist["class_id"].tolist() == [-1, *range(CLASSES)]
     means = mnist.iloc[0]
-    assert means["l2_mean"] == pytest.approx(7.0)
+    assert means["l2_mean"] == pytest.approx(7.0, abs=0.05)
     assert means["blank_mean"] == pytest.approx(4.8)
-    assert means["recognised_mean"] == pytest.approx(35.0)  # in percent
+    assert means["recognised_mean"] == pytest.approx(35.0, abs=5)  # in percent
     printed = mnist.set_index("class_id")["distance_published"]
     assert printed[0] == 5.93  # Table 4.1
     assert printed[9] == 8.76
@@ -110,7 +113,6 @@ def test_the_table_says_what_a_distance_does_not(plan, frame, tmp_path):
     write_table(plan, "zhang-ch4/robustness", frame, tmp_path / "all")
     text = (tmp_path / "all.md").read_text()
     assert "k-means is run on the private images" in text  # the reason of the rigorous none
-    assert "class-" not in text
     write_table(plan, "zhang-ch4/robustness", None, tmp_path / "none")
     assert "not run" in (tmp_path / "none.md").read_text()
 
@@ -126,7 +128,7 @@ def test_matched_points_have_both_coordinates(plan, frame):
     points = matched_points(plan, "zhang-ch4/matched", frame)
     record = points[points["method"] == "record"]
     assert len(record) > 2
-    assert record["mean"].tolist() == pytest.approx([8.0] * len(record))
+    assert record["mean"].tolist() == pytest.approx([8.0] * len(record), abs=0.05)
     assert record["accuracy_mean"].nunique() == len(record)
 
 
@@ -138,9 +140,8 @@ def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, fram
     assert budgets == sorted(budgets, reverse=True)
     points = gallery_points(made)
     assert len(points) == len(made) * CLASSES
-    assert points.loc[points["method"] == "vanilla", "distance"].tolist() == pytest.approx(
-        [6.99 + 0.1 * number for number in range(CLASSES)]
-    )
+    distances = points.loc[points["method"] == "vanilla", "distance"].to_numpy()
+    assert np.diff(distances) == pytest.approx(0.1)  # of the one seed that is shown
     files = write_figure(plan, "zhang-ch4/fig4.5", frame, tmp_path / "gallery")
     picture = imread(files[2])[:, :, :3]
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100  # grey tiles, not a blank page
