@@ -52,7 +52,8 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance: str) -> Table:
     """From `inversion_rows`: a block per task; `parameter` heads the values of a sweep, if there is one."""
     notes = Footnotes()
-    classes = sorted(set(table["class_id"]) - {MEAN})[:MOST_CLASSES]
+    known = sorted(set(table["class_id"]) - {MEAN})
+    classes = [] if parameter else known[:MOST_CLASSES]  # where many networks stand below each other: in the CSV file
     groups = []
     for _, part in table.groupby("task", sort=False):
         rows: list[list[Text]] = []
@@ -75,8 +76,9 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
         EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    if len(set(table["class_id"])) - 1 > MOST_CLASSES:
-        remarks.insert(1, f"Of all classes the first {MOST_CLASSES} have columns; the CSV file has all.")
+    if len(known) > len(classes):
+        shown = f"the first {len(classes)} have columns" if classes else "none has a column"
+        remarks.insert(1, f"Of {len(known)} classes {shown}; the CSV file has all.")
     brief = [f"Columns of classes: {distance}.", MEANING, f"{RECOGNISED} {BLANK}", MEMBERSHIP, *protection.brief(table)]
     return Table(title, columns, groups, notes.texts, remarks, brief=brief)
 
