@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 
 from dpgraph.experiments.record import Metric
 from dpgraph.problems.images.value import Images
@@ -18,6 +17,8 @@ def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Met
     their split: a number for who has these, and no part of a release. It bounds the epsilon of one image from below, in
     the mean over images, and says nothing of classes. None without labelled images on both sides.
     """
+    from scipy.stats import rankdata  # takes half a second, which other stages need not wait for
+
     labels, test = np.asarray(value.labels), value.nodes_of("test")
     members, others = (nodes[labels[nodes] >= 0] for nodes in (value.train_nodes, test))
     if not len(members) or not len(others):

@@ -111,7 +111,8 @@ def _text(one: Attacked) -> str:
     """The label of a row: method, accuracy of this network, both epsilons."""
     lines = [fill(one.entry.method.label + (f", {one.entry.value}" if one.entry.value else ""), TEXT_WIDTH)]
     if one.images is None:
-        return "\n".join([*lines, one.outcome.status])
+        target = [] if one.entry.epsilon is None else [f"target ε {epsilon(one.entry.epsilon)}"]
+        return "\n".join([*lines, *target, one.outcome.status])
     lines.append(f"accuracy {one.accuracy:.1f} %")
     if one.entry.cell.privacy is not None:
         mark = protection.mark(one.outcome.privacy)

@@ -42,9 +42,10 @@ def inversion_rows(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
         rows.append(head | {"class_id": MEAN} | _means(entry, outcome, known) | _printed(math.nan))
         printed = paper_class_values(plan.experiments[entry.paper], entry, metric)
         by_class = known.by_class(entry, BY_CLASS + metric)
-        for number in by_class:
-            own = EntryResult("ok", "", by_class[number].dropna(), metric=metric)
-            rows.append(head | {"class_id": int(number)} | _distance(own) | _printed(printed.get(int(number))))
+        for number in sorted({*map(int, by_class), *printed}):
+            values = by_class[number].dropna() if number in by_class else pd.Series(dtype=float)
+            own = EntryResult("ok", "", values, metric=metric)
+            rows.append(head | {"class_id": number} | _distance(own) | _printed(printed.get(number)))
     return pd.DataFrame(rows)
 
 
