@@ -21,6 +21,7 @@ from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.views.gallery.figure import side_by_side
 from dpgraph.reporting.views.gallery.rows import attacked, gallery_points
 from dpgraph.reporting.views.inversion.rows import inversion_rows
 from dpgraph.reporting.views.matched.rows import matched_points
@@ -149,6 +150,16 @@ def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, fram
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100  # grey tiles, not a blank page
     border = [picture[:2], picture[:, :2].swapaxes(0, 1), picture[:, -2:].swapaxes(0, 1)]
     assert all((part > 0.99).all() for part in border)
+
+
+def test_tiles_stand_in_squares_of_one_size():
+    joined = side_by_side([np.zeros((4, 2)), None, np.full((4, 2), 0.5)])
+    assert joined.shape == (6, 18)
+    assert joined[1:5, 2:4].tolist() == [[0, 0]] * 4
+    assert (joined[:, 6:12] == 1).all()  # nothing there
+    assert (joined[1:5, 14:16] == 0.5).all()
+    assert joined.sum() == 6 * 18 - 8 - 4
+    assert side_by_side([None]) is None
 
 
 def test_subclasses_are_those_that_training_uses(plan, tmp_path):

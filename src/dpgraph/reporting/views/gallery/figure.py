@@ -8,7 +8,6 @@ from textwrap import fill
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -24,6 +23,7 @@ from dpgraph.reporting.views.gallery.rows import Attacked, attacked, gallery_poi
 TILE, LABEL, HEAD = 0.62, 1.9, 0.3  # inches: of an image, of the text at its left, of a title
 MARGIN = 0.06  # inches, at the right
 NUMBER = 0.16  # inches: a distance below an image
+GAP = 0.03  # of an image's side, white around it
 TEXT_WIDTH = 34  # characters of a label
 
 
@@ -78,24 +78,37 @@ class Gallery:
         self.figure.text(0.02, at, text, fontsize=9, fontweight="bold", va="bottom", ha="left")
 
     def row(self, label: str, tiles: list[np.ndarray | None], below: list[str]) -> None:
+        """One picture holds all tiles: axes of their own would take most of the time."""
         self.top -= TILE + NUMBER
         middle = (self.top + NUMBER + TILE / 2) / self.height
         self.figure.text(0.02, middle, label, fontsize=6.5, va="center", ha="left")
+        if (joined := side_by_side(tiles)) is not None:
+            size = TILE * len(tiles) / self.width, TILE / self.height
+            axes = self.figure.add_axes((LABEL / self.width, (self.top + NUMBER) / self.height, *size))
+            axes.set_axis_off()
+            axes.imshow(joined, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
         for column, (tile, text) in enumerate(zip(tiles, below, strict=True)):
-            left = (LABEL + column * TILE + 0.02) / self.width
-            size = (TILE - 0.04) / self.width, (TILE - 0.04) / self.height
-            _tile(self.figure.add_axes((left, (self.top + NUMBER) / self.height, *size)), tile)
             centre = (LABEL + (column + 0.5) * TILE) / self.width
             self.figure.text(centre, (self.top + 0.02) / self.height, text, fontsize=6, ha="center", va="bottom")
+            if tile is None:
+                self.figure.text(centre, middle, "–", fontsize=7, color=canvas.GREY, ha="center", va="center")
 
 
-def _tile(axes: Axes, tile: np.ndarray | None) -> None:
-    axes.set_axis_off()
-    if tile is None:
-        axes.text(0.5, 0.5, "–", ha="center", va="center", color=canvas.GREY)
-        axes.set_xlim(0, 1)
-        return
-    axes.imshow(tile, cmap="gray" if tile.ndim == 2 else None, vmin=0, vmax=1, interpolation="nearest")
+def side_by_side(tiles: list[np.ndarray | None]) -> np.ndarray | None:
+    """Tiles in white squares of one size, in one picture; None without any."""
+    shown = [one for one in tiles if one is not None]
+    if not shown:
+        return None
+    side = max(shown[0].shape[:2])
+    side += 2 * max(1, round(GAP * side))
+    squares = []
+    for tile in tiles:
+        square = np.ones((side, side, *shown[0].shape[2:]))
+        if tile is not None:
+            top, left = ((side - length) // 2 for length in tile.shape[:2])
+            square[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
+        squares.append(square)
+    return np.concatenate(squares, axis=1)
 
 
 def pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
