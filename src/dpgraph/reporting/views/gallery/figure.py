@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -68,7 +69,8 @@ class Gallery:
         foot = canvas.LEGEND_LINE * canvas.Legend({}, lines, 1).height()
         self.height = self.top = rows * (TILE + NUMBER) + HEAD * titles + foot
         self.width = LABEL + TILE * columns + MARGIN
-        self.figure = Figure(figsize=(self.width, self.height), layout="none")
+        self.figure = Figure(figsize=(self.width, self.height))
+        self.figure.set_layout_engine("none")
         FigureCanvasAgg(self.figure)
         self.figure.text(0.02, 0.01, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
 
@@ -77,7 +79,7 @@ class Gallery:
         at = (self.top + 0.08) / self.height
         self.figure.text(0.02, at, text, fontsize=9, fontweight="bold", va="bottom", ha="left")
 
-    def row(self, label: str, tiles: list[np.ndarray | None], below: list[str]) -> None:
+    def row(self, label: str, tiles: Sequence[np.ndarray | None], below: Sequence[str]) -> None:
         """One picture holds all tiles: axes of their own would take most of the time."""
         self.top -= TILE + NUMBER
         middle = (self.top + NUMBER + TILE / 2) / self.height
@@ -94,7 +96,7 @@ class Gallery:
                 self.figure.text(centre, middle, "–", fontsize=7, color=canvas.GREY, ha="center", va="center")
 
 
-def side_by_side(tiles: list[np.ndarray | None]) -> np.ndarray | None:
+def side_by_side(tiles: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """Tiles in white squares of one size, in one picture; None without any."""
     shown = [one for one in tiles if one is not None]
     if not shown:

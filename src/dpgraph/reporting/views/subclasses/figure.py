@@ -34,9 +34,10 @@ def draw(plan: Plan, artefact_id: str, given: Any, stem: Path) -> Drawn:
     points, rows = [], []
     for entry in entries:
         value = values[entry.task_id]
-        units = None if value is None else units_of(entry, value)
-        tiles, below = ([None] * (SHOWN * EXAMPLES), ["images are not there"] + [""] * (SHOWN * EXAMPLES - 1))
-        if value is not None and units is not None:
+        tiles: list[np.ndarray | None] = [None] * (SHOWN * EXAMPLES)
+        below = ["images are not there", *[""] * (SHOWN * EXAMPLES - 1)]
+        if value is not None:
+            units = units_of(entry, value)
             parts = entry.cell.privacy.subclasses  # type: ignore[union-attr]
             sizes = units.sizes[CLASS * parts : (CLASS + 1) * parts]
             points += [
