@@ -12,6 +12,7 @@ from matplotlib.image import imread
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
+from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.preparation.units import units_of
@@ -247,3 +248,15 @@ def test_without_a_common_accuracy_nothing_is_compared(plan, rows_of, as_frame):
     found = verdicts(plan, as_frame(rows), "Z8")["Z8"]
     assert found["verdict"] == "not run"
     assert "no accuracy that both reach" in found["reason"]
+
+
+@pytest.mark.parametrize("suite", ["images-cpu", "paper", "demo"])
+def test_delta_of_what_is_proved_is_below_one_over_all_images(suite):
+    """Else calibration refuses the cell, after other cells have trained."""
+    made = load_plan(Config(suite=suite, papers=("zhang-ch4",)))
+    proved = [
+        entry.cell for entry in made.entries if getattr(entry.cell.privacy, "variant", "") in ("class", "subclass")
+    ]
+    assert proved
+    for cell in proved:
+        assert cell.privacy.delta * size_of(cell.task).nodes < 1, cell.slug
