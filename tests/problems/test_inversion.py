@@ -9,7 +9,17 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
-from dpgraph.problems.images.inversion import BLANK, L2, SSIM, Inversion, inversion_metrics, least_ssim, similarities
+from dpgraph.problems.images.inversion import (
+    BLANK,
+    BY_CLASS,
+    L2,
+    RECOGNISED,
+    SSIM,
+    Inversion,
+    inversion_metrics,
+    least_ssim,
+    similarities,
+)
 from dpgraph.problems.images.prepare import store
 from dpgraph.problems.images.value import Images
 from dpgraph.problems.images.work import ImageClassification
@@ -49,10 +59,23 @@ def test_distances_are_least_over_the_training_images_of_the_class():
     for number in range(3):
         own = [i for i in range(10) if value.labels[i] == number]
         least.append(min(np.linalg.norm(value.features[i] - found.images[number]) for i in own))
-        assert metrics[L2, number] == pytest.approx(least[-1], rel=1e-5)
-        assert metrics[BLANK, number] == pytest.approx(min(np.linalg.norm(value.features[i]) for i in own), rel=1e-5)
+        assert metrics[BY_CLASS + L2, number] == pytest.approx(least[-1], rel=1e-5)
+        blank = min(np.linalg.norm(value.features[i]) for i in own)
+        assert metrics[BY_CLASS + BLANK, number] == pytest.approx(blank, rel=1e-5)
     assert metrics[L2, -1] == pytest.approx(np.mean(least), rel=1e-5)
-    assert (L2, 3) not in metrics  # a class without training images
+    assert (BY_CLASS + L2, 3) not in metrics  # a class without training images
+    assert len({(one.metric, one.class_id) for one in inversion_metrics(value, found, 5)}) == 4 * 3 + 4
+    assert {number for name, number in metrics if not name.startswith(BY_CLASS)} == {-1}  # a mean is one number
+
+
+def test_recognised_is_nearest_to_its_own_class_of_all():
+    """By hand: class 0's reconstruction is an image of class 1, the others are images of their own."""
+    value = images()
+    own = [np.flatnonzero(value.labels[:10] == number)[0] for number in range(3)]
+    found = Inversion(value.features[[own[1], own[1], own[2], 0]])
+    metrics = {(one.metric, one.class_id): one.value for one in inversion_metrics(value, found, 5)}
+    assert [metrics[BY_CLASS + RECOGNISED, number] for number in range(3)] == [0, 1, 1]
+    assert metrics[RECOGNISED, -1] == pytest.approx(2 / 3)
 
 
 def test_a_training_image_is_at_no_distance():

@@ -82,6 +82,17 @@ def test_small_results_and_what_their_columns_are_stay(made, shipped, tmp_path, 
     assert not (tmp_path / made.suite.name / "results.parquet").exists()
 
 
+def test_galleries_are_left_out(made, shipped):
+    """Their images may be faces: no file of them, and no page that asks for one."""
+    galleries = [name for name, artefact in made.artefacts.items() if artefact.view == "gallery"]
+    assert galleries
+    folder = shipped / made.suite.name
+    assert all(Paths(made.config).figure(name, "png").is_file() for name in galleries)
+    for name in galleries:
+        assert not list(folder.glob(f"*/{name}.*"))
+        assert all(f"figures/{name}" not in (folder / page).read_text() for page in ("README.md", "index.html"))
+
+
 def test_pictures_lose_colours_and_nothing_else(made, shipped):
     pictures = list((shipped / made.suite.name / "figures").rglob("*.png"))
     assert pictures

@@ -214,6 +214,7 @@ class Computed(Finite):
         "constant-sensitivity",
         "standard-grows-with-the-batch",
         "paired-negatives-are-rarely-true",
+        "printed-budgets-of-classes",
     ]
 
 
@@ -227,6 +228,31 @@ class RiseAndFall(Finite):
     kind: Literal["rise-and-fall"] = "rise-and-fall"
     artefact: Id = Field(description="Of view training")
     methods: tuple[Id, ...] = Field(min_length=1)
+    tasks: Tasks = None
+
+
+class EveryClass(Finite):
+    """Of every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
+
+    kind: Literal["every-class"] = "every-class"
+    artefact: Id = Field(description="Of view inversion")
+    higher: Id
+    lower: Id
+    tasks: Tasks = None
+
+
+class AtEqualAccuracy(Finite):
+    """`higher` is above each of `lower` at equal test accuracy, where both reach it.
+
+    Each seed's values are joined by straight lines along the accuracy of its runs, and compared at the ends and the
+    middle of what all seeds of both methods reach. Without a common range nothing is compared.
+    """
+
+    kind: Literal["at-equal-accuracy"] = "at-equal-accuracy"
+    artefact: Id = Field(description="Of view matched")
+    higher: Id
+    lower: tuple[Id, ...] = Field(min_length=1)
+    margin: float = Field(default=0.0, description="In the metric's unit")
     tasks: Tasks = None
 
 
@@ -247,6 +273,8 @@ SimpleTest = (
     | RarerClasses
     | WeightedSum
     | RiseAndFall
+    | EveryClass
+    | AtEqualAccuracy
 )
 
 
@@ -276,6 +304,10 @@ def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
             for term in test.terms:
                 methods_of.setdefault(term.artefact or test.artefact, {})[term.method] = None
             return [(artefact, tuple(methods)) for artefact, methods in methods_of.items()]
+        case EveryClass():
+            return [(test.artefact, (test.higher, test.lower))]
+        case AtEqualAccuracy():
+            return [(test.artefact, (test.higher, *test.lower))]
         case _:
             return [(test.artefact, test.methods)]
 

@@ -9,8 +9,10 @@ from pydantic import Field, model_validator
 
 from dpgraph.experiments.axis import ReleaseAxis
 from dpgraph.experiments.claim import (
+    AtEqualAccuracy,
     Claim,
     Constant,
+    EveryClass,
     Id,
     Monotone,
     NearBest,
@@ -131,9 +133,22 @@ View = Literal[
     "hyperparameters",
     "bounds",
     "training",
+    "inversion",
+    "matched",
+    "gallery",
+    "subclasses",
 ]
+FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
-SWEEPS = ("sweep", "privacy-utility", "accounting", "hard-cases")  # views that may have a sweep
+SWEEPS = (
+    "sweep",
+    "privacy-utility",
+    "accounting",
+    "hard-cases",
+    "inversion",
+    "matched",
+    "gallery",
+)  # views that may have a sweep
 
 
 class Artefact(Finite):
@@ -151,7 +166,9 @@ class Artefact(Finite):
         "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
         "splits, between initialisations, and the rest), "
         "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
-        "(a metric along the steps of training)"
+        "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
+        "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
+        "images of them) and subclasses (images of the largest subclasses): never shipped"
     )
     title: str
     caption: str = ""
@@ -214,7 +231,7 @@ class Artefact(Finite):
             raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
         if self.view == "accounting" and self.kind != "table":
             raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
-        if self.view in ("embedding", "bounds", "training") and self.kind != "figure":
+        if self.view in FIGURES_ONLY and self.kind != "figure":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
 
@@ -307,8 +324,9 @@ class Experiment(Written):
                 self._values_of(claim, test)
             if isinstance(test, RarerClasses) and described.view != "class-wise":
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
-            if isinstance(test, RiseAndFall) and described.view != "training":
-                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view training")
+            for kind, view in ((RiseAndFall, "training"), (EveryClass, "inversion"), (AtEqualAccuracy, "matched")):
+                if isinstance(test, kind) and described.view != view:
+                    raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view {view}")
 
     def _values_of(self, claim: str, test: WeightedSum) -> None:
         for term in test.terms:

@@ -108,6 +108,21 @@ def paper_confusions(experiment: Experiment, entry: Entry) -> dict[tuple[int, in
     return {(int(at["true_class"]), int(at["predicted_class"])): row["value"] for at, row in zip(settings, rows)}
 
 
+BY_CLASS = {"inversion_l2/train": "mia_distance_l2", "inversion_ssim/train": "mia_distance_1-ssim"}  # in the CSV
+
+
+def paper_class_values(experiment: Experiment, entry: Entry, metric: str) -> dict[int, str]:
+    """Printed distances of the entry's method on this data set in the artefact's tables, by class."""
+    name = entry.artefact.split("/")[1]
+    rows = [
+        row
+        for table in experiment.artefacts[name].tables(name)
+        if metric in BY_CLASS and (columns := entry.method.published.get(table)) is not None
+        for row in _rows(experiment, entry, table, BY_CLASS[metric], columns)
+    ]
+    return {int(parameters_of(row["other_params"])["class"]): row["value"] for row in rows}
+
+
 def _printed(experiment: Experiment, entry: Entry, table: str, metric: str) -> list[PaperValue]:
     columns = entry.method.published.get(table)
     names = METRICS.get(metric.partition("/")[0] if metric.startswith(HARD_CASES) else metric)

@@ -38,7 +38,9 @@ OTHERS = {
         "MIA distance, least L2", "", "", 1.0, 0.0, math.inf, "inversion_blank_l2", "a black image"
     ),
     "inversion_blank_l2": Quantity("least L2 of a black image", "", "", 1.0, 0.0, math.inf),
+    "inversion_recognised": Quantity("reconstructions nearest to an image of their own class (%)"),
     "inversion_ssim": Quantity("MIA distance, least 1 − SSIM", "", "", 1.0, 0.0, 2.0),
+    "membership_auc": Quantity("membership by losses, AUC (%)"),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
 }  # fmt: skip
 

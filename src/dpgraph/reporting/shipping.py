@@ -36,7 +36,7 @@ LIBRARY = "charts.js"
 SUMMARY = "summary.json"
 LIMIT = 10 * 2**20  # bytes of all suites together
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
-HELD_BACK = ("gallery",)  # views that show records themselves, such as faces
+HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
 
 def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:

@@ -14,6 +14,8 @@ from dpgraph.files import atomic_path
 from dpgraph.problems.images.value import Images
 
 L2, SSIM, BLANK = "inversion_l2/train", "inversion_ssim/train", "inversion_blank_l2/train"
+RECOGNISED = "inversion_recognised/train"
+BY_CLASS = "class_"  # before a metric: of each class, as class_accuracy/test
 SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
 
 
@@ -38,25 +40,41 @@ class Inversion:
 
 
 def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metric, ...]:
-    """MIA distances of each class and, class -1, their means.
+    """Means over classes of the MIA distances, and under `class_` those of each class.
 
     The least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of the class;
-    `inversion_blank_l2` is the distance of a black image, which knows nothing of any class. They compare with private
-    images: numbers for who has these, and no part of a release. A class without training images has none.
+    `inversion_blank_l2` is the distance of a black image, which knows nothing of any class. A reconstruction counts as
+    `inversion_recognised` where the training image that is nearest to it by L2, of all classes, is of its own. All
+    compare with private images: numbers for who has these, and no part of a release. A class without training images
+    has none.
     """
     train, labels = value.train_nodes, np.asarray(value.labels)
-    least: dict[str, dict[int, float]] = {L2: {}, SSIM: {}, BLANK: {}}
-    for number in range(value.num_classes):
-        own = np.asarray(value.features)[train[labels[train] == number]]
-        if len(own):
-            least[L2][number] = least_l2(found.images[number], own)
-            least[SSIM][number] = least_ssim(found.images[number], own, value.shape)
-            least[BLANK][number] = least_l2(np.zeros_like(found.images[number]), own)
+    own = {number: train[labels[train] == number] for number in range(value.num_classes)}
+    pixels = {number: np.asarray(value.features)[nodes] for number, nodes in own.items() if len(nodes)}
+    squares = {number: nearest_squares(found.images, others) for number, others in pixels.items()}
+    of_class: dict[str, dict[int, float]] = {L2: {}, SSIM: {}, BLANK: {}, RECOGNISED: {}}
+    for number, images in pixels.items():
+        image = found.images[number]
+        of_class[L2][number] = least_l2(image, images)
+        of_class[SSIM][number] = least_ssim(image, images, value.shape)
+        of_class[BLANK][number] = least_l2(np.zeros_like(image), images)
+        others = min((square[number] for other, square in squares.items() if other != number), default=np.inf)
+        of_class[RECOGNISED][number] = float(squares[number][number] < others)
     return tuple(
-        Metric(step=step, final=True, metric=name, class_id=number, value=distance)
-        for name, distances in least.items()
-        for number, distance in {**distances, -1: float(np.mean(list(distances.values())))}.items()
+        Metric(step=step, final=True, metric=metric, class_id=number, value=one)
+        for name, values in of_class.items()
+        for metric, number, one in (
+            *((BY_CLASS + name, number, one) for number, one in values.items()),
+            (name, -1, float(np.mean(list(values.values())))),
+        )
     )
+
+
+def nearest_squares(images: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """(n,) least squared distance of each of `images` (n, F) to one of `others` (m, F)."""
+    found, known = images.astype(np.float64), others.astype(np.float64)
+    squares = (known**2).sum(axis=1)[:, None] - 2 * known @ found.T
+    return np.asarray(squares.min(axis=0) + (found**2).sum(axis=1))
 
 
 def least_l2(image: np.ndarray, others: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, hidden_labels, predictions
 from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
 from dpgraph.problems.images.inversion import Inversion, inversion_metrics
+from dpgraph.problems.images.membership import membership_metrics
 from dpgraph.problems.images.value import Images, load_images
 
 
@@ -49,7 +50,8 @@ class ImageClassification:
         return Graph.without_edges(replace(value, meta={**value.meta, "shape": value.shape}))
 
     def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
-        return evaluate(value, scores, step, final)
+        metrics = evaluate(value, scores, step, final)
+        return [*metrics, *membership_metrics(value, scores, step)] if final else metrics
 
     def predictions(self, value: Images, scores: np.ndarray) -> np.ndarray:
         return predictions(scores).astype(np.int16)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpgraph.experiments.claim import RarerClasses, RiseAndFall, SimpleTest
+from dpgraph.experiments.claim import AtEqualAccuracy, EveryClass, RarerClasses, RiseAndFall, SimpleTest
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import Known, Place
 from dpgraph.reporting.results import EntryResult
@@ -45,7 +45,9 @@ def data_sets_of(
     groups: dict[tuple, list[str]] = {}
     for task_id, task in tasks.items():
         foreign = task.published is None
-        alone = isinstance(test, RarerClasses | RiseAndFall) or (test.across == "each" and not foreign)
+        alone = isinstance(test, RarerClasses | RiseAndFall | EveryClass | AtEqualAccuracy) or (
+            test.across == "each" and not foreign
+        )
         group = (task_id,) if alone else (foreign, task.task.get("setting"), *_points(test, knowns[task_id]))
         groups.setdefault(group, []).append(task_id)
     for members in groups.values():

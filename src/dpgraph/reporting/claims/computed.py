@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.randomness import numpy_generator
-from dpgraph.reporting.claims import computed_relations, computed_splits
+from dpgraph.reporting.claims import computed_classes, computed_relations, computed_splits
 from dpgraph.reporting.claims.finding import Finding
 
 
@@ -97,6 +97,7 @@ FUNCTIONS = {
     "tighter-than-group-privacy": tighter_than_group_privacy,
     **computed_splits.FUNCTIONS,
     **computed_relations.FUNCTIONS,
+    **computed_classes.FUNCTIONS,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dpgraph.experiments.claim import (
+    AtEqualAccuracy,
+    EveryClass,
     Greater,
     GrowingGap,
     RarerClasses,
@@ -31,8 +33,8 @@ def compare(test: SimpleTest, label: str, known: Known, other: Known, comparison
                 _differences(test, label, pair, (known, other), (-test.within, -test.within), comparisons)
         case GrowingGap():
             _growing_gap(test, label, known, comparisons)
-        case RarerClasses() | WeightedSum() | RiseAndFall():
-            raise TypeError(f"{test.kind}: expected a call of compare_classes, weighted_sum or compare_along")
+        case RarerClasses() | WeightedSum() | RiseAndFall() | EveryClass() | AtEqualAccuracy():
+            raise TypeError(f"{test.kind}: expected a call of the function that is for it")
         case _:
             compare_curves(test, label, known, other, comparisons)
 

@@ -13,9 +13,11 @@ import pandas as pd
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.claim import (
+    AtEqualAccuracy,
     Claim,
     Computed,
     Curve,
+    EveryClass,
     NotTested,
     RarerClasses,
     RiseAndFall,
@@ -39,6 +41,7 @@ from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
+from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
 from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import NOT_RUN, Comparisons, Verdict, decide, not_run
@@ -186,8 +189,13 @@ def _run(
     for data_set in data_sets_of(test, tasks, knowns):
         if isinstance(test, RiseAndFall):
             compare_along(data_set.label, data_set.knowns[first], plan.artefacts[first].metric, results, comparisons)
-            continue
-        comparisons.add(compared_on(paper, test, data_set, (first, second)))
+        elif isinstance(test, EveryClass):
+            paper_of = plan.experiments[paper]
+            compare_every_class(test, data_set.label, data_set.knowns[first], paper_of, results, comparisons)
+        elif isinstance(test, AtEqualAccuracy):
+            compare_at_equal_accuracy(test, data_set.label, data_set.knowns[first], results, comparisons)
+        else:
+            comparisons.add(compared_on(paper, test, data_set, (first, second)))
     return ""
 
 

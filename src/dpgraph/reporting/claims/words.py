@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpgraph.experiments.claim import (
+    AtEqualAccuracy,
     Claim,
     Computed,
     Constant,
     Curve,
+    EveryClass,
     Greater,
     GrowingGap,
     Monotone,
@@ -79,6 +81,14 @@ def _holds(test: SimpleTest) -> str:
             return f"{terms.removeprefix('+ ')} is above {_points(test.above)}{where}"
         case RiseAndFall():
             return f"in {test.artefact} {_each(test.methods)} is higher at some evaluation than at its first and last"
+        case EveryClass():
+            return f"in {test.artefact} {test.higher} is above {test.lower} in each class"
+        case AtEqualAccuracy():
+            more = f"more than {test.margin:g} above" if test.margin else "above"
+            return (
+                f"in {test.artefact} {test.higher} is {more} {_each(test.lower)} at equal accuracy: the least, the "
+                "middle and the largest that both reach"
+            )
     return _curve(test, where)
 
 
@@ -126,13 +136,18 @@ def _fails(test: SimpleTest) -> str:
             return f"two values differ by more than {_points(test.within)}{where}"
         case RiseAndFall():
             return f"in {test.artefact} the first or the last evaluation is higher than all between"
+        case EveryClass():
+            return f"in {test.artefact} {test.higher} is below {test.lower} in one class"
+        case AtEqualAccuracy():
+            less = f"less than {test.margin:g} above" if test.margin else "below"
+            return f"in {test.artefact} {test.higher} is {less} {_any(test.lower)} at one of these accuracies"
     return f"one end is above every value inside{where}"
 
 
 def _where(test: SimpleTest, against: bool = False) -> str:
     if isinstance(test, RarerClasses):
         return ", over the classes of all data sets"
-    if isinstance(test, RiseAndFall):
+    if isinstance(test, RiseAndFall | EveryClass | AtEqualAccuracy):
         return ""
     if isinstance(test, WeightedSum) and test.terms[0].task is not None:
         return ""

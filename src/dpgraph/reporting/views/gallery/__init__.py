@@ -1,0 +1,1 @@
+"""Reconstructions of classes beside images of them: never shipped, since images may be faces."""

@@ -1,0 +1,137 @@
+"""Galleries: original images in the first row, below them what the attack finds in each network, with its distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import protection
+from dpgraph.reporting.artefacts import described_rows
+from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.formats import epsilon
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.views.gallery.rows import Attacked, attacked, gallery_points, samples, shown_images
+
+TILE, LABEL, HEAD = 0.62, 1.9, 0.3  # inches: of an image, of the text at its left, of a title
+MARGIN = 0.06  # inches, at the right
+NUMBER = 0.16  # inches: a distance below an image
+GAP = 0.03  # of an image's side, white around it
+TEXT_WIDTH = 34  # characters of a label
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png: a block per task, a row per run of its first seed, a column per class."""
+    made = attacked(plan, artefact_id, results)
+    blocks = []
+    for task_id, (task, _) in plan.tasks_of(artefact_id).items():
+        value = shown_images(plan, task_id)
+        first = {} if value is None else samples(value)
+        blocks.append((task.label, value, first, [one for one in made if one.entry.task_id == task_id]))
+    columns = max([len(first) for _, _, first, _ in blocks] + [4])
+    shown = quantity(plan.artefacts[artefact_id].metric)
+    lines = [
+        *words.notes(f"Below an image: {shown.label} to a training image of its class, as in the first row.", 2),
+        *words.caption(described_rows(made), 2),
+        *(line for reason in dict.fromkeys(one.outcome.why_not for one in made if one.images is None)
+          for line in words.notes(f"Missing: {reason}", 2)),
+    ]  # fmt: skip
+    rows = sum(1 + len(runs) for _, _, _, runs in blocks)
+    with canvas.house_style(artefact_id):
+        place = Gallery(columns, rows, len(blocks), lines)
+        for label, value, first, runs in blocks:
+            place.title(label + (", demonstration" if plan.suite.demonstration else ""))
+            if value is None:
+                place.row("images are not there", [None] * columns, [""] * columns)
+            else:
+                texts = [f"class {number}" for number in first]
+                place.row("training image", [pixels(one, value.shape) for one in first.values()], texts)
+            for one in runs:
+                shape = None if value is None else value.shape
+                tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
+                         for number in first]  # fmt: skip
+                place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
+        return canvas.save_all(place.figure, stem), gallery_points(made)
+
+
+class Gallery:
+    """Rows of images from the top of a figure down, with titles between them and lines of text at its foot."""
+
+    def __init__(self, columns: int, rows: int, titles: int, lines: list[str]) -> None:
+        foot = canvas.LEGEND_LINE * canvas.Legend({}, lines, 1).height()
+        self.height = self.top = rows * (TILE + NUMBER) + HEAD * titles + foot
+        self.width = LABEL + TILE * columns + MARGIN
+        self.figure = Figure(figsize=(self.width, self.height))
+        self.figure.set_layout_engine("none")
+        FigureCanvasAgg(self.figure)
+        self.figure.text(0.02, 0.01, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
+
+    def title(self, text: str) -> None:
+        self.top -= HEAD
+        at = (self.top + 0.08) / self.height
+        self.figure.text(0.02, at, text, fontsize=9, fontweight="bold", va="bottom", ha="left")
+
+    def row(self, label: str, tiles: Sequence[np.ndarray | None], below: Sequence[str]) -> None:
+        """One picture holds all tiles: axes of their own would take most of the time."""
+        self.top -= TILE + NUMBER
+        middle = (self.top + NUMBER + TILE / 2) / self.height
+        self.figure.text(0.02, middle, label, fontsize=6.5, va="center", ha="left")
+        if (joined := side_by_side(tiles)) is not None:
+            size = TILE * len(tiles) / self.width, TILE / self.height
+            axes = self.figure.add_axes((LABEL / self.width, (self.top + NUMBER) / self.height, *size))
+            axes.set_axis_off()
+            axes.imshow(joined, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+        for column, (tile, text) in enumerate(zip(tiles, below, strict=True)):
+            centre = (LABEL + (column + 0.5) * TILE) / self.width
+            self.figure.text(centre, (self.top + 0.02) / self.height, text, fontsize=6, ha="center", va="bottom")
+            if tile is None:
+                self.figure.text(centre, middle, "–", fontsize=7, color=canvas.GREY, ha="center", va="center")
+
+
+def side_by_side(tiles: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Tiles in white squares of one size, in one picture; None without any."""
+    shown = [one for one in tiles if one is not None]
+    if not shown:
+        return None
+    side = max(shown[0].shape[:2])
+    side += 2 * max(1, round(GAP * side))
+    squares = []
+    for tile in tiles:
+        square = np.ones((side, side, *shown[0].shape[2:]))
+        if tile is not None:
+            top, left = ((side - length) // 2 for length in tile.shape[:2])
+            square[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
+        squares.append(square)
+    return np.concatenate(squares, axis=1)
+
+
+def pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    pixels = np.clip(np.asarray(image, dtype=float), 0, 1).reshape(shape)
+    return pixels[..., 0] if shape[2] == 1 else pixels
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def _text(one: Attacked) -> str:
+    """The label of a row: method, accuracy of this network, both epsilons."""
+    lines = [fill(one.entry.method.label + (f", {one.entry.value}" if one.entry.value else ""), TEXT_WIDTH)]
+    if one.images is None:
+        target = [] if one.entry.epsilon is None else [f"target ε {epsilon(one.entry.epsilon)}"]
+        return "\n".join([*lines, *target, one.outcome.status])
+    lines.append(f"accuracy {one.accuracy:.1f} %")
+    if one.entry.cell.privacy is not None:
+        mark = protection.mark(one.outcome.privacy)
+        lines.append(
+            f"ε published {epsilon(one.outcome.eps_published)},\nε rigorous {epsilon(one.outcome.eps_rigorous)}{mark}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Model inversion: accuracy, distances and epsilons of the attacked networks."""

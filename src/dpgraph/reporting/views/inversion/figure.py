@@ -1,0 +1,58 @@
+"""Distance of each class, with and without privacy (Zhang 2021, Figures 4.6 and 4.11)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import splits
+from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.views.inversion.rows import MEAN, inversion_rows
+
+MOST_CLASSES = 20  # on an axis
+ORDINALS = ("largest", "second", "third", "fourth", "fifth", "sixth")
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png: for each task a panel for the largest target epsilon of each method, one
+    for the second largest, and so on; methods without a target are in all. Bands: 95 % intervals."""
+    points = inversion_rows(plan, artefact_id, results).rename(columns={"distance": "mean"}).assign(source="ours")
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
+    points["place"] = points.groupby(["task", "method"])["epsilon_target"].rank(method="dense", ascending=False)
+    tasks = plan.tasks_of(artefact_id)
+    panels = [(task, place) for task in tasks for place in _places(points[points["task"] == task])]
+    wide = canvas.ACROSS
+    with canvas.house_style(artefact_id):
+        handles = {}
+        for method, rows in points.groupby("method", sort=False):
+            text, good = words.label(str(rows["label"].iloc[0])), rows[rows["status"] == "ok"]
+            if rows["variant"].iloc[0] != "none" and not good.empty:
+                text += "\n" + words.label(words.budget(good))
+            handles[text] = marks.sample(looks[str(method)])
+        lines = words.below(points[points["class_id"] == MEAN], wide, " ".join(splits.fixed(plan, artefact_id)))
+        figure, grid = canvas.panels(len(panels), canvas.Legend(handles, lines, wide))
+        for (axes,), (task, place) in zip(grid, panels, strict=True):
+            rows = points[(points["task"] == task) & (points["class_id"] != MEAN) & points["mean"].notna()]
+            rows = rows[rows["place"].isna() | (rows["place"] == place)]
+            canvas.panel_title(axes, f"{tasks[task][0].label}, {_title(place)}", plan.suite.demonstration)
+            axes.set_xlabel("class")
+            axes.set_ylabel(shown.label)
+            if rows.empty:
+                canvas.no_results(axes)
+            for method, part in rows.groupby("method", sort=False):
+                part = part[part["class_id"] < MOST_CLASSES]
+                marks.curve(axes, part["class_id"].to_numpy(float), part, looks[str(method)], shown)
+        return canvas.save_all(figure, stem), points.drop(columns="place")
+
+
+def _places(points: pd.DataFrame) -> list[float]:
+    return sorted(points["place"].dropna().unique()) or [1.0]
+
+
+def _title(place: float) -> str:
+    return f"{ORDINALS[min(int(place), len(ORDINALS)) - 1]} ε of each method"

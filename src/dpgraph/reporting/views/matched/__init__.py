@@ -1,0 +1,1 @@
+"""A metric against accuracy."""

@@ -1,0 +1,1 @@
+"""Images of the subclasses of a class: never shipped, as galleries."""
