@@ -26,7 +26,9 @@ def figure(plan, results, tmp_path_factory):
 
 
 def test_files_and_size(figure):
-    assert [path.name for path in figure] == ["fig2.pdf", "fig2.svg", "fig2.png", "fig2.csv"]
+    assert [path.name for path in figure] == [
+        f"fig2.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")
+    ]
     assert figure[0].read_bytes().startswith(b"%PDF")
     image = imread(figure[2])
     assert image.shape[1] == 1980  # two columns of 3.3 inches at 300 dpi: the panel, and its legend next to it
@@ -117,4 +119,6 @@ def test_only_figures_of_the_plan(plan, results, tmp_path):
 def test_one_seed_has_no_interval():
     points = pd.DataFrame({"source": "ours", "n": [1, 1], "variant": "none", "std": float("nan")})
     assert uncertainty(points) == ["One seed each, so no interval."]
-    assert uncertainty(points.assign(n=[1, 3])) == ["Shaded: 95 % confidence interval of the mean over 1 to 3 seeds."]
+    assert uncertainty(points.assign(n=[1, 3])) == [
+        "Bars and shades: 95 % confidence interval of the mean over 1 to 3 seeds."
+    ]
