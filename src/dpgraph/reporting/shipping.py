@@ -23,6 +23,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.figures import read_caption
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import finding, overview
 from dpgraph.reporting.leaderboard.page import Links, chart_library, page
@@ -135,18 +136,26 @@ def _cpu_hours(results: pd.DataFrame) -> float:
 
 
 def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, folder: Path) -> str:
-    suite = plan.suite
+    suite, figure = plan.suite, Paths(plan.config).figure
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
     lines += [f"Commit {commit}; regenerate with `snakemake --cores 2 --config suite={suite.name}`.", ""]
     lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
             lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
-            lines += [f"[numbers](figures/{name}.csv)", ""]
+            lines += [*_caption(read_caption(figure(name, "txt"))), f"[numbers](figures/{name}.csv)", ""]
         elif described.kind == "table":
             wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
             lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV](tables/{name}.csv)", ""]
     return "\n".join(lines)
+
+
+def _caption(caption: list[str]) -> list[str]:
+    """Paragraphs of a caption as one list, folded: the figure comes first."""
+    if not caption:
+        return []
+    items = [f"- {markdown(line)}" for line in caption]
+    return ["<details><summary>What is drawn</summary>", "", *items, "", "</details>", ""]
 
 
 def _claims(claims: pd.DataFrame) -> list[str]:

@@ -87,10 +87,12 @@ def panels(
     figure = Figure(figsize=(width, above + legend.height), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(down, across, height_ratios=tall)
-    axes = [
-        [figure.add_subplot(one) for one in grid[place // across, place % across].subgridspec(1, count)]  # type: ignore[attr-defined]
-        for place, count in enumerate(places)
-    ]
+    axes = []
+    for place, count in enumerate(places):
+        spot = grid[place // across, place % across]
+        shared = spot.subgridspec(1, count)
+        parts = [spot] if count == 1 else [shared[0, part] for part in range(count)]
+        axes.append([figure.add_subplot(part) for part in parts])
     free = None
     if legend.place is Place.FREE:
         free = figure.add_subplot(grid[down - 1, len(places) % across :])
@@ -111,18 +113,9 @@ def share_y(places: Sequence[Axes]) -> None:
 
 
 def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL[0]) -> None:
-    """At the left, in lines that a panel of `width` inches holds; a demonstration is marked as such above it."""
-    axes.set_title(fill(text, max(int(width * LETTERS), 12)) + ("\n" if demonstration else ""), loc="left")
-    if demonstration:
-        axes.annotate(
-            "demonstration",
-            xy=(0, 1),
-            xytext=(0, 5),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            color="#6B6B6B",
-            fontsize=7,
-        )
+    """At the left, in lines that a panel of `width` inches holds; a demonstration is marked as such."""
+    marked = f"{text} (demonstration)" if demonstration else text
+    axes.set_title(fill(marked, max(int(width * LETTERS), 12)), loc="left")
 
 
 def no_results(axes: Axes) -> None:

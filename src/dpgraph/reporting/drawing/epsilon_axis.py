@@ -7,14 +7,12 @@ from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.formats import significant
 
 WIDE = 4.0  # largest / smallest from which the axis is logarithmic
 NEAR = 1.6  # ratio within which a value belongs to a target
-LETTER = 0.062  # inches of a tick label
-GAP = 0.07  # inches between two
 EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis beside its first and last value
 
 
@@ -42,13 +40,9 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
     start, end = to(low) - room, to(high) + room
     axes.set_xlim(back(start), back(end))
     places = {value: (to(value) - start) / (end - start) * width for value in {*targets, *_round(low, high, targets)}}
-    labelled = _apart(sorted(targets), places, sorted(set(places) - set(targets)))
-    axes.xaxis.set_major_locator(FixedLocator(labelled))
-    axes.xaxis.set_major_formatter(FixedFormatter([tick(value) for value in labelled]))
-    rest = [value for value in targets if value not in labelled]
-    axes.xaxis.set_minor_locator(FixedLocator(rest) if rest else NullLocator())
-    axes.xaxis.set_minor_formatter(FixedFormatter([""] * len(rest)))
-    at = sorted(places[value] for value in (targets or labelled))
+    others = sorted(set(places) - set(targets))
+    set_ticks(axes, {value: tick(value) for value in places}, places, others)
+    at = sorted(places[value] for value in (targets or others))
     return float(np.diff(at).min()) if len(at) > 1 else width / 2
 
 
@@ -66,17 +60,6 @@ def _round(low: float, high: float, targets: list[float]) -> list[float]:
     if not targets:
         return inside
     return [value for value in inside if value * NEAR < min(targets) or value > NEAR * max(targets)]
-
-
-def _apart(first: list[float], places: dict[float, float], others: list[float]) -> list[float]:
-    """Those whose labels do not touch: both ends of `first`, then what fits between, then others; ascending."""
-    kept: list[float] = []
-    for value in dict.fromkeys([*first[-1:], *first[:1], *first, *others]):
-        need = (len(tick(value)) * LETTER) / 2
-        free = all(abs(places[value] - places[other]) >= need + len(tick(other)) * LETTER / 2 + GAP for other in kept)
-        if free:
-            kept.append(value)
-    return sorted(kept)
 
 
 def tick(value: float) -> str:

@@ -89,13 +89,16 @@ def _free_colour(look: Look, taken: Sequence[str], proposed: Sequence[str]) -> s
 
 
 def _free_shape(look: Look, taken: Sequence[Look]) -> Look:
-    """With a marker of a shape that is free; else with a free pair of marker and line; as it is where none is left."""
+    """With a marker of a shape that is free, or without a marker another line; else with a free pair of marker and line; as it is where none is left."""
     shapes = {_shape(one.marker) for one in taken if one.marker}
     seen = {(one.marker, one.line) for one in taken}
-    if look.marker:
-        for marker in (look.marker, *MARKERS):
-            if _shape(marker) not in shapes:
-                return replace(look, marker=marker)
+    if not look.marker:
+        for line in (look.line, *DASHES):
+            if ("", line) not in seen:
+                return replace(look, line=line)
+    for marker in filter(None, (look.marker, *MARKERS)):
+        if _shape(marker) not in shapes:
+            return replace(look, marker=marker)
     for line, marker in product((look.line, *LINES), (look.marker, *MARKERS)):
         if (marker, line) not in seen:
             return replace(look, marker=marker, line=line)
@@ -165,7 +168,9 @@ def looks_of_classes(classes: Sequence[int]) -> dict[int, Look]:
     size = len(COLOURS_OF_CLASSES)
     return {
         name: Look(
-            COLOURS_OF_CLASSES[place % size], MARKERS_OF_VALUES[(place + 4 * (place // size)) % len(MARKERS_OF_VALUES)], ""
+            COLOURS_OF_CLASSES[place % size],
+            MARKERS_OF_VALUES[(place + 4 * (place // size)) % len(MARKERS_OF_VALUES)],
+            "",
         )
         for place, name in enumerate(classes)
     }

@@ -36,7 +36,7 @@ class Links:
     """Where the page's links go, relative to it; an empty folder of cells: their records are not next to it."""
 
     tables: str = "html"  # suffix of the tables that are linked
-    figures: str = "png"
+    figures: str = "html"
     cells: bool = True
     typeset: bool = True  # LaTeX and PDF are there, too
     held_back: tuple[str, ...] = ()  # views whose figures are not there

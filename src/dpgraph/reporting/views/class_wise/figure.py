@@ -45,7 +45,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
         figure, grid, width = canvas.panels([1] * max(len(labels), 1), handles, across, HEIGHT)
         for (axes,), (task_id, label) in zip(grid, labels.items()):
             canvas.panel_title(axes, label, plan.suite.demonstration, width)
-            axes.set_xlabel("class by rank of frequency; below: its training nodes")
+            axes.set_xlabel("class by frequency; below: training nodes")
             axes.set_ylabel("test accuracy (%)")
             _panel(axes, shown[shown["task"] == task_id], looks, width, SMALL if many else marks.SIZE)
         if not labels:

@@ -1,4 +1,4 @@
-"""Scatter plots of embeddings: a row per task and method, a column per target epsilon."""
+"""Scatter plots of embeddings: a panel per task, method and target epsilon."""
 
 from __future__ import annotations
 
@@ -20,50 +20,30 @@ from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.views.embedding.rows import Embedded, embedded, embedding_points
 
-SIDE = 1.9  # inches, both ways, at most
-AROUND = 0.45  # inches of a panel's title
-NAMES = 26  # characters of a row's label
+SIDE = 1.7  # inches of a panel, both ways, at most
+AROUND = 0.5  # inches of its title
+ACROSS = 4
+LETTERS = 19  # of a title that an inch holds
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png; entries without a target are in the last column."""
+    """Writes stem.pdf, stem.svg and stem.png: a panel per task, method and target epsilon, one after the other."""
     made = embedded(plan, artefact_id, results)
     shown = [one for one in made if len(one.classes)]
-    rows = list(dict.fromkeys(map(_row, shown)))
-    columns = sorted({_column(one) for one in shown})
     classes = sorted({int(name) for one in shown for name in np.unique(one.classes)})
+    several = len({one.entry.task_id for one in shown}) > 1
     with canvas.house_style(artefact_id):
-        across, down = max(len(columns), 1), max(len(rows), 1)
+        across = min(max(len(shown), 1), ACROSS)
         height = min(SIDE, canvas.WIDTH / across) + AROUND
-        figure, places, _ = canvas.panels([1] * across * down, _handles(classes), across, height)
-        grid = np.array([axes for (axes,) in places]).reshape(down, across)
-        for axes in grid.ravel():
-            axes.set_axis_off()
-        for one in shown:
-            row, column = rows.index(_row(one)), columns.index(_column(one))
-            axes = grid[row, column]
-            axes.set_axis_on()
-            _panel(axes, one, classes)
-            if row == max(rows.index(_row(other)) for other in shown if _column(other) == _column(one)):
-                axes.set_xlabel("t-SNE 1", fontsize=7)
-            if column == min(columns.index(_column(other)) for other in shown if _row(other) == _row(one)):
-                task = one.entry.suite_task.label + (", demonstration" if plan.suite.demonstration else "")
-                axes.set_ylabel(
-                    f"{fill(one.entry.method.label, NAMES)}\n{fill(f'({task})', NAMES)}\nt-SNE 2", fontsize=7
-                )
+        figure, places, width = canvas.panels([1] * max(len(shown), 1), _handles(classes), across, height)
+        for (axes,), one in zip(places, shown):
+            task = f"{one.entry.suite_task.label}: " if several else ""
+            name = task + one.entry.method.label + (", demonstration" if plan.suite.demonstration else "")
+            _panel(axes, one, classes, fill(name, max(int(width * LETTERS), 12)))
         if not shown:
-            grid[0, 0].set_axis_on()
-            canvas.no_results(grid[0, 0])
+            canvas.no_results(places[0][0])
         files = canvas.save_all(figure, stem)
     return Drawn(files, embedding_points(made), _caption(made))
-
-
-def _row(one: Embedded) -> tuple[str, str]:
-    return one.entry.task_id, one.entry.method_id
-
-
-def _column(one: Embedded) -> float:
-    return float("inf") if one.entry.epsilon is None else one.entry.epsilon
 
 
 def _handles(classes: list[int]) -> dict[str, Artist]:
@@ -87,7 +67,7 @@ def _caption(made: list[Embedded]) -> list[str]:
     return lines + [f"Missing: {reason}." for reason in dict.fromkeys(one.outcome.why_not for one in empty)]
 
 
-def _panel(axes: Axes, one: Embedded, classes: list[int]) -> None:
+def _panel(axes: Axes, one: Embedded, classes: list[int], name: str) -> None:
     entry = one.entry
     title = "no privacy" if entry.cell.privacy is None else "one budget"
     if entry.epsilon is not None:
@@ -95,11 +75,13 @@ def _panel(axes: Axes, one: Embedded, classes: list[int]) -> None:
     if entry.cell.privacy is not None and one.outcome.ok:
         title += f"\npublished {epsilon(one.outcome.eps_published)}, rigorous {epsilon(one.outcome.eps_rigorous)}"
         title += protection.mark(one.outcome.privacy)
-    axes.set_title(title, fontsize=6.5, fontweight="normal")
+    axes.set_title(f"{name}\n{title}", fontsize=6.5, fontweight="normal")
+    axes.set_xlabel("t-SNE 1", fontsize=6.5)
+    axes.set_ylabel("t-SNE 2", fontsize=6.5)
     axes.grid(False)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_box_aspect(1)
-    for name, look in looks_of_classes(classes).items():
-        own = one.places[one.classes == name]
+    for class_id, look in looks_of_classes(classes).items():
+        own = one.places[one.classes == class_id]
         axes.scatter(own[:, 0], own[:, 1], s=7, c=look.colour, marker=look.marker, linewidths=0.2, edgecolors="white")

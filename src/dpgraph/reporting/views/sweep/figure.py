@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
@@ -19,6 +18,7 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.facets import facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 
@@ -126,7 +126,6 @@ def _x_axis(axes: Axes, place: Places, margin: float) -> float:
     """
     if place.logarithmic:
         axes.set_xscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
     shown = {x: value for value, x in place.x.items()}
     at = np.array(sorted(shown))
     scaled = np.log(at) if place.logarithmic else at
@@ -135,8 +134,8 @@ def _x_axis(axes: Axes, place: Places, margin: float) -> float:
     room = share / (1 - 2 * share) * (scaled[-1] - scaled[0]) or 0.5
     ends = scaled[0] - room, scaled[-1] + room
     axes.set_xlim(*(np.exp(ends) if place.logarithmic else ends))
-    axes.xaxis.set_major_locator(FixedLocator(list(at)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _tick(shown[min(shown, key=lambda at: abs(at - x))])))
+    places = {float(x): inches * float(to - ends[0]) / (ends[1] - ends[0]) for x, to in zip(at, scaled)}
+    set_ticks(axes, {x: _tick(shown[x]) for x in places}, places)
     return inches * float(np.diff(scaled).min() if len(at) > 1 else room) / (ends[1] - ends[0])
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from dpgraph.methods.looks import BLUE, ORANGE, Look
 from dpgraph.planning.plan import Plan
@@ -74,13 +76,13 @@ def _caption(first: pd.DataFrame, empty: list[str]) -> list[str]:
     return [REMARK, *words.not_drawn(empty), *said]
 
 
-def _handles(looks: dict[int, Look]) -> dict[str, Line2D]:
+def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
     shape: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markeredgewidth": 0.5}
-    handles = {
+    handles: dict[str, Artist] = {
         f"initialisation {name + 1}": Line2D([], [], color=look.colour, marker=look.marker, **shape)
         for name, look in looks.items()
     }
-    bars = {TEXTS[part]: Line2D([], [], color=COLOURS[part], linewidth=6, marker="") for part in PARTS}
+    bars = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in PARTS}
     return handles | bars
 
 
