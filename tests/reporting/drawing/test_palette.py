@@ -81,9 +81,7 @@ def test_few_series_differ_in_the_shape_of_their_marks(proposed):
 def test_controls_stay_controls(proposed):
     for own, look in zip(proposed.values(), allocate(proposed).values(), strict=True):
         assert look.neutral == own.neutral
-        assert bool(look.marker) == bool(own.marker) or shape(own) in {
-            shape(one) for one in allocate(proposed).values()
-        }
+        assert look.marker == "" or own.marker != ""  # there are dashes enough
 
 
 def test_more_series_than_colours_are_all_drawn():

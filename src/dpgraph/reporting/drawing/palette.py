@@ -89,7 +89,8 @@ def _free_colour(look: Look, taken: Sequence[str], proposed: Sequence[str]) -> s
 
 
 def _free_shape(look: Look, taken: Sequence[Look]) -> Look:
-    """With a marker of a shape that is free, or without a marker another line; else with a free pair of marker and line; as it is where none is left."""
+    """With a marker of a shape that is free, without a marker with another line; else with a free pair of marker and
+    line; as it is where none is left."""
     shapes = {_shape(one.marker) for one in taken if one.marker}
     seen = {(one.marker, one.line) for one in taken}
     if not look.marker:
