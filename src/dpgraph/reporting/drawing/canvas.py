@@ -71,18 +71,19 @@ def panels(
     across: int = ACROSS,
     height: float = PANEL[1],
     heights: Sequence[float] | None = None,
+    below: bool = False,
 ) -> tuple[Figure, list[list[Axes]], float]:
     """A figure as wide as a page, or as its panels where they are few and there is no legend; the width of a place.
 
     places: how many axes share each place. across: places next to each other. heights: of the rows in inches, where
     they differ. The legend is to the right of a single place, in the place that an incomplete row leaves free, or
-    below (`legend.Legend`); the panels grow until it takes no more than `legend.SHARE` of the height.
+    below (`legend.Legend`; `below`: always); the panels grow until it takes no more than `legend.SHARE` of the height.
     """
     across = min(across, len(places))
     width = WIDTH if handles or across > 1 else PANEL[0]
     down = math.ceil(len(places) / across)
     tall = list(heights or [height] * down)
-    legend = Legend.of(handles, width, across, len(places), tall)
+    legend = Legend.of(handles, width, across, len(places), tall, below)
     above = sum(tall) * legend.stretch(sum(tall))
     figure = Figure(figsize=(width, above + legend.height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -36,15 +36,23 @@ class Legend:
     width: float = 0.0
 
     @classmethod
-    def of(cls, handles: Mapping[str, Artist], width: float, across: int, places: int, tall: Sequence[float]) -> Legend:
-        """width: of the figure; tall: heights of its rows; both in inches."""
+    def of(
+        cls,
+        handles: Mapping[str, Artist],
+        width: float,
+        across: int,
+        places: int,
+        tall: Sequence[float],
+        below: bool = False,
+    ) -> Legend:
+        """width: of the figure; tall: heights of its rows; both in inches. below: whatever would fit elsewhere."""
         if not handles:
             return cls(handles, Place.NONE, 1, 0.0)
         wide, high = size(handles, 1)
-        if places == 1 and wide <= BESIDE * width and high <= tall[0]:
+        if not below and places == 1 and wide <= BESIDE * width and high <= tall[0]:
             return cls(handles, Place.RIGHT, 1, 0.0, wide)
         free = -places % across
-        if free and wide <= width * free / across and high <= tall[-1]:
+        if not below and free and wide <= width * free / across and high <= tall[-1]:
             return cls(handles, Place.FREE, 1, 0.0)
         columns, high = 1, high
         for more in range(2, len(handles) + 1):

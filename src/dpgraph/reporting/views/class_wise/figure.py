@@ -20,7 +20,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.class_wise.rows import class_counts, class_wise_points
 
 FEW = 16  # classes; with more a panel has the whole width
-TICKS = 20  # labels of an x axis
+LABEL = 0.36  # inches of a label of the x axis
 HEIGHT = 2.1  # inches
 SMALL = 3.0  # size of marks where classes are many
 
@@ -42,7 +42,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
             for method, rows in shown.groupby("method", sort=False)
         }
         across = 1 if many else canvas.ACROSS
-        figure, grid, width = canvas.panels([1] * max(len(labels), 1), handles, across, HEIGHT)
+        figure, grid, width = canvas.panels([1] * max(len(labels), 1), handles, across, HEIGHT, below=bool(many))
         for (axes,), (task_id, label) in zip(grid, labels.items()):
             canvas.panel_title(axes, label, plan.suite.demonstration, width)
             axes.set_xlabel("class by frequency; below: training nodes")
@@ -65,7 +65,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: flo
     classes = rows[rows["class_id"] >= 0]
     train_nodes = classes.drop_duplicates("rank").set_index("rank")["train_nodes"]
     gap = width / (len(train_nodes) + 2)
-    last = _x_axis(axes, train_nodes)
+    last = _x_axis(axes, train_nodes, gap)
     shown = quantity("class_accuracy/test")
     methods = list(dict.fromkeys(rows["method"]))
     for method, part in rows[rows["mean"].notna()].groupby("method", sort=False):
@@ -74,11 +74,16 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: flo
         marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False, size=size)
 
 
-def _x_axis(axes: Axes, train_nodes: pd.Series) -> float:
-    """A tick for each class, equal steps between the labelled ones; returns the place of all classes together."""
+def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
+    """A tick for each class, equal steps between the labelled ones; returns the place of all classes together.
+
+    gap: inches from one class to the next.
+    """
     classes = len(train_nodes)
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100) if classes <= step * TICKS)
-    ranks = [rank for rank in range(1, classes + 1) if rank % step == 0 or rank == 1]
+    step = next((step for step in (1, 2, 5, 10, 20, 50) if step * gap >= LABEL), 100)
+    ranks = [1, *(rank for rank in range(step, classes + 1, step) if (rank - 1) * gap >= LABEL)]
+    if len(ranks) > 1 and (classes + 1.6 - ranks[-1]) * gap < LABEL:
+        ranks.pop()
     last = classes + 1.6
     axes.set_xlim(0.4, last + 0.6)
     axes.axvline(classes + 0.8, color="#BBBBBB", linewidth=0.7)
