@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 from itertools import combinations
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -12,16 +13,13 @@ from matplotlib.image import imread
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import Config
 from dpgraph.methods.looks import Look
 from dpgraph.methods.registry import spec, specs
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 from tests.contract.cells import CELLS, changed
-from tests.reporting.conftest import WORKFLOW
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +89,12 @@ def test_what_is_proved_keeps_its_look_beside_what_is_claimed(paper_plan):
 
 
 def test_both_node_remove_lines_of_the_votes_curves_have_colours_of_their_own():
-    entries = load_plan(Config(suite="votes"), WORKFLOW).entries_of("votes/curves")
-    looks = looks_of_methods(entries)
-    for first, second in combinations(("own", "votes", "votes-remove", "votes-schema"), 2):
-        assert distance(looks[first].colour, looks[second].colour) >= APART
-        assert looks[first].marker != looks[second].marker
+    shares = {"own": 0.0, "votes": 0.5, "votes-schema": 0.5, "votes-remove": 0.5}  # the look reads no more of a cell
+    cells = {name: SimpleNamespace(privacy=SimpleNamespace(votes_share=share)) for name, share in shares.items()}
+    looks = allocate({name: spec("dp-votes").look(cell) for name, cell in cells.items()})
+    for first, second in combinations(looks.values(), 2):
+        assert distance(first.colour, second.colour) >= APART
+        assert first.marker != second.marker
 
 
 OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
