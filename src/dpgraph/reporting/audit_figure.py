@@ -58,7 +58,7 @@ def write_audit_figure(audits: pd.DataFrame, stem: Path) -> list[Path]:
         figure, places, width = panels([1] * len(names), handles, ACROSS, HEIGHT)
         for (axes,), name in zip(places, names):
             rows = curves[curves["audit"] == name]
-            panel_title(axes, str(rows["title"].iloc[0]), False, width * 0.85)
+            panel_title(axes, str(rows["title"].iloc[0]), False, width)
             _panel(axes, rows, bugs[name])
         files = save_all(figure, stem)
     return [*files, write_caption(_caption(curves, bugs), stem)]

@@ -30,7 +30,8 @@ METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
 }
 ACROSS = 2  # places next to each other
-LETTERS = 12.5  # of a bold title that an inch holds
+TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
+INSET = 0.45  # inches of a place beside its axes, above which the title starts
 GREY = "#555555"
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of every font that a PDF embeds
@@ -116,7 +117,8 @@ def share_y(places: Sequence[Axes]) -> None:
 def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL[0]) -> None:
     """At the left, in lines that a panel of `width` inches holds; a demonstration is marked as such."""
     marked = f"{text} (demonstration)" if demonstration else text
-    axes.set_title(fill(marked, max(int(width * LETTERS), 12)), loc="left")
+    size, letters = next((size, letters) for least, size, letters in TITLES if width >= least)
+    axes.set_title(fill(marked, max(int((width - INSET) * letters), 12)), loc="left", fontsize=size)
 
 
 def no_results(axes: Axes) -> None:

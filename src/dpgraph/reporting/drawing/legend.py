@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 SHARE = 0.28  # of a figure's height, at most
 BESIDE = 0.43  # of a figure's width, at most, of a legend to the right
 EDGE = 0.08  # inches around it
+INSET = 0.5  # inches of a place beside its axes, from which a legend in it starts
 HANDLE = 2.6  # length of a line's sample, in letters
 
 
@@ -52,7 +53,7 @@ class Legend:
         if not below and places == 1 and wide <= BESIDE * width and high <= tall[0]:
             return cls(handles, Place.RIGHT, 1, 0.0, wide)
         free = -places % across
-        if not below and free and wide <= width * free / across and high <= tall[-1]:
+        if not below and free and wide <= width * free / across - INSET and high <= tall[-1]:
             return cls(handles, Place.FREE, 1, 0.0)
         columns, high = 1, high
         for more in range(2, len(handles) + 1):

@@ -66,7 +66,7 @@ def _panel(axes: Axes, one: Confusion, demonstration: bool, width: float) -> Non
     run = f"{entry.method.label}" + (
         "" if entry.epsilon is None else f", target ε\xa0=\xa0{significant(entry.epsilon)}"
     )
-    canvas.panel_title(axes, f"{entry.suite_task.label}: {run}", demonstration, width * 0.9)
+    canvas.panel_title(axes, f"{entry.suite_task.label}: {run}", demonstration, width)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
     mean = one.mean[:, :-1]
