@@ -156,11 +156,8 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
 
 
 def _caption(caption: list[str]) -> list[str]:
-    """Paragraphs of a caption as one list, folded: the figure comes first."""
-    if not caption:
-        return []
-    items = [f"- {markdown(line)}" for line in caption]
-    return ["<details><summary>What is drawn</summary>", "", *items, "", "</details>", ""]
+    """Paragraphs of a caption as a list."""
+    return [*(f"- {markdown(line)}" for line in caption), ""] if caption else []
 
 
 def _claims(claims: pd.DataFrame) -> list[str]:

@@ -36,8 +36,8 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
     axes.set_xscale("log" if logarithmic else "linear")
     to, back = (math.log, math.exp) if logarithmic else (float, float)
     share = min(max(EDGE, margin / width), MOST_EDGE)
-    room = share / (1 - 2 * share) * (to(high) - to(low)) or (0.4 if logarithmic else 0.4 * high)
-    start, end = to(low) - room, to(high) + room
+    beyond = share / (1 - 2 * share) * (to(high) - to(low)) or (0.4 if logarithmic else 0.4 * high)
+    start, end = to(low) - beyond, to(high) + beyond
     axes.set_xlim(back(start), back(end))
     places = {value: (to(value) - start) / (end - start) * width for value in {*targets, *_round(low, high, targets)}}
     others = sorted(set(places) - set(targets))

@@ -1,7 +1,7 @@
 """Curves with intervals, horizontal lines and printed numbers.
 
 Every measured point has its mark. Fewer than `CURVE` points are no curve: they are not joined. Marks of several series
-at one place stand side by side (`Side`), and no mark is cut off by an edge.
+at one place stand side by side (`Slot`), and no mark is cut off by an edge.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
 
 
 @dataclass(frozen=True)
-class Side:
+class Slot:
     """Where a series stands among those that have marks at the same x: they do not hide each other."""
 
     place: int = 0
@@ -70,7 +70,7 @@ class Side:
         return axes.transData + ScaledTranslation(right, 0, figure.dpi_scale_trans)  # type: ignore[union-attr]
 
 
-ALONE = Side()
+ALONE = Slot()
 
 
 def margin(series: int) -> float:
@@ -84,7 +84,7 @@ def curve(
     rows: pd.DataFrame,
     style: Look,
     shown: Quantity,
-    side: Side = ALONE,
+    side: Slot = ALONE,
     ordered: bool = True,
     size: float = SIZE,
 ) -> None:

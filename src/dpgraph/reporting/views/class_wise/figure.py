@@ -70,7 +70,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: flo
     methods = list(dict.fromkeys(rows["method"]))
     for method, part in rows[rows["mean"].notna()].groupby("method", sort=False):
         x = part["rank"].where(part["class_id"] >= 0, last).to_numpy(float)
-        side = marks.Side(methods.index(method), len(methods), gap)
+        side = marks.Slot(methods.index(method), len(methods), gap)
         marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False, size=size)
 
 

@@ -67,7 +67,7 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Place:
+class Spot:
     """What shares a place of the figure: a task, of one method where values are told apart; an axis for each mode."""
 
     title: str
@@ -127,7 +127,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     return Drawn(files, points, words.beside(points, *about, budgets=False))
 
 
-def _about(style: Style, axis: ReleaseAxis | None, places: list[Place]) -> list[str]:
+def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:
     lines = [f"{style.label}."] if style.label and not style.values else []
     if axis is not None:
         fixed = f"ε_pr is what the release may cost, at a fixed ε_sgd = {significant(axis.training_epsilon)}"
@@ -142,7 +142,7 @@ def _about(style: Style, axis: ReleaseAxis | None, places: list[Place]) -> list[
     return [*lines, "Marks at one ε stand side by side."]
 
 
-def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) -> tuple[list[Place], list[str]]:
+def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) -> tuple[list[Spot], list[str]]:
     """What is drawn, and titles of what has nothing to show."""
     axis = plan.artefacts[artefact_id].release_axis
     places, empty = [], []
@@ -161,7 +161,7 @@ def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) ->
             if rows["mean"].isna().all():
                 empty.append(title)
             else:
-                places.append(Place(title, rows, modes or [MODES[0] if axis is None else MODES[1]]))
+                places.append(Spot(title, rows, modes or [MODES[0] if axis is None else MODES[1]]))
     return places, empty
 
 
@@ -187,7 +187,7 @@ def _panel(
             continue
         # along training every target is a run of its own; else a curve joins the targets
         along = rows["step"].notna().any()
-        side = marks.ALONE if along else marks.Side(curves.index(key), len(curves), gap)
+        side = marks.ALONE if along else marks.Slot(curves.index(key), len(curves), gap)
         for _, run in rows.groupby("epsilon_target", dropna=False) if along else [(None, rows)]:
             run = run.sort_values(column)
             x = run[column].to_numpy(float)

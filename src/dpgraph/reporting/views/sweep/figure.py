@@ -72,7 +72,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Qua
         order = np.argsort(x, kind="stable")
         x, part = x[order], part.iloc[order]
         if source == "ours":
-            marks.curve(axes, x, part, style, shown, marks.Side(methods.index(method), len(methods), gap))
+            marks.curve(axes, x, part, style, shown, marks.Slot(methods.index(method), len(methods), gap))
         else:
             std = part["std"].fillna(0.0).to_numpy(float)
             marks.hollow(axes, x, part["mean"].to_numpy(float), std, style)
@@ -131,12 +131,12 @@ def _x_axis(axes: Axes, place: Places, margin: float) -> float:
     scaled = np.log(at) if place.logarithmic else at
     inches = float(axes.get_position().width * axes.get_figure().get_figwidth())  # type: ignore[union-attr]
     share = min(max(EDGE, margin / inches), MOST_EDGE)
-    room = share / (1 - 2 * share) * (scaled[-1] - scaled[0]) or 0.5
-    ends = scaled[0] - room, scaled[-1] + room
+    beyond = share / (1 - 2 * share) * (scaled[-1] - scaled[0]) or 0.5
+    ends = scaled[0] - beyond, scaled[-1] + beyond
     axes.set_xlim(*(np.exp(ends) if place.logarithmic else ends))
     places = {float(x): inches * float(to - ends[0]) / (ends[1] - ends[0]) for x, to in zip(at, scaled)}
     set_ticks(axes, {x: _tick(shown[x]) for x in places}, places)
-    return inches * float(np.diff(scaled).min() if len(at) > 1 else room) / (ends[1] - ends[0])
+    return inches * float(np.diff(scaled).min() if len(at) > 1 else beyond) / (ends[1] - ends[0])
 
 
 def _tick(value: str) -> str:
