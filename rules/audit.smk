@@ -31,6 +31,7 @@ rule audit_report:
     output:
         SUITE / "figures/audits.pdf",
         SUITE / "figures/audits.svg",
+        SUITE / "figures/audits.txt",
         report(
             SUITE / "figures/audits.png",
             category="audits",
@@ -60,7 +61,7 @@ rule audit_report:
 rule audits_nightly:
     output:
         parquet=SUITE / "audits-nightly.parquet",
-        figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png"),
+        figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png", ".txt"),
     log:
         f"logs/{CONFIG.suite}/audits_nightly.log",
     conda:

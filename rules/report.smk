@@ -73,8 +73,10 @@ rule figure:
         SUITE / "figures/{paper}/{artefact}.pdf",
         SUITE / "figures/{paper}/{artefact}.svg",
         SUITE / "figures/{paper}/{artefact}.csv",
+        SUITE / "figures/{paper}/{artefact}.txt",
+        SUITE / "figures/{paper}/{artefact}.png",
         report(
-            SUITE / "figures/{paper}/{artefact}.png",
+            SUITE / "figures/{paper}/{artefact}.html",
             category="{paper}",
             labels={"result": "{artefact}, figure"},
             caption=f"{CAPTIONS}/figure.rst",

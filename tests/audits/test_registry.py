@@ -149,7 +149,9 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out = tmp_path / "audits.parquet"
     figure = ["--figure", str(tmp_path / "curves")]
     assert main(["audit", "update", "--trials", "20000", "--planted", "all", "--out", str(out), *figure, "--json"]) == 0
-    assert {path.name for path in tmp_path.glob("curves.*")} == {"curves.pdf", "curves.svg", "curves.png"}
+    assert {path.name for path in tmp_path.glob("curves.*")} == {
+        f"curves.{suffix}" for suffix in ("pdf", "svg", "png", "txt")
+    }
     printed = json.loads(capsys.readouterr().out)
     assert [one["planted"] for one in printed] == [None, *AUDITS["update"].bugs]
     table = pd.read_parquet(out)

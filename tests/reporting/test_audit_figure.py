@@ -31,7 +31,7 @@ def audits() -> pd.DataFrame:
 
 def test_figure(audits: pd.DataFrame, tmp_path: Path) -> None:
     paths = write_audit_figure(audits, tmp_path / "audits")
-    assert [path.name for path in paths] == ["audits.pdf", "audits.svg", "audits.png"]
+    assert [path.name for path in paths] == ["audits.pdf", "audits.svg", "audits.png", "audits.txt"]
     image = imread(paths[2])[:, :, :3]
     border = np.concatenate([image[:3].reshape(-1, 3), image[-3:].reshape(-1, 3), image[:, -3:].reshape(-1, 3)])
     assert (border > 0.99).all()  # nothing is cut off

@@ -1,8 +1,10 @@
 """What `ship` keeps of a suite: made-up results of the demonstration, with stand-ins for its tables and figures."""
 
 import json
+import math
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,10 +17,15 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.leaderboard.finding import overview
-from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.leaderboard.guide import STANDINGS, guide
+from dpgraph.reporting.leaderboard.page import LIBRARY, shared_files
+from dpgraph.reporting.leaderboard.standings import COLUMNS, standings
+from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import LIBRARY, ship
+from dpgraph.reporting.shipping import GUIDE, ship
+from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
+from tests.reporting.leaderboard.test_page import PROBE
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +44,7 @@ def made(plan, results, claims, tmp_path_factory):
             path = (paths.figure if figure else paths.table)(name, suffix)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("text")
+            path.with_suffix(".txt").write_text("Shaded: *this*.\n")
             if suffix == "png":
                 noise = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
                 Image.fromarray(noise).save(path)
@@ -46,7 +54,7 @@ def made(plan, results, claims, tmp_path_factory):
 @pytest.fixture(scope="module")
 def shipped(made, tmp_path_factory):
     """The folder over all suites."""
-    out = tmp_path_factory.mktemp("shipped")
+    out = tmp_path_factory.mktemp("shipped") / "results"
     written = ship(made, out)
     assert all(out / made.suite.name in path.parents for path in written)
     return out
@@ -62,6 +70,8 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         assert [link for link in links if not (folder / link).exists()] == []
     assert (shipped / LIBRARY).stat().st_size > 100_000
     assert (folder / "index.html").stat().st_size < 600_000  # without the library
+    assert "- Shaded: \\*this\\*." in text  # captions stand beside the figures
+    assert not list(folder.rglob("*.txt"))
     for about, best in overview(standings(made, results)).lines:
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
@@ -120,13 +130,14 @@ def test_results_of_several_commits_or_of_changed_files_are_refused(made, result
 
 
 def test_too_much_is_refused_and_what_was_there_is_kept(made, tmp_path, monkeypatch):
-    ship(made, tmp_path)
-    before = (tmp_path / made.suite.name / "README.md").read_text()
+    out = tmp_path / "out"
+    ship(made, out)
+    before = (out / made.suite.name / "README.md").read_text()
     monkeypatch.setattr(shipping, "LIMIT", 1000)
     with pytest.raises(UserError, match="expected at most"):
-        ship(made, tmp_path)
-    assert (tmp_path / made.suite.name / "README.md").read_text() == before
-    assert not list(tmp_path.glob(".unfinished*"))
+        ship(made, out)
+    assert (out / made.suite.name / "README.md").read_text() == before
+    assert not list(out.glob(".unfinished*"))
 
 
 def test_other_suites_stay_in_the_contents(made, tmp_path):
@@ -139,10 +150,11 @@ def test_other_suites_stay_in_the_contents(made, tmp_path):
         "cpu_hours": 0.1,
         "verdicts": {},
     }
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/summary.json").write_text(json.dumps(other))
-    ship(made, tmp_path)
-    contents = (tmp_path / "README.md").read_text()
+    out = tmp_path / "out"
+    (out / "other").mkdir(parents=True)
+    (out / "other/summary.json").write_text(json.dumps(other))
+    ship(made, out)
+    contents = (out / "README.md").read_text()
     assert "[other](other/README.md)" in contents
     assert f"[{made.suite.name}]" in contents
 
@@ -154,6 +166,96 @@ def test_a_missing_table_is_named(made, tmp_path):
     path.rename(path.with_suffix(".away"))
     try:
         with pytest.raises(UserError, match=f"{path.name}: no such file"):
-            ship(made, tmp_path)
+            ship(made, tmp_path / "out")
     finally:
         path.with_suffix(".away").rename(path)
+
+
+# ---- files that pages share, and the page over all suites ------------------------------------------------------------
+
+
+def test_pages_share_style_and_scripts(made, shipped):
+    page = (shipped / made.suite.name / "index.html").read_text()
+    for name, text in shared_files().items():
+        assert (shipped / name).read_text() == text
+        assert f'"../{name}"' in page
+        assert text not in page
+
+
+@pytest.mark.browser
+def test_a_kept_page_works_in_a_browser(made, shipped, tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the page was not opened")
+    shutil.copytree(shipped, tmp_path / "kept")
+    inside = PROBE.replace('src="index.html"', f'src="{made.suite.name}/index.html"')
+    found, console = visit(tmp_path / "kept", inside, tmp_path / "profile")
+    assert console == []
+    assert found["errors"] == []
+    assert all(found["marks"])
+    assert found["counts"]["all"] > 5
+
+
+KEPT = Path(__file__).parents[2] / "docs/results"
+
+
+def test_which_method_is_what_the_kept_results_say():
+    assert (KEPT.parent / GUIDE).read_text(encoding="utf-8") == guide(KEPT)
+
+
+def test_kept_pages_read_the_files_beside_them():
+    for name, text in shared_files().items():
+        assert (KEPT / name).read_text(encoding="utf-8") == text
+    for page in KEPT.glob("*/index.html"):
+        links = re.findall(r'<(?:script|link)[^>]+(?:href|src)="(\.\./[^"]+)"', page.read_text(encoding="utf-8"))
+        assert sorted(links) == sorted(f"../{name}" for name in shared_files())
+
+
+def kept(folder, suite, rows, demonstration=False):
+    """A suite's folder with rows of the leaderboard: data set, label, relation, epsilon, mean, seeds, best, tied."""
+    names = ("dataset", "label", "relation", "budget", "mean", "n", "best", "tied")
+    frame = pd.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
+    public = frame["relation"] == ""
+    frame = frame.assign(
+        data=frame["dataset"],
+        metric="test accuracy (%)",
+        kind=PROVED,
+        scope="joint",
+        delta=1e-5,
+        epsilon=frame["budget"],
+    )
+    frame.loc[public, ["kind", "scope"]] = [PUBLIC, ""]
+    (folder / suite).mkdir(parents=True)
+    write_csv(frame.reindex(columns=list(COLUMNS)), folder / suite / STANDINGS)
+    (folder / suite / "summary.json").write_text(json.dumps({"demonstration": demonstration}))
+
+
+def test_which_method_by_size_epsilon_and_promise(tmp_path):
+    rows = [
+        ("cora", "A", "node-null", 1.0, 50.0, 5, True, False),
+        ("cora", "B", "node-null", 1.0, 49.5, 5, False, True),
+        ("cora", "C", "node-null", 1.0, 30.0, 5, False, False),
+        ("pubmed", "B", "node-null", 1.0, 80.0, 2, True, False),
+        ("cora", "A", "edge", 4.0, 81.0, 5, True, False),
+        ("cora", "GCN", "", math.inf, 80.0, 5, True, False),
+    ]
+    kept(tmp_path, "one", rows)
+    kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True)
+    kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)])
+    text = guide(tmp_path)
+    assert "[99.0]" not in text
+    lines = text.splitlines()
+    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | [60.0](results/two/README.md) E |" in lines  # the best of all suites
+    assert "| pubmed | 19,717 | 10⁻⁵ | – | [80.0](results/one/README.md) B |" in lines
+    assert "- Below 5,000 records (cora):" in lines
+    assert "  - ε ≤ 1: E is best. Against the best row without privacy: 20.0 points lower." in lines
+    assert "  - ε ≤ 1: B is best. What privacy costs is not known: no row without privacy." in lines
+    assert "  - 1 < ε ≤ 4: A is best. Against the best row without privacy: 1.0 points higher." in lines
+    assert any(line.startswith("- edge; joint: no row for below 5,000 records: ε ≤ 1, 4 < ε ≤ 15") for line in lines)
+    assert "node-remove (one node leaves or joins with all its edges)" in text
+    assert "- 1 of 6 proved rows have fewer than three seeds, and tell nothing apart." in lines
+    (tmp_path / "two" / STANDINGS).unlink()
+    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+
+
+def test_which_method_without_any_row(tmp_path):
+    assert "No proved row at all" in guide(tmp_path)

@@ -10,7 +10,7 @@ def test_everything_is_there(finished):
     results = finished.folder / "results/tiny"
     for name in (
         *(f"tables/daigavane/{table}.{suffix}" for table in ("table1", "table7") for suffix in ("csv", "md", "tex")),
-        *(f"figures/daigavane/fig2.{suffix}" for suffix in ("pdf", "svg", "png")),
+        *(f"figures/daigavane/fig2.{suffix}" for suffix in ("pdf", "svg", "png", "txt", "html")),
         "claims.csv",
         "results.parquet",
         "index.html",

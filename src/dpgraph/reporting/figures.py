@@ -1,23 +1,49 @@
-"""A figure of a paper, regenerated: PDF, SVG and PNG with the same bytes on every run, and its points as CSV."""
+"""A figure of a paper, regenerated: PDF, SVG and PNG with the same bytes on every run, its points and caption."""
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
+from dpgraph.files import write_text
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.artefacts import artefact_of
+from dpgraph.reporting.artefacts import artefact_of, heading
+from dpgraph.reporting.formats import html_text
+from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.views.registry import figure_of
 
 
 def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[Path]:
-    """Writes stem.pdf, stem.svg, stem.png and stem.csv (the plotted points) from what the view's inputs gave.
+    """Writes stem.pdf, stem.svg, stem.png, stem.csv (the plotted points), stem.txt (the caption, a paragraph a line)
+    and stem.html (the picture with its caption, in itself complete) from what the view's inputs gave.
 
     Raises UserError where the artefact is no figure of the plan, or its view draws none.
     """
     draw = figure_of(artefact_id, artefact_of(plan, artefact_id, "figure").view)
-    files, points = draw(plan, artefact_id, given, stem)
-    path = stem.with_name(f"{stem.name}.csv")
-    write_csv(points, path)
-    return [*files, path]
+    drawn = draw(plan, artefact_id, given, stem)
+    table = stem.with_name(f"{stem.name}.csv")
+    write_csv(drawn.points, table)
+    text = write_caption(drawn.caption, stem)
+    shown = stem.with_name(f"{stem.name}.html")
+    picture = next(path for path in drawn.files if path.suffix == ".png")
+    write_text(shown, page(plan.suite, heading(plan, artefact_id), _body(picture, drawn.caption)))
+    return [*drawn.files, table, text, shown]
+
+
+def write_caption(caption: list[str], stem: Path) -> Path:
+    path = stem.with_name(f"{stem.name}.txt")
+    write_text(path, "".join(f"{' '.join(line.split())}\n" for line in caption))
+    return path
+
+
+def read_caption(path: Path) -> list[str]:
+    """Of a figure's stem.txt; none where there is no such file."""
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+def _body(picture: Path, caption: list[str]) -> str:
+    data = base64.b64encode(picture.read_bytes()).decode()
+    lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
+    return f'<img class="figure" alt="" src="data:image/png;base64,{data}">\n<div class="notes">{lines}</div>'

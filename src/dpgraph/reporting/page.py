@@ -29,6 +29,7 @@ sup { line-height: 0; }
 td.code { white-space: nowrap; font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .8rem; }
 td.reason { color: #555; padding-left: 2rem; font-size: .85rem; }
 summary { cursor: pointer; }
+img.figure { width: 100%; max-width: 60rem; }
 .notes { font-size: .85rem; color: #444; margin-top: 1rem; }
 .notes p { margin: .25rem 0; }
 .verdict { font-weight: 600; white-space: nowrap; }

@@ -1,9 +1,10 @@
 """docs/results: a suite's results as they are kept in the repository, readable there without running anything.
 
 Each suite has a folder with README.md (best proved results, verdicts, tables, figures), the first page (index.html),
-tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and baselines.csv, what the columns of
-results.parquet are (results.columns.csv), and results.parquet itself where it is small. The chart's script is there
-once for all suites. Records, predictions and graphs stay in results/: no row of a data set is kept.
+its rows (standings.csv), tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and
+baselines.csv, what the columns of results.parquet are (results.columns.csv), and results.parquet itself where it is
+small. Style and scripts of the pages are there once for all suites, and which-method.md is beside the folder. Records,
+predictions and graphs stay in results/: no row of a data set is kept.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.page import strong_enough
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.figures import read_caption
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import finding, overview
-from dpgraph.reporting.leaderboard.page import Links, chart_library, page
+from dpgraph.reporting.leaderboard.guide import STANDINGS, SUMMARY, guide
+from dpgraph.reporting.leaderboard.page import Links, page, shared_files
 from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.results import read_results
+from dpgraph.reporting.results import read_results, write_csv
 
 FOLDER = Path("docs/results")
-LIBRARY = "charts.js"
-SUMMARY = "summary.json"
+GUIDE = "which-method.md"
 LIMIT = 10 * 2**20  # bytes of all suites together
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
 
 def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
-    """Writes out/<suite> anew, and out/README.md over all suites that are there; returns the files of the suite.
+    """Writes out/<suite> anew, out/README.md and the page beside `out` over all suites; returns the suite's files.
 
     Raises UserError where a result is missing, where rows are of several commits or of changed files, or where all
     suites together would exceed `LIMIT`; what was there before is kept then.
@@ -55,9 +57,10 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
         for source, place in _copied(plan):
             _copy(source, folder / place)
         table = standings(plan, results)
-        links = Links("md", "png", False, False, HELD_BACK, f"../{LIBRARY}", tuple(_top(folder)))
+        links = Links("md", "png", False, False, HELD_BACK, "..", tuple(_top(folder)))
         write_text(folder / "index.html", page(plan, table, claims, links))
         write_text(folder / "README.md", _readme(plan, table, claims, commit, folder))
+        write_csv(table, folder / STANDINGS)
         write_json(folder / SUMMARY, _summary(plan, table, results, claims, commit))
         others = (path.parent for path in out.glob(f"*/{SUMMARY}") if path.parent.name != name)
         size = _size(folder) + sum(map(_size, others))
@@ -65,8 +68,10 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
             raise UserError(f"{out}: {size / 2**20:.1f} MB with suite {name}: expected at most {LIMIT / 2**20:.0f} MB")
         shutil.rmtree(out / name, ignore_errors=True)
         folder.rename(out / name)
-    write_text(out / LIBRARY, chart_library())
+    for shared, text in shared_files().items():
+        write_text(out / shared, text)
     write_text(out / "README.md", _contents(out))
+    write_text(out.parent / GUIDE, guide(out))
     return sorted(path for path in (out / name).rglob("*") if path.is_file())
 
 
@@ -114,7 +119,8 @@ def _copy(source: Path, target: Path) -> None:
 
 def _top(folder: Path) -> Iterator[tuple[str, str]]:
     names = {"README.md": "summary", "claims.csv": "claims.csv", "baselines.csv": "baselines against the literature"}
-    names |= {"results.parquet": "all results", "results.columns.csv": "their columns", "figures/audits.png": "audits"}
+    names |= {STANDINGS: "leaderboard as CSV", "results.parquet": "all results"}
+    names |= {"results.columns.csv": "their columns", "figures/audits.png": "audits"}
     return ((name, text) for name, text in names.items() if name == "README.md" or (folder / name).is_file())
 
 
@@ -126,6 +132,7 @@ def _summary(
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
+        "demonstration": plan.suite.demonstration,
         "commit": commit,
         "finding": finding(plan, table),
         "cells": int(results.loc[results["status"] == "ok", "cell"].nunique()),
@@ -141,18 +148,23 @@ def _cpu_hours(results: pd.DataFrame) -> float:
 
 
 def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, folder: Path) -> str:
-    suite = plan.suite
+    suite, figure = plan.suite, Paths(plan.config).figure
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
     lines += [f"Commit {commit}; regenerate with `snakemake --cores 2 --config suite={suite.name}`.", ""]
     lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
             lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
-            lines += [f"[numbers](figures/{name}.csv)", ""]
+            lines += [*_caption(read_caption(figure(name, "txt"))), f"[numbers](figures/{name}.csv)", ""]
         elif described.kind == "table":
             wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
             lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV](tables/{name}.csv)", ""]
     return "\n".join(lines)
+
+
+def _caption(caption: list[str]) -> list[str]:
+    """Paragraphs of a caption as a list."""
+    return [*(f"- {markdown(line)}" for line in caption), ""] if caption else []
 
 
 def _claims(claims: pd.DataFrame) -> list[str]:
@@ -212,7 +224,8 @@ def _short(text: object, limit: int = 220) -> str:
 def _contents(out: Path) -> str:
     """README.md over all suites that are there."""
     known = [read_json(path) for path in sorted(out.glob(f"*/{SUMMARY}"))]
-    about = "Each suite was run as a whole at one commit. `dpgraph ship --suite NAME` writes its folder."
+    about = f"[Which method when](../{GUIDE}), over all suites. Each was run as a whole at one commit. "
+    about += "`dpgraph ship --suite NAME` writes its folder."
     heads = "| suite | finding | claims | commit | trained cells | CPU hours of training |"
     lines = ["# Results", "", about, "", heads, "|---|---|---|---|--:|--:|"]
     for one in known:

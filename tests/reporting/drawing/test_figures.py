@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import combinations
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -15,7 +17,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.methods.looks import Look
 from dpgraph.methods.registry import spec, specs
 from dpgraph.reporting.drawing import marks
-from dpgraph.reporting.drawing.palette import allocate, looks_of_methods
+from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import Quantity
@@ -29,10 +31,12 @@ def figure(plan, results, tmp_path_factory):
 
 
 def test_files_and_size(figure):
-    assert [path.name for path in figure] == ["fig2.pdf", "fig2.svg", "fig2.png", "fig2.csv"]
+    assert [path.name for path in figure] == [
+        f"fig2.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")
+    ]
     assert figure[0].read_bytes().startswith(b"%PDF")
     image = imread(figure[2])
-    assert image.shape[1] == 1980  # two columns of 3.3 inches at 300 dpi: the panel, and its legend next to it
+    assert image.shape[1] == 1980  # two columns of 3.3 inches at 300 dpi
 
 
 def test_nothing_touches_the_edge(figure):
@@ -54,13 +58,12 @@ def test_same_bytes_again_and_global_state_left_alone(plan, results, figure, tmp
 def test_the_interval_of_a_single_point_is_as_high_as_it_is():
     """An area between one place and itself would not be seen."""
     axes = Figure().subplots()
-    rows = pd.DataFrame({"mean": [50.0, 60.0], "ci_low": [40.0, 55.0], "ci_high": [62.0, 70.0]})
+    rows = pd.DataFrame({"mean": [50.0, 60.0, 55.0], "ci_low": [40.0, 55.0, 50.0], "ci_high": [62.0, 70.0, 60.0]})
     style, shown = Look("#000000", "o", "-"), Quantity("accuracy")
     marks.curve(axes, [10.0], rows[:1], style, shown)
     (bar,) = axes.collections
     assert bar.get_segments()[0].tolist() == [[10.0, 40.0], [10.0, 62.0]]
-    assert bar.get_linewidth()[0] > 2
-    marks.curve(axes, [10.0, 20.0], rows, style, shown)
+    marks.curve(axes, [10.0, 20.0, 30.0], rows, style, shown)
     assert type(axes.collections[1]) is not type(bar)  # an area, as elsewhere
 
 
@@ -80,20 +83,33 @@ def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
 
 
-def test_methods_of_a_figure_differ_in_print_without_colour(plan, paper_plan, splits_plan):
-    """As they propose: in each of these figures a method looks as in all others."""
+def test_methods_of_a_figure_differ_with_and_without_colour(plan, paper_plan, splits_plan):
     most = 0
     for one in (plan, paper_plan, splits_plan):
         for name, artefact in one.artefacts.items():
             if artefact.kind == "figure":
-                entries = one.entries_of(name)
-                looks = looks_of_methods(entries)
-                assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks), name
-                for method, style in looks.items():
-                    proposed = {spec(one.cell.method).look(one.cell) for one in entries if one.method_id == method}
-                    assert style in proposed, (name, method)
+                looks = looks_of_methods(one.entries_of(name)).values()
+                assert len({(style.marker, str(style.line)) for style in looks}) == len(looks), name
+                assert all(distance(a.colour, b.colour) >= APART for a, b in combinations(looks, 2)), name
                 most = max(most, len(looks))
     assert most > 6
+
+
+def test_what_is_proved_keeps_its_look_beside_what_is_claimed(paper_plan):
+    entries = paper_plan.entries_of("daigavane/fig2")
+    looks = looks_of_methods(entries)
+    for entry in entries:
+        if entry.method_id in ("dp-gcn-1", "dp-mlp"):
+            assert looks[entry.method_id].colour == spec(entry.cell.method).look(entry.cell).colour
+
+
+def test_both_node_remove_lines_of_the_votes_curves_have_colours_of_their_own():
+    shares = {"own": 0.0, "votes": 0.5, "votes-schema": 0.5, "votes-remove": 0.5}  # the look reads no more of a cell
+    cells = {name: SimpleNamespace(privacy=SimpleNamespace(votes_share=share)) for name, share in shares.items()}
+    looks = allocate({name: spec("dp-votes").look(cell) for name, cell in cells.items()})
+    for first, second in combinations(looks.values(), 2):
+        assert distance(first.colour, second.colour) >= APART
+        assert first.marker != second.marker
 
 
 OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio": 0.0})
@@ -110,7 +126,6 @@ def test_every_method_of_the_package_differs_in_print_without_colour(optimizer):
     looks = allocate(proposed)
     assert {cell.method for cell in CELLS_AND_MORE.values()} == set(specs())
     assert len({(style.marker, str(style.line)) for style in looks.values()}) == len(looks) > 50
-    assert len({(style.colour, style.marker) for style in looks.values() if style.marker}) >= len(looks) - 2
 
 
 def test_every_network_on_trees_differs_as_proposed():
@@ -133,4 +148,6 @@ def test_only_figures_of_the_plan(plan, results, tmp_path):
 def test_one_seed_has_no_interval():
     points = pd.DataFrame({"source": "ours", "n": [1, 1], "variant": "none", "std": float("nan")})
     assert uncertainty(points) == ["One seed each, so no interval."]
-    assert uncertainty(points.assign(n=[1, 3])) == ["Shaded: 95 % confidence interval of the mean over 1 to 3 seeds."]
+    assert uncertainty(points.assign(n=[1, 3])) == [
+        "Bars and shades: 95 % confidence interval of the mean over 1 to 3 seeds."
+    ]

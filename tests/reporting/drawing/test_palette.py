@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from dpgraph.methods.looks import ANY, COLOURS, DASH_DOT, DASHED, MARKERS, Look
 from dpgraph.methods.registry import spec
-from dpgraph.reporting.drawing.palette import allocate, looks_of_methods
+from dpgraph.reporting.drawing.palette import (
+    APART,
+    COLOURS_OF_CLASSES,
+    MORE_COLOURS,
+    allocate,
+    dashed,
+    distance,
+    looks_of_classes,
+    looks_of_methods,
+)
 
 GREY = Look("#A0A0A0", "", (0, (1, 2)), neutral=True)
 LOOKS = st.one_of(
@@ -31,10 +40,19 @@ def shape(look: Look) -> tuple[str, object]:
     return look.marker, look.line
 
 
+def kind(marker: str) -> str:
+    """Hexagons and circles are alike at the size of a figure, and so are both diamonds."""
+    return "round" if marker in "o8hHp" and marker else "diamond" if marker in "Dd" and marker else marker
+
+
 def alike(first: Look, second: Look) -> bool:
-    """Without a marker the line tells them apart."""
-    same_marks = first.marker != "" and (first.colour, first.marker) == (second.colour, second.marker)
-    return shape(first) == shape(second) or same_marks
+    """By colour, or without it."""
+    return shape(first) == shape(second) or distance(first.colour, second.colour) < APART
+
+
+def clash(first: Look, second: Look) -> bool:
+    """What makes the later one of two give way."""
+    return alike(first, second) or kind(first.marker) == kind(second.marker)
 
 
 @given(FIGURE)
@@ -48,61 +66,54 @@ def test_no_two_look_alike_whatever_is_proposed(proposed):
 def test_what_clashes_with_nothing_before_it_is_kept(proposed):
     looks = list(allocate(proposed).values())
     for index, own in enumerate(proposed.values()):
-        if not any(alike(own, other) for other in looks[:index]):
+        if own != ANY and not any(clash(own, other) for other in looks[:index]):
             assert looks[index] == own
 
 
 @given(FIGURE)
-def test_proposals_without_a_clash_are_all_kept(proposed):
-    distinct: dict[int, Look] = {}
-    for key, own in proposed.items():
-        if not any(alike(own, other) for other in distinct.values()):
-            distinct[key] = own
-    assert allocate(distinct) == distinct
+def test_few_series_differ_in_the_shape_of_their_marks(proposed):
+    looks = list(allocate(dict(list(proposed.items())[:8])).values())
+    shapes = [kind(look.marker) for look in looks if look.marker]
+    assert len(set(shapes)) == len(shapes)
 
 
 @given(FIGURE)
-def test_a_clash_costs_the_marker_only(proposed):
-    """Line, neutrality and what a method proposes for its colour stay."""
+def test_controls_stay_controls(proposed):
     for own, look in zip(proposed.values(), allocate(proposed).values(), strict=True):
-        assert dataclasses.replace(look, marker=own.marker, colour=own.colour) == own
-        if own != ANY:
-            assert look.colour == own.colour
+        assert look.neutral == own.neutral
+        assert look.marker == "" or own.marker != ""  # there are dashes enough
 
 
-@given(FIGURE, st.integers(2, 4))
-def test_methods_that_propose_nothing_differ_in_colour_and_marker(proposed, more):
-    looks = allocate({**dict(list(proposed.items())[: len(COLOURS) - more - 1]), **dict.fromkeys("abcd"[:more], ANY)})
-    for first, second in combinations([looks[name] for name in "abcd"[:more]], 2):
-        assert first.colour != second.colour
-        assert first.marker != second.marker
+def test_more_series_than_colours_are_all_drawn():
+    many = allocate(dict.fromkeys(range(60), ANY))
+    first = list(many.values())[: len(COLOURS) + len(MORE_COLOURS) - 4]
+    assert all(distance(a.colour, b.colour) >= APART for a, b in combinations(first, 2))
+    assert len({shape(look) for look in many.values()}) > 55
 
 
-@pytest.mark.parametrize("own", [ANY, Look("#0072B2", "o", DASHED)])
-def test_more_methods_than_markers_are_all_drawn(own):
-    """Where no marker is left for a line there are other lines; where nothing is left two look alike, as proposed."""
-    looks = list(allocate(dict.fromkeys(range(len(MARKERS) + 3), own)).values())
-    assert len({(look.marker, look.line) for look in looks}) == len(looks)
-    assert {look.line for look in looks[: len(MARKERS)]} == {own.line}
-    assert {look.line for look in looks[len(MARKERS) :]}.isdisjoint({own.line})
-    many = list(allocate(dict.fromkeys(range(500), own)).values())
-    assert many[-1] == own
+def test_lines_without_marks_have_dashes_of_their_own():
+    looks = dashed(dict.fromkeys(range(10), Look("#000000", "o", "-")))
+    assert {look.marker for look in looks.values()} == {""}
+    assert len({look.line for look in looks.values()}) == 10
 
 
-def test_a_colour_is_used_again_where_all_are_taken():
-    every = {colour: Look(colour, "d", (0, (index + 1, 1))) for index, colour in enumerate(COLOURS)}
-    last = allocate({**every, "last": ANY})["last"]
-    assert not any(alike(last, other) for other in every.values())
-    assert last.colour in COLOURS
+def test_distance_of_colours():
+    """Ottosson's Oklab: black and white are 1 apart, greys differ in lightness alone."""
+    assert distance("#000000", "#ffffff") == pytest.approx(1.0, abs=1e-3)
+    assert distance("#0072B2", "#0072B2") == 0
+    assert distance("#ff0000", "#00ff00") > distance("#E69F00", "#D55E00") > APART
+    assert all(distance(a, b) >= APART for a, b in combinations(COLOURS_OF_CLASSES, 2))
+    assert len({look.colour for look in looks_of_classes(range(13)).values()}) == 13
 
 
 def test_by_hand():
     circle = Look("#0072B2", "o", "-")
     assert allocate({}) == {}
     assert allocate({"a": circle}) == {"a": circle}
-    assert allocate({"a": circle, "b": circle})["b"] == Look("#0072B2", "s", "-")
-    # another line is no difference at one colour and marker: marks stand without lines in some figures
-    assert allocate({"a": circle, "b": dataclasses.replace(circle, line=DASHED)})["b"].marker == "s"
+    assert allocate({"a": circle, "b": circle})["b"] == Look("#003f62", "s", "-")
+    second = allocate({"a": circle, "b": dataclasses.replace(circle, line=DASHED)})["b"]
+    assert (second.marker, second.line) == ("s", DASHED)
+    assert second.colour == "#003f62"  # darker, of the same kind
     assert allocate({"a": GREY, "b": dataclasses.replace(GREY, line="-")})["b"].marker == ""
 
 

@@ -49,10 +49,10 @@ def test_a_figure_has_two_panels_for_each_setting(plan: Plan, tmp_path: Path) ->
     files = write_figure(one, "huang/fig2", None, tmp_path / "fig2")
     assert {path.suffix for path in files} >= {".pdf", ".svg", ".png"}
     text = (tmp_path / "fig2.svg").read_text()
+    assert "Proposition 4.1 is false" in (tmp_path / "fig2.txt").read_text()
     for expected in (
         "order α",
         "RDP of one step",
-        "Proposition 4.1 is false",
         "σ = 1",
         "adaptive clipping (Theorem 3)",
     ):

@@ -151,7 +151,7 @@ def test_fairness_page(views_plan, results):
 def test_figure(views_plan, results, tmp_path, monkeypatch):
     monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact: COUNTS)
     paths = write_figure(views_plan, FIG, results, tmp_path / "fig4")
-    assert [path.name for path in paths] == ["fig4.pdf", "fig4.svg", "fig4.png", "fig4.csv"]
+    assert [path.name for path in paths] == [f"fig4.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
     empty = write_figure(views_plan, FIG, None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
 

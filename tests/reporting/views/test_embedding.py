@@ -38,7 +38,7 @@ def _named(run):
 
 
 def test_files_points_and_nothing_of_nodes_but_place_and_class(run, figure):
-    assert [path.suffix for path in figure] == [".pdf", ".svg", ".png", ".csv"]
+    assert [path.suffix for path in figure] == [".pdf", ".svg", ".png", ".csv", ".txt", ".html"]
     points = pd.read_csv(figure[3])
     assert len(points) == 3 * ROOTS
     assert {"x", "y", "class_id", "seed", "eps_published", "eps_rigorous"} <= set(points.columns)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 
 import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.experiment import Sweep
-from dpgraph.methods.looks import Look
 from dpgraph.methods.registry import spec
-from dpgraph.reporting.drawing.palette import looks_of_lines, looks_of_methods, shades
+from dpgraph.reporting.drawing.facets import facets
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.drawing.words import methods_budgets
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_value, paper_values, published_rows
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.statistics.rows import statistics_table
-from dpgraph.reporting.views.sweep.figure import _handles, positions
+from dpgraph.reporting.views.sweep.figure import method_handles, positions
 from dpgraph.reporting.views.sweep.rows import sweep_points
 from tests.contract.cells import CELLS
 
@@ -106,17 +108,29 @@ def test_random_has_its_printed_row(splits_plan):
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_epsilon_is_a_line_with_both_budgets(splits_plan, splits_results):
+def test_every_epsilon_is_a_panel_and_the_caption_has_both_budgets(splits_plan, splits_results):
     points = sweep_points(splits_plan, "igamberdiev/fig2", splits_results)
-    points = points.assign(target=points["epsilon_target"].fillna(-1.0))
-    looks = looks_of_lines(splits_plan.entries_of("igamberdiev/fig2"))
-    labels = [" ".join(text.replace("\xa0", " ").split()) for text in _handles(points, looks)]
-    assert len(labels) == 4 + 4 + 1
-    assert labels[1] == ("GCN, SGD-DP, paper's mechanism, target ε = 2 published ε 2.00, rigorous ε 3.40 (δ = 10⁻⁵)")
-    assert labels[-1] == "Pure noise published ε 1.00 to 137, rigorous ε 0 (δ = 10⁻⁵)"
-    own = [looks["dp-sgd", target] for target in (1.0, 2.0, 4.91, 136.51)]
-    assert len({style.colour for style in own}) == len({style.marker for style in own}) == 4
-    assert len({looks["noise", target] for target in (1.0, 2.0, 4.91, 136.51)}) == 1
+    chosen, empty = facets(splits_plan, "igamberdiev/fig2", points)
+    assert len(chosen) == 4 * points["task"].nunique()
+    assert empty == []
+    assert chosen[1].title.endswith(", ε\xa0=\xa02")
+    assert set(chosen[1].rows["epsilon_target"].dropna()) == {2.0}
+    looks = looks_of_methods(splits_plan.entries_of("igamberdiev/fig2"))
+    assert len(method_handles(points, looks)) == points.loc[points["source"] == "ours", "method"].nunique()
+    (budgets,) = methods_budgets(points[points["source"] == "ours"])
+    words = " ".join(budgets.replace("\xa0", " ").split())
+    assert (
+        "GCN, SGD-DP, paper's mechanism: published ε 1.00, rigorous ε 1.70 | published ε 2.00, rigorous ε 3.40" in words
+    )
+    assert "Pure noise: published ε 1.00, rigorous ε 0" in words
+
+
+def test_a_target_without_results_has_no_panel(splits_plan, splits_results):
+    points = sweep_points(splits_plan, "igamberdiev/fig2", splits_results)
+    points.loc[points["epsilon_target"] == 2.0, "mean"] = math.nan
+    chosen, empty = facets(splits_plan, "igamberdiev/fig2", points)
+    assert [title[-5:] for title in empty] == ["ε\xa0=\xa02"] * points["task"].nunique()
+    assert not any(one.title.endswith("ε\xa0=\xa02") for one in chosen)
 
 
 def test_printed_points_of_each_epsilon(splits_plan, splits_results):
@@ -133,20 +147,15 @@ def test_printed_points_of_each_epsilon(splits_plan, splits_results):
 @pytest.mark.parametrize("name", ["fig1", "fig2", "fig4"])
 def test_figures_are_drawn(splits_plan, splits_results, tmp_path, name):
     paths = write_figure(splits_plan, f"igamberdiev/{name}", splits_results, tmp_path / name)
-    assert {path.suffix for path in paths} == {".pdf", ".svg", ".png", ".csv"}
-    assert all(path.stat().st_size > 1000 for path in paths)
+    assert {path.suffix for path in paths} == {".pdf", ".svg", ".png", ".csv", ".txt", ".html"}
+    assert all(path.stat().st_size > (1000 if path.suffix != ".txt" else 100) for path in paths)
 
 
-def test_controls_are_grey_and_shades_get_lighter():
+def test_controls_are_grey():
     looks = {cell.method: spec(cell.method).look(cell) for cell in CELLS.values()}
     neutral = {method: style for method, style in looks.items() if style.neutral}
     assert set(neutral) == {"dp-pure-noise", "random", "majority", "cosine", "base-encoder"}
     assert all(len(set(re.findall("..", style.colour[1:]))) == 1 for style in neutral.values())
-    light, dark = shades(Look("#D55E00", "s", "-"), 2)
-    assert dark.colour.upper() == "#D55E00"
-    assert all(int(light.colour[at : at + 2], 16) >= int(dark.colour[at : at + 2], 16) for at in (1, 3, 5))
-    grey = Look("#888888", "d", "-", neutral=True)
-    assert shades(grey, 3) == [grey] * 3
 
 
 def test_methods_of_one_figure_look_different(splits_plan):
@@ -154,7 +163,6 @@ def test_methods_of_one_figure_look_different(splits_plan):
     entries = [entry for entry in splits_plan.entries if entry.method_id in names]
     looks = looks_of_methods(entries)
     assert len({looks[name].colour for name in names}) == len(names)
-    assert all(spec(entry.cell.method).look(entry.cell) == looks[entry.method_id] for entry in entries)
 
 
 def test_axes_are_logarithmic_where_values_are():

@@ -1,41 +1,48 @@
-"""Style, sizes, panels and legends of all figures, and files without dates."""
+"""Style and sizes of all figures, their panels, and files without dates. Prose stands beside a figure, never in it."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
-import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.style import context
 
 from dpgraph.files import atomic_path
+from dpgraph.reporting.drawing.legend import Legend, Place
 
 STYLE = Path(__file__).with_name("style.mplstyle")
-PANEL = (3.3, 2.5)  # inches: a column of a two-column page
+WIDTH = 6.6  # inches: a page of text
+PANEL = (WIDTH / 2, 2.4)  # inches: a column of a two-column page
 METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "ModDate": None},
     "svg": {"Date": None},
     "png": {"Software": None},
 }
 ACROSS = 2  # places next to each other
-LEGEND_LINE = 0.145  # inches
+TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
+INSET = 0.45  # inches of a place beside its axes, above which the title starts
 GREY = "#555555"
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of every font that a PDF embeds
 
-Drawn = tuple[list[Path], pd.DataFrame]  # files of a figure, and its points
+
+class Drawn(NamedTuple):
+    """Files of a figure, its points, and what is said beside it, a sentence or two each."""
+
+    files: list[Path]
+    points: pd.DataFrame
+    caption: list[str]
 
 
 @contextmanager
@@ -59,89 +66,63 @@ def save_all(figure: Figure, stem: Path) -> list[Path]:
     return [saved(figure, stem, suffix) for suffix in METADATA]
 
 
-@dataclass(frozen=True)
-class Legend:
-    """Handles by label, in the place that an odd number of panels leaves free, else below; and lines of text below."""
-
-    handles: Mapping[str, Line2D]
-    lines: list[str]
-    columns: int
-
-    def height(self, with_handles: bool = True) -> float:
-        """Lines of text that it takes: matplotlib fills column by column, the first ones with what is left over."""
-        labels = list(self.handles) if with_handles else []
-        columns = max(min(self.columns, len(labels)), 1)
-        sizes = [len(labels) // columns + (index < len(labels) % columns) for index in range(columns)]
-        ends = np.cumsum(sizes)
-        tall = [sum(text.count("\n") + 1 for text in labels[end - size : end]) for size, end in zip(sizes, ends)]
-        return max(tall, default=0) + sum(line.count("\n") + 1 for line in self.lines) + 0.7
-
-    def fits(self, height: float) -> bool:
-        """Whether the handles, one below the other, fit into a place of so many inches."""
-        return sum(text.count("\n") + 1.4 for text in self.handles) * LEGEND_LINE < height
-
-    def draw(self, figure: Figure, inside: Axes | None = None, **options: Any) -> None:
-        """`inside` a free place if one is given."""
-        if inside is not None:
-            inside.legend(
-                list(self.handles.values()),
-                list(self.handles),
-                loc="upper left",
-                bbox_to_anchor=(0.0, 1.0),
-                borderaxespad=0.0,
-                **options,
-            ).set_in_layout(False)
-        drawn = figure.legend(
-            [] if inside is not None else list(self.handles.values()),
-            [] if inside is not None else list(self.handles),
-            loc="outside lower left",
-            ncols=self.columns,
-            title="\n".join(self.lines),
-            alignment="left",
-            **options,
-        )
-        drawn.get_title().set_color(GREY)
-
-
 def panels(
-    count: int, legend: Legend, per_panel: int = 1, height: float = PANEL[1]
-) -> tuple[Figure, list[list[Axes]]]:  # fmt: skip
-    """A figure of `count` column-wide places, two next to each other, with `per_panel` axes in each and a legend.
+    places: Sequence[int],
+    handles: Mapping[str, Artist],
+    across: int = ACROSS,
+    height: float = PANEL[1],
+    heights: Sequence[float] | None = None,
+    below: bool = False,
+) -> tuple[Figure, list[list[Axes]], float]:
+    """A figure as wide as a page, or as its panels where they are few and there is no legend; the width of a place.
 
-    One with a legend is two columns wide: a single panel has the legend next to it, or the whole width.
+    places: how many axes share each place. across: places next to each other. heights: of the rows in inches, where
+    they differ. The legend is to the right of a single place, in the place that an incomplete row leaves free, or
+    below (`legend.Legend`; `below`: always); the panels grow until it takes no more than `legend.SHARE` of the height.
     """
-    free = bool(legend.handles) and count % ACROSS == 1 and legend.fits(height)
-    wide = ACROSS if count > 1 or free else 1
-    columns = ACROSS if legend.handles else wide
-    down = math.ceil(count / wide)
-    tall = height * down + LEGEND_LINE * legend.height(with_handles=not free)
-    figure = Figure(figsize=(PANEL[0] * columns, tall), layout="constrained")
+    across = min(across, len(places))
+    width = WIDTH if handles or across > 1 else PANEL[0]
+    down = math.ceil(len(places) / across)
+    tall = list(heights or [height] * down)
+    legend = Legend.of(handles, width, across, len(places), tall, below)
+    above = sum(tall) * legend.stretch(sum(tall))
+    figure = Figure(figsize=(width, above + legend.height), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(down, wide * per_panel, squeeze=False).ravel()
-    places = [list(grid[first : first + per_panel]) for first in range(0, len(grid), per_panel)]
-    for axes in (axes for place in places[count:] for axes in place):
-        axes.set_axis_off()
-    if legend.handles:
-        legend.draw(figure, places[count][0] if free else None, handlelength=2.6)
-    return figure, places[:count]
+    grid = figure.add_gridspec(down, across, height_ratios=tall)
+    axes = []
+    for place, count in enumerate(places):
+        spot = grid[place // across, place % across]
+        shared = spot.subgridspec(1, count)
+        parts = [spot] if count == 1 else [shared[0, part] for part in range(count)]
+        axes.append([figure.add_subplot(part) for part in parts])
+    free = None
+    if legend.place is Place.FREE:
+        free = figure.add_subplot(grid[down - 1, len(places) % across :])
+        free.set_axis_off()
+    legend.draw(figure, free)
+    return figure, axes, (width - (legend.width if legend.place is Place.RIGHT else 0.0)) / across
 
 
-def panel_title(axes: Axes, text: str, demonstration: bool) -> None:
-    """At the left; a demonstration is marked as such above it."""
-    axes.set_title(fill(text, 38) + ("\n" if demonstration else ""), loc="left")
-    if demonstration:
-        axes.annotate(
-            "demonstration",
-            xy=(0, 1),
-            xytext=(0, 5),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            color="#6B6B6B",
-            fontsize=7,
-        )
+def share_y(places: Sequence[Axes]) -> None:
+    """One y axis for axes next to each other; the first one has its labels."""
+    for axes in places[1:]:
+        low = min(axes.get_ylim()[0], places[0].get_ylim()[0])
+        high = max(axes.get_ylim()[1], places[0].get_ylim()[1])
+        axes.sharey(places[0])
+        places[0].set_ylim(low, high)
+        axes.tick_params(labelleft=False)
+        axes.set_ylabel("")
+
+
+def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL[0]) -> None:
+    """At the left, in lines that a panel of `width` inches holds; a demonstration is marked as such."""
+    marked = f"{text} (demonstration)" if demonstration else text
+    size, letters = next((size, letters) for least, size, letters in TITLES if width >= least)
+    axes.set_title(fill(marked, max(int((width - INSET) * letters), 12)), loc="left", fontsize=size)
 
 
 def no_results(axes: Axes) -> None:
+    """The one panel of a figure of which there is nothing to show."""
     axes.text(0.5, 0.5, "no results", transform=axes.transAxes, ha="center", va="center", color=GREY)
     axes.set_xticks([], [])
     axes.set_yticks([])

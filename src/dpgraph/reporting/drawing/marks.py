@@ -1,44 +1,116 @@
-"""Curves with intervals, horizontal lines and printed numbers."""
+"""Curves with intervals, horizontal lines and printed numbers.
+
+Every measured point has its mark. Fewer than `CURVE` points are no curve: they are not joined. Marks of several series
+at one place stand side by side (`Slot`), and no mark is cut off by an edge.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation, Transform
 
 from dpgraph.methods.looks import Look
 from dpgraph.reporting.drawing.canvas import GREY
 from dpgraph.reporting.quantities import Quantity
 
+CURVE = 3  # points
 BAND = 0.13  # opacity of an interval
-SINGLE = 6.0  # width of the interval of a curve of one point
+STEP, STEP_OF_CURVES = 6.0, 2.0  # points of 1/72 inch between marks of two series, at most
+SIZE = 4.5
+LARGER = {
+    "*": 1.7,
+    "P": 1.3,
+    "X": 1.3,
+    "d": 1.25,
+    "^": 1.1,
+    "v": 1.1,
+    "<": 1.1,
+    ">": 1.1,
+}  # of equal weight for the eye
+UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 
 
-def sample(style: Look, marks: bool = True) -> Line2D:
-    """A line of a legend."""
-    shape: dict[str, Any] = {"linestyle": style.line, "markeredgecolor": "white", "markeredgewidth": 0.5}
-    return Line2D([], [], color=style.colour, marker=style.marker if marks else "", **shape)
+def marked(style: Look, size: float = SIZE) -> dict[str, Any]:
+    """Options of a mark: with a white edge, so that marks that overlap stay apart."""
+    edge = (
+        {"markeredgewidth": 1.2} if style.marker in UNFILLED else {"markeredgecolor": "white", "markeredgewidth": 0.4}
+    )
+    return {"marker": style.marker, "markersize": size * LARGER.get(style.marker, 1.0), **edge}
 
 
-def curve(axes: Axes, x: Any, rows: pd.DataFrame, style: Look, shown: Quantity, marks: int = 100) -> None:
-    """Means of ours with their interval (columns mean, ci_low, ci_high); about `marks` points are marked, or none.
+def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
+    """A line of a legend, or its mark alone."""
+    shape = {**(marked(style) if marks else {"marker": ""}), "linestyle": style.line if line else ""}
+    return Line2D([], [], color=style.colour, **shape)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a series stands among those that have marks at the same x: they do not hide each other."""
+
+    place: int = 0
+    count: int = 1
+    gap: float = 1.0  # inches from one x to the next
+
+    def transform(self, axes: Axes, joined: bool) -> Transform:
+        """Of data to the screen; curves move less, because their lines are read between the marks as well."""
+        step = min(STEP_OF_CURVES if joined else STEP, 72 * 0.7 * self.gap / max(self.count, 1))
+        figure = axes.get_figure()
+        right = (self.place - (self.count - 1) / 2) * step / 72
+        return axes.transData + ScaledTranslation(right, 0, figure.dpi_scale_trans)  # type: ignore[union-attr]
+
+
+ALONE = Slot()
+
+
+def margin(series: int) -> float:
+    """Inches that the marks of so many series take beside the first x and the last one."""
+    return ((series - 1) / 2 * STEP + SIZE) / 72
+
+
+def curve(
+    axes: Axes,
+    x: Any,
+    rows: pd.DataFrame,
+    style: Look,
+    shown: Quantity,
+    side: Slot = ALONE,
+    ordered: bool = True,
+    size: float = SIZE,
+) -> None:
+    """Means of ours with their interval (columns mean, ci_low, ci_high); not joined where x has no order.
 
     Student's interval of few seeds may leave the quantity's range (0 to 100 %), its drawing does not.
     """
+    x, y = np.asarray(x, dtype=float), rows["mean"].to_numpy(float)
     low, high = (rows[name].to_numpy(float).clip(shown.low, shown.high) for name in ("ci_low", "ci_high"))
-    if len(rows) == 1:  # an area of no width is invisible
-        axes.vlines(x, low, high, color=style.colour, alpha=2 * BAND, linewidth=SINGLE)
+    known = np.isfinite(low) & np.isfinite(high)
+    joined = ordered and int(np.isfinite(y).sum()) >= CURVE
+    options: dict[str, Any] = {
+        "color": style.colour,
+        "zorder": 3,
+        "clip_on": False,
+        "transform": side.transform(axes, joined),
+    }
+    if joined:
+        axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0, transform=options["transform"])
+        axes.plot(x, y, linestyle=style.line, **marked(style, size), **options)
     else:
-        axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0)
-    shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
-    every = math.ceil(len(rows) / marks) if marks else 1
-    shape["markevery"] = ((len(rows) - 1) % every, every)  # the last one always
-    y = rows["mean"].to_numpy(float)
-    axes.plot(x, y, color=style.colour, linestyle=style.line, zorder=3, **(shape if marks else {}))
+        whiskers = np.where(known, [y - low, high - y], 0.0).clip(min=0.0)
+        axes.errorbar(x, y, yerr=whiskers, linestyle="", elinewidth=0.9, **marked(style, size), **options)
+    for ends in (np.where(known, low, y), np.where(known, high, y)):  # which moved marks do not tell the axes
+        axes.update_datalim(np.column_stack([x, ends])[np.isfinite(ends)])
+    axes.autoscale_view(scalex=axes.get_autoscalex_on())
 
 
 def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None:
@@ -55,7 +127,7 @@ def reference_line(axes: Axes, rows: pd.DataFrame) -> None:
         axes.axhline(float(rows["reference"].mean()), **REFERENCE, zorder=1)
 
 
-def reference_handle(points: pd.DataFrame, shown: Quantity) -> dict[str, Line2D]:
+def reference_handle(points: pd.DataFrame, shown: Quantity) -> Mapping[str, Artist]:
     return {shown.reference_label: Line2D([], [], **REFERENCE)} if has_reference(points) else {}
 
 
@@ -69,10 +141,10 @@ def hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) ->
         x,
         y,
         yerr=std,
-        fmt=style.marker,
+        fmt=style.marker or "o",
         color=style.colour,
         markerfacecolor="white",
-        markersize=6.5,
+        markersize=6.0,
         capsize=2,
         linewidth=0.9,
         zorder=4,

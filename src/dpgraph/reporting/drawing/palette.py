@@ -1,60 +1,157 @@
-"""The looks of one figure: what its methods propose, made distinct; shades by epsilon, colours by value."""
+"""The looks of one figure: what its methods propose, made distinct; colours by value and class."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle, product
+from functools import cache
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from dpgraph.methods.looks import ANY, BLACK, BLUE, COLOURS, GREEN, MARKERS, ORANGE, PURPLE, SKY, VERMILION, Look
+from dpgraph.methods.looks import (
+    ANY,
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    MARKERS,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Dashes,
+    Look,
+)
 from dpgraph.methods.registry import spec
 from dpgraph.planning.plan import Entry
 
-LINES = ("-", (0, (4, 1)), (0, (1.5, 1)), (0, (9, 1, 2, 1)))
+LINES: tuple[Dashes, ...] = ("-", (0, (4, 1)), (0, (1.5, 1)), (0, (9, 1, 2, 1)))
+# of lines without marks, which only their dashes tell apart in grey
+DASHES: tuple[Dashes, ...] = (
+    (0, (6, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1)), (0, (8, 1.5, 1, 1.5, 1, 1.5)), "-",
+    (0, (1, 3)), (0, (12, 3)), (0, (4, 3)), (0, (2, 1, 6, 1)),
+)  # fmt: skip
+MORE_COLOURS = ("#24318F", "#D6208B", "#9BD34A", "#7B3FBF", "#F2A0B5", "#C00020")  # where a figure has more series
 MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
-COLOURS_OF_CLASSES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
-Line = tuple[str, float]  # method, target epsilon (-1: none)
+COLOURS_OF_CLASSES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK, *MORE_COLOURS)
+SHAPES = {"round": "o8hHp", "diamond": "Dd"}
+APART = 0.08  # distance in Oklab from which two colours are told apart side by side
+DARK, LIGHT = 0.45, 0.45  # shares of black and white in a colour's relatives
 K = TypeVar("K", bound=Hashable)
 
 
 def looks_of_methods(entries: Iterable[Entry]) -> dict[str, Look]:
     """By method id: at one of its values a method may propose another look than at most, which then applies to all."""
     proposed: dict[str, list[Look]] = {}
+    published = set()
     for entry in entries:
         proposed.setdefault(entry.method_id, []).append(spec(entry.cell.method).look(entry.cell))
-    return allocate({method: Counter(looks).most_common(1)[0][0] for method, looks in proposed.items()})
+        if entry.cell.privacy is not None and entry.cell.privacy.variant == "published":
+            published.add(entry.method_id)
+    first = sorted(proposed, key=lambda method: method in published)  # what a paper claims gives way to what is proved
+    looks = allocate({method: Counter(proposed[method]).most_common(1)[0][0] for method in first})
+    return {method: looks[method] for method in proposed}
 
 
 def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
-    """The looks in their order, each as proposed unless a look before it has its marker and line, or its colour and
-    marker; then with the next marker, and where it proposed none of its own the next colour, that is free, and where no
-    marker is left for its line, with another line.
+    """The looks in their order, each as proposed unless a look before it is like it.
+
+    Two are alike that share marker and line, or whose colours a reader takes for one: so series differ in colour, and
+    without it. A taken colour gives way to a darker or lighter one of its kind, else to a free one; a taken marker to
+    the next one whose shape is free, and where none is left, to another line.
 
     >>> [style.marker for style in allocate({"a": ANY, "b": ANY}).values()]
     ['d', 'o']
     """
     taken: list[Look] = []
-    colours = {look.colour for look in proposed.values() if look != ANY}
+    own = [look.colour for look in proposed.values() if look != ANY]
     for look in proposed.values():
-        own = (look.colour,) if look != ANY else ()
-        unused = [colour for colour in COLOURS if colour not in colours]
-        every = product((look.line, *LINES), (*own, *unused, *COLOURS), MARKERS)
-        others = (replace(look, colour=colour, marker=marker, line=line) for line, colour, marker in every)
-        chosen = next((one for one in (look, *others) if not _clashes(one, taken)), look)
+        colour = _free_colour(look, [one.colour for one in taken], own)
+        chosen = _free_shape(replace(look, colour=colour), taken)
         taken.append(chosen)
-        colours.add(chosen.colour)
     return dict(zip(proposed, taken, strict=True))
 
 
-def _clashes(look: Look, taken: Sequence[Look]) -> bool:
-    seen = {(one.marker, one.line) for one in taken} | {(one.colour, one.marker) for one in taken if one.marker}
-    return (look.marker, look.line) in seen or (look.colour, look.marker) in seen
+def _free_colour(look: Look, taken: Sequence[str], proposed: Sequence[str]) -> str:
+    """The look's own, its relatives, one that no other look proposes, any; its own where none is free."""
+    every = (*COLOURS, *MORE_COLOURS)
+    unused = [colour for colour in every if all(distance(colour, other) >= APART for other in proposed)]
+    own = () if look == ANY else (look.colour, *relatives(look.colour))
+    for colour in (*own, *unused, *every, *(kind for one in every for kind in relatives(one))):
+        if all(distance(colour, other) >= APART for other in taken):
+            return colour
+    return look.colour
+
+
+def _free_shape(look: Look, taken: Sequence[Look]) -> Look:
+    """With a marker of a shape that is free, without a marker with another line; else with a free pair of marker and
+    line; as it is where none is left."""
+    shapes = {_shape(one.marker) for one in taken if one.marker}
+    seen = {(one.marker, one.line) for one in taken}
+    if not look.marker:
+        for line in (look.line, *DASHES):
+            if ("", line) not in seen:
+                return replace(look, line=line)
+    for marker in filter(None, (look.marker, *MARKERS)):
+        if _shape(marker) not in shapes:
+            return replace(look, marker=marker)
+    for line, marker in product((look.line, *LINES), (look.marker, *MARKERS)):
+        if (marker, line) not in seen:
+            return replace(look, marker=marker, line=line)
+    return look
+
+
+def _shape(marker: str) -> str:
+    """What a reader sees at the size of a figure: hexagons are circles."""
+    return next((shape for shape, markers in SHAPES.items() if marker in markers), marker)
+
+
+def dashed(looks: Mapping[K, Look]) -> dict[K, Look]:
+    """The same colours as lines without marks, each with dashes of its own."""
+    seen: list[Dashes] = []
+    for look in looks.values():
+        seen.append(next((line for line in (look.line, *DASHES) if line not in seen), look.line))
+    return {name: replace(look, marker="", line=line) for (name, look), line in zip(looks.items(), seen, strict=True)}
+
+
+def relatives(colour: str) -> tuple[str, str]:
+    """A darker and a lighter one of its kind."""
+    own = np.array(to_rgb(colour))
+    return to_hex(tuple(own * (1 - DARK))), to_hex(tuple(own + LIGHT * (1 - own)))
+
+
+def distance(first: str, second: str) -> float:
+    """Of two colours, Euclidean in Oklab: white and black are 1 apart."""
+    return float(np.linalg.norm(np.subtract(_oklab(first), _oklab(second))))
+
+
+@cache
+def _oklab(colour: str) -> tuple[float, ...]:
+    """Ottosson, 2020, "A perceptual color space for image processing"."""
+    share = np.array(to_rgb(colour))
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return tuple(TO_LAB @ np.cbrt(TO_CONES @ linear))
+
+
+TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
 
 
 def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
@@ -68,45 +165,13 @@ def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
 
 
 def looks_of_classes(classes: Sequence[int]) -> dict[int, Look]:
-    """Colour and mark change from class to class, no pair comes twice."""
-    pairs = zip(classes, cycle(COLOURS_OF_CLASSES), cycle(MARKERS_OF_VALUES))  # of unlike lengths
-    return {name: Look(colour, marker, "") for name, colour, marker in pairs}
-
-
-def line_of(entry: Entry) -> Line:
-    return entry.method_id, -1.0 if entry.epsilon is None else entry.epsilon
-
-
-def looks_of_lines(entries: Iterable[Entry]) -> dict[Line, Look]:
-    """A line per method and target epsilon: of one method the lighter is the more private."""
-    entries = list(entries)
-    lines = sorted({line_of(entry) for entry in entries})
-    looks: dict[Line, Look] = {}
-    for method, look in looks_of_methods(entries).items():
-        own = [line for line in lines if line[0] == method]
-        looks |= dict(zip(own, shades(look, len(own))))
-    return looks
-
-
-def shades(style: Look, count: int) -> list[Look]:
-    """One method at `count` target epsilons, ascending: the lighter, the more private; marks differ, too.
-
-    >>> [shade.colour for shade in shades(Look("#000000", "o", "-"), 2)]
-    ['#8c8c8c', '#000000']
-    """
-    if count == 1 or style.neutral:
-        return [style] * count
-    own = np.array(to_rgb(style.colour))
-    white = (LIGHTEST * (count - 1 - np.arange(count)) / (count - 1))[:, None]
-    return [
-        replace(style, colour=to_hex(colour), marker=MARKERS_OF_VALUES[index % len(MARKERS_OF_VALUES)])
-        for index, colour in enumerate(own + white * (1 - own))
-    ]
-
-
-LIGHTEST = 0.55  # share of white at the smallest epsilon
-
-
-def with_line_of(of_value: Look, of_method: Look) -> Look:
-    """A curve of a sweep: colour and marker show the value, the line shows the method."""
-    return replace(of_value, line=of_method.line)
+    """A colour of its own for each class as long as there are any, and a marker of its own at each colour."""
+    size = len(COLOURS_OF_CLASSES)
+    return {
+        name: Look(
+            COLOURS_OF_CLASSES[place % size],
+            MARKERS_OF_VALUES[(place + 4 * (place // size)) % len(MARKERS_OF_VALUES)],
+            "",
+        )
+        for place, name in enumerate(classes)
+    }

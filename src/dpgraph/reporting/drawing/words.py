@@ -1,26 +1,20 @@
-"""Texts of legends: what is shaded or hollow, what is missing, and what the epsilons are about."""
+"""What is said beside a figure: what is shaded or hollow, what is missing, and what the epsilons are about."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from textwrap import fill, shorten, wrap
+from textwrap import fill, shorten
 
 import pandas as pd
 
 from dpgraph.reporting import protection
-from dpgraph.reporting.formats import epsilon, significant
+from dpgraph.reporting.formats import deltas, epsilon, significant
 from dpgraph.reporting.missing_data import lacks_data
 
-NOTE_LINES = 3
-NOTE_WIDTH = 64  # characters of a column
-LABEL_WIDTH = 48
+MISSING_WIDTH = 240  # characters of a reason
+LABEL_WIDTH = 46
 WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/datasets.md)."
-
-
-def caption(points: pd.DataFrame, wide: int) -> list[str]:
-    """Lines of a legend that state what the epsilons are about (`protection.caption`)."""
-    return [line for text in protection.caption(points) for line in notes(text, wide)]
 
 
 def label(text: str, width: int = LABEL_WIDTH) -> str:
@@ -32,28 +26,52 @@ def label(text: str, width: int = LABEL_WIDTH) -> str:
     return fill(text, width)
 
 
-def notes(text: str, wide: int) -> list[str]:
-    """Lines of a legend that is `wide` columns wide; none of an empty text."""
-    return wrap(text, NOTE_WIDTH * wide, break_on_hyphens=False)
-
-
-def missing_lines(points: pd.DataFrame, wide: int) -> list[str]:
-    """Why points of ours are missing, a line for each reason (columns source, status, reason, task_label)."""
+def missing_lines(points: pd.DataFrame) -> list[str]:
+    """Why points of ours are missing, a text for each reason (columns source, status, reason, task_label)."""
     missing = points[(points["source"] == "ours") & (points["status"] != "ok")]
     lines = []
     for (status, reason), rows in missing.groupby(["status", "reason"], sort=False):
         where = ", ".join(dict.fromkeys(rows["task_label"]))
         text = f"Missing: {len(rows)} of ours on {where} ({status}{': ' if reason else ''}{reason})"
-        width = NOTE_WIDTH * wide
-        lines += wrap(shorten(text, width * NOTE_LINES - 4, placeholder=" …)"), width)
-    if lacks_data(missing).any():
-        lines += wrap(WITH_DATA, NOTE_WIDTH * wide, break_on_hyphens=False)
-    return lines
+        lines.append(shorten(text, MISSING_WIDTH, placeholder=" …)") + ".")
+    return lines + ([WITH_DATA] if lacks_data(missing).any() else [])
 
 
-def below(points: pd.DataFrame, wide: int, remark: str = "") -> list[str]:
-    """All lines of a legend `wide` columns wide (columns of `uncertainty` and `missing_lines`)."""
-    return [*uncertainty(points), *notes(remark, wide), *missing_lines(points, wide), *caption(points, wide)]
+def beside(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list[str]:
+    """All that is said of points of ours and printed ones (columns of `uncertainty` and `missing_lines`).
+
+    budgets: with both epsilons of every private method, for figures whose axes do not show them.
+    """
+    ours = points[points["source"] == "ours"]
+    return [
+        *uncertainty(points),
+        *filter(None, remarks),
+        *(methods_budgets(ours) if budgets else []),
+        *delta(ours),
+        *missing_lines(points),
+        *protection.caption(points),
+    ]
+
+
+def delta(points: pd.DataFrame) -> list[str]:
+    found = deltas(points["delta"]) if "delta" in points else []
+    return [f"δ = {', '.join(found)}."] if found else []
+
+
+def methods_budgets(points: pd.DataFrame) -> list[str]:
+    """Both epsilons of every private method with results, at each target, in one sentence."""
+    good = points[(points["variant"] != "none") & (points["status"] == "ok")]
+    texts = []
+    for text, rows in good.groupby("label", sort=False):
+        parts = [budget(part) for _, part in rows.groupby("epsilon_target", sort=True, dropna=False)]
+        texts.append(f"{text}: {' | '.join(dict.fromkeys(parts))}")
+    return [f"{'; '.join(texts)}."] if texts else []
+
+
+def not_drawn(labels: Iterable[str]) -> list[str]:
+    """Panels that would be empty."""
+    names = list(dict.fromkeys(labels))
+    return [f"Without a panel, since there are no results: {', '.join(names)}."] if names else []
 
 
 def run_label(name: str, target: float | None) -> str:
@@ -62,13 +80,15 @@ def run_label(name: str, target: float | None) -> str:
 
 
 def uncertainty(points: pd.DataFrame) -> list[str]:
-    """First lines of a legend: what is shaded, and what is hollow (columns source, n, variant)."""
+    """What is shaded, and what is hollow (columns source, n, variant)."""
     ours = points[points["source"] == "ours"]
     seeds = sorted(ours.loc[ours["n"] > 0, "n"].astype(int).unique())
-    over = "" if not seeds else f" over {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "") + " seeds"
-    lines = [f"Shaded: 95 % confidence interval of the mean{over}."]
+    lines = []
     if seeds == [1]:
         lines = ["One seed each, so no interval."]
+    elif seeds:
+        over = f"{seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "") + " seeds"
+        lines = [f"Bars and shades: 95 % confidence interval of the mean over {over}."]
     printed = points[points["source"] != "ours"]
     if not printed.empty:
         places = ", ".join(sorted({source.removeprefix("paper's ") for source in printed["source"]}))
@@ -79,9 +99,9 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
 
 
 def budget(rows: pd.DataFrame) -> str:
-    """Both epsilons of some runs, as a legend gives them: never the published one without what is proved.
+    """Both epsilons of some runs: never the published one without what is proved.
 
-    Their relation and scope are given by `caption`, as is what the mark means.
+    Their relation and scope are given by `protection.caption`, as is what the mark means.
 
     >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2, "uncovered": ""}))
     'published ε\\xa030.0\\xa0to\\xa037.2, rigorous ε\\xa0none'

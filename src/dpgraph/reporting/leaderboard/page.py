@@ -36,11 +36,11 @@ class Links:
     """Where the page's links go, relative to it; an empty folder of cells: their records are not next to it."""
 
     tables: str = "html"  # suffix of the tables that are linked
-    figures: str = "png"
+    figures: str = "html"
     cells: bool = True
     typeset: bool = True  # LaTeX and PDF are there, too
     held_back: tuple[str, ...] = ()  # views whose figures are not there
-    library: str = ""  # where the chart's script is; empty: in the page
+    shared: str = ""  # folder of `shared_files`, which several pages read; empty: they are in the page
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -88,10 +88,9 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
         data=_script({"rows": rows, "chart": chart()}),
-        style=_own("style.css"),
-        script=_own("script.js"),
-        library="" if links.library else chart_library(),
-        linked_library=links.library,
+        shared=links.shared,
+        names={"style": STYLE, "library": LIBRARY, "script": SCRIPT},
+        texts={} if links.shared else shared_files(),
     )
 
 
@@ -170,6 +169,14 @@ def _files(plan: Plan, links: Links) -> list[tuple[str, str]]:
 
 def _own(name: str) -> str:
     return files(PACKAGE).joinpath(name).read_text(encoding="utf-8")
+
+
+STYLE, LIBRARY, SCRIPT = "page.css", "charts.js", "page.js"
+
+
+def shared_files() -> dict[str, str]:
+    """Style, the chart's library and script of a page, by the names that pages link to."""
+    return {STYLE: _own("style.css"), LIBRARY: chart_library(), SCRIPT: _own("script.js")}
 
 
 @cache

@@ -4,7 +4,7 @@ A folder has the following modules, each loaded when it is needed:
 - `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile imports it;
 - `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
 - `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
-- `figure.py`: `draw(plan, artefact_id, given, stem) -> (files, points)`, where it can be a figure;
+- `figure.py`: `draw(plan, artefact_id, given, stem) -> Drawn` (files, points, caption), where it can be a figure;
 - `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
 - `rows.py`: the long form behind both.
 

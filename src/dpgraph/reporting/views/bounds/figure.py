@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from dpgraph.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import deltas
 from dpgraph.reporting.relational_bounds import DELTA, GAUSSIAN, PREMISE, THEOREM_3, THEOREM_C1, WHERE
@@ -30,18 +30,17 @@ def draw(plan: Plan, artefact_id: str, given: None, stem: Path) -> Drawn:
     points = bounds_points(plan, artefact_id)
     with canvas.house_style(artefact_id):
         handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
-        legend = canvas.Legend(handles, [*words.notes(f"{PREMISE}. {WHERE}.", canvas.ACROSS)], 2)
         labels = list(plan.artefacts[artefact_id].bounds)
-        figure, grid = canvas.panels(2 * len(labels), legend, height=HEIGHT)
+        figure, grid, width = canvas.panels([1] * 2 * len(labels), handles, height=HEIGHT)
         for index, label in enumerate(labels):
             for quantity, (axes,) in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
-                canvas.panel_title(axes, label, plan.suite.demonstration)
+                canvas.panel_title(axes, label, plan.suite.demonstration, width)
                 rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
                 for bound, look in LOOKS.items():
                     own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
                     axes.plot(own["x"], own["value"], **look)
                 _axes(axes, quantity)
-        return canvas.save_all(figure, stem), points
+        return Drawn(canvas.save_all(figure, stem), points, [f"{PREMISE}. {WHERE}."])
 
 
 def _axes(axes: Axes, quantity: str) -> None:

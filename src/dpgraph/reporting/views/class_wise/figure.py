@@ -1,96 +1,96 @@
-"""Class-wise figures: accuracy of each class, most frequent in training first, with and without privacy."""
+"""Class-wise figures: accuracy of each class, most frequent in training first, and over all nodes, without lines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
+from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.palette import Look, looks_of_methods
+from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.class_wise.rows import class_counts, class_wise_points
 
-MARKED = 16  # classes; with more, marks would hide the lines
-HEIGHT = 2.0  # inches
+FEW = 16  # classes; with more a panel has the whole width
+LABEL = 0.36  # inches of a label of the x axis
+HEIGHT = 2.1  # inches
+SMALL = 3.0  # size of marks where classes are many
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, a line per method.
+    """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, marks for each method.
 
-    A private method is shown at its largest target epsilon. Thin horizontal lines: accuracy over all test nodes.
+    A private method is shown at its largest target epsilon. The last place is the accuracy over all test nodes.
     """
     points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
-    tasks = plan.tasks_of(artefact_id)
+    known = shown.groupby("task", sort=False)["mean"].transform(lambda means: means.notna().any()).astype(bool)
+    labels = dict(shown.loc[known, ["task", "task_label"]].drop_duplicates().itertuples(index=False))
     looks = looks_of_methods(plan.entries_of(artefact_id))
-    wide = canvas.ACROSS
+    many = shown["rank"].max() > FEW
     with canvas.house_style(artefact_id):
-        lines = words.below(shown.assign(source="ours"), wide, " ".join(splits.fixed(plan, artefact_id)))
-        lines.append("Thin horizontal lines: accuracy over all test nodes.")
-        figure, grid = canvas.panels(len(tasks), canvas.Legend(_handles(shown, looks), lines, wide), height=HEIGHT)
-        for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
-            rows = shown[shown["task"] == task_id]
-            canvas.panel_title(axes, task.label, plan.suite.demonstration)
-            axes.set_xlabel("class by rank of frequency; below: its training nodes")
+        handles = {
+            words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)], line=False)
+            for method, rows in shown.groupby("method", sort=False)
+        }
+        across = 1 if many else canvas.ACROSS
+        figure, grid, width = canvas.panels([1] * max(len(labels), 1), handles, across, HEIGHT, below=bool(many))
+        for (axes,), (task_id, label) in zip(grid, labels.items()):
+            canvas.panel_title(axes, label, plan.suite.demonstration, width)
+            axes.set_xlabel("class by frequency; below: training nodes")
             axes.set_ylabel("test accuracy (%)")
-            if rows["mean"].isna().all():
-                canvas.no_results(axes)
-            else:
-                _panel(axes, rows, looks)
-        return canvas.save_all(figure, stem), points
+            _panel(axes, shown[shown["task"] == task_id], looks, width, SMALL if many else marks.SIZE)
+        if not labels:
+            canvas.no_results(grid[0][0])
+        files = canvas.save_all(figure, stem)
+    about = ["all: accuracy over all test nodes.", *splits.fixed(plan, artefact_id)]
+    about += words.not_drawn(shown.loc[~known, "task_label"])
+    return Drawn(files, points, words.beside(shown.assign(source="ours"), *about))
 
 
 def _largest(points: pd.DataFrame) -> pd.Series:
     return points.groupby(["task", "method"])["epsilon_target"].transform("max")
 
 
-def _handles(points: pd.DataFrame, looks: dict[str, Look]) -> dict[str, Line2D]:
-    handles = {}
-    marked = points["rank"].max() <= MARKED
-    for method, rows in points.groupby("method", sort=False):
-        good, text = rows[rows["status"] == "ok"], words.label(str(rows["label"].iloc[0]))
-        if rows["variant"].iloc[0] != "none" and not good.empty:
-            text += "\n" + words.label(words.budget(good))
-        handles[text] = marks.sample(looks[str(method)], bool(marked))
-    return handles
-
-
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[str, Look]) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: float, size: float) -> None:
     axes.set_ylim(-3, 103)
     classes = rows[rows["class_id"] >= 0]
-    for method, part in classes.groupby("method", sort=False):
-        style = looks[str(method)]
-        marks.curve(
-            axes,
-            part["rank"].to_numpy(float),
-            part,
-            style,
-            quantity("class_accuracy/test"),
-            len(part) if len(part) <= MARKED else 0,
-        )
-    for row in rows[(rows["class_id"] < 0) & rows["mean"].notna()].itertuples():
-        axes.axhline(row.mean, color=looks[str(row.method)].colour, linestyle=":", linewidth=0.8)
-    _x_axis(axes, classes.drop_duplicates("rank").set_index("rank")["train_nodes"])
+    train_nodes = classes.drop_duplicates("rank").set_index("rank")["train_nodes"]
+    gap = width / (len(train_nodes) + 2)
+    last = _x_axis(axes, train_nodes, gap)
+    shown = quantity("class_accuracy/test")
+    methods = list(dict.fromkeys(rows["method"]))
+    for method, part in rows[rows["mean"].notna()].groupby("method", sort=False):
+        x = part["rank"].where(part["class_id"] >= 0, last).to_numpy(float)
+        side = marks.Slot(methods.index(method), len(methods), gap)
+        marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False, size=size)
 
 
-def _x_axis(axes: Axes, train_nodes: pd.Series) -> None:
-    if train_nodes.empty:
-        axes.set_xticks([], [])
-        return
-    last = len(train_nodes)
-    axes.set_xlim(0.5 if last <= MARKED else 0, last + 0.5)
-    ranks = sorted({int(rank) for rank in np.linspace(1, last, min(last, 6)).round()})
-    axes.xaxis.set_major_locator(FixedLocator(ranks))
-    axes.set_xticklabels([f"{rank}\n{_short(int(train_nodes[rank]))}" for rank in ranks])
+def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
+    """A tick for each class, equal steps between the labelled ones; returns the place of all classes together.
+
+    gap: inches from one class to the next.
+    """
+    classes = len(train_nodes)
+    step = next((step for step in (1, 2, 5, 10, 20, 50) if step * gap >= LABEL), 100)
+    ranks = [1, *(rank for rank in range(step, classes + 1, step) if (rank - 1) * gap >= LABEL)]
+    if len(ranks) > 1 and (classes + 1.6 - ranks[-1]) * gap < LABEL:
+        ranks.pop()
+    last = classes + 1.6
+    axes.set_xlim(0.4, last + 0.6)
+    axes.axvline(classes + 0.8, color="#BBBBBB", linewidth=0.7)
+    axes.xaxis.set_major_locator(FixedLocator([*ranks, last]))
+    axes.xaxis.set_minor_locator(FixedLocator(range(1, classes + 1)))
+    axes.set_xticklabels([*(f"{rank}\n{_short(int(train_nodes[rank]))}" for rank in ranks), "all"], fontsize=6.5)
+    return last
 
 
 def _short(nodes: int) -> str:

@@ -12,51 +12,63 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import splits
+from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.formats import significant
 from dpgraph.reporting.views.confusion.rows import Confusion, confusion_points, confusions
 
-HEIGHT = 3.25  # inches
+HEIGHTS = {1: 3.2, 2: 3.3, 3: 2.5}  # inches of a panel, by panels next to each other
 WRITTEN = 10  # classes up to which shares are written into the cells
 COLOURS = LinearSegmentedColormap.from_list("confusion", ["#FFFFFF", "#9CC7E3", "#0072B2", "#08294A"])
+BAR = 0.45  # inches
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
     made = confusions(plan, artefact_id, results)
-    seeds = sorted({len(one.shares) for one in made if one.shares.size})
-    lines = [] if not seeds else [f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."]
-    wide = min(len(made), canvas.ACROSS)
-    about = words.caption(described_rows(made), wide) + words.notes(" ".join(splits.fixed(plan, artefact_id)), wide)
+    shown = [one for one in made if one.shares.size]
     with canvas.house_style(artefact_id):
-        figure, grid = canvas.panels(len(made), canvas.Legend({}, [*lines, *about], 1), height=HEIGHT)
-        for (axes,), one in zip(grid, made):
-            _panel(axes, one, plan.suite.demonstration)
-        scale = ScalarMappable(Normalize(0, 100), COLOURS)
-        bar = figure.colorbar(
-            scale, ax=[axes for (axes,) in grid], location="bottom", fraction=0.04, aspect=40, pad=0.02
-        )
-        bar.set_label("\n".join(["share of the true class’s test nodes (%). " + " ".join(lines), *about]))
-        bar.outline.set_visible(False)  # type: ignore[operator]
-        return canvas.save_all(figure, stem), confusion_points(made)
+        across = min(max(len(shown), 1), max(HEIGHTS))
+        figure, grid, width = canvas.panels([1] * max(len(shown), 1), {}, across, HEIGHTS[across])
+        for (axes,), one in zip(grid, shown):
+            _panel(axes, one, plan.suite.demonstration, width)
+        if shown:
+            figure.set_figheight(figure.get_figheight() + BAR)
+            scale = ScalarMappable(Normalize(0, 100), COLOURS)
+            bar = figure.colorbar(
+                scale, ax=[axes for (axes,) in grid], location="bottom", fraction=0.05, aspect=45, pad=0.02
+            )
+            bar.set_label("share of the true class’s test nodes (%)")
+            bar.outline.set_visible(False)  # type: ignore[operator]
+        else:
+            canvas.no_results(grid[0][0])
+        files = canvas.save_all(figure, stem)
+    return Drawn(files, confusion_points(made), _caption(plan, artefact_id, made))
 
 
-def _panel(axes: Axes, one: Confusion, demonstration: bool) -> None:
-    entry = one.entry
-    lines = [
-        entry.suite_task.label + (" (demonstration)" if demonstration else ""),
-        words.run_label(entry.method.label, entry.epsilon),
+def _caption(plan: Plan, artefact_id: str, made: list[Confusion]) -> list[str]:
+    seeds = sorted({len(one.shares) for one in made if one.shares.size})
+    rows = described_rows(made)
+    empty = [f"{one.entry.suite_task.label}, {one.entry.method.label}" for one in made if not one.shares.size]
+    return [
+        *([f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."] if seeds else []),
+        *words.methods_budgets(rows),
+        *words.not_drawn(empty),
+        *splits.fixed(plan, artefact_id),
+        *protection.caption(rows),
     ]
-    if entry.cell.privacy is not None and one.outcome.ok:
-        lines.append(words.budget(described_rows([one])))
-    axes.set_title("\n".join(lines), loc="left", fontsize=7, fontweight="normal")
+
+
+def _panel(axes: Axes, one: Confusion, demonstration: bool, width: float) -> None:
+    entry = one.entry
+    run = f"{entry.method.label}" + (
+        "" if entry.epsilon is None else f", target ε\xa0=\xa0{significant(entry.epsilon)}"
+    )
+    canvas.panel_title(axes, f"{entry.suite_task.label}: {run}", demonstration, width)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
-    if not one.shares.size:
-        canvas.no_results(axes)
-        return
     mean = one.mean[:, :-1]
     classes = len(mean)
     axes.imshow(np.nan_to_num(mean), cmap=COLOURS, vmin=0, vmax=100, interpolation="nearest", aspect="equal")

@@ -23,6 +23,7 @@ def hard_case_remark(plan: Plan, artefact_id: str) -> str:
     names = dict.fromkeys(methods[str(artefact.reference_of(method))].label for method in artefact.methods)
     at = "" if artefact.reference_value is None else f" at {artefact.reference_value}"
     return (
-        f"Hard cases: test nodes that {' or '.join(names)}{at} misclassifies, of the same seed; that run itself stands "
-        "beside its next seed. Errors that have nothing to do with them give a run’s error rate."
+        f"Hard cases: test nodes that {' or '.join(names)}{at} misclassifies with the same seed. That method’s own "
+        "points are of the hard cases of its next seed, since it misclassifies all of its own. A run whose errors are "
+        "independent of them misclassifies as large a share of hard cases as of all test nodes."
     )

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
+from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import splits
+from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.palette import Line, Look, line_of, looks_of_lines
-from dpgraph.reporting.formats import epsilon
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.views.membership.attacks import GRID, SCORES, Attack, Bound, attacks, budget_steps
 from dpgraph.reporting.views.membership.rows import membership_points
 from dpgraph.reporting.views.membership.table import BOUND, WHAT
@@ -26,73 +31,89 @@ LOWEST = 1e-3  # of both axes
 VISIBLE = 0.95  # TPR that a bound allows at the lowest FPR; a higher one coincides with the upper edge
 MARKS = 20  # points of a curve between two marks
 FORBIDDEN = "#8A8A8A"
-HEIGHT = 2.9  # inches
+HEIGHT = 2.5  # inches
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Attacks by one score on the runs of a task at one target epsilon, and on those without privacy."""
+
+    title: str
+    attacks: list[Attack]
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a row per task, a panel per attack, a curve per method and epsilon.
+    """Writes stem.pdf, stem.svg and stem.png: a row per task and target epsilon, a panel per attack.
 
-    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Shaded: what each
-    distinct bound forbids; the darker, the more of the bounds do.
+    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Shaded: what the
+    bounds of the runs in the panel forbid.
     """
     made = attacks(plan, artefact_id, results)
-    tasks = plan.tasks_of(artefact_id)
-    looks = looks_of_lines(plan.entries_of(artefact_id))
+    looks = looks_of_methods(plan.entries_of(artefact_id))
+    chosen = _chosen(made)
     with canvas.house_style(artefact_id):
-        lines = _lines(made) + words.notes(" ".join(splits.fixed(plan, artefact_id)), 2)
-        legend = canvas.Legend(_handles(made, looks), lines, 2)
-        figure, grid = canvas.panels(2 * len(tasks), legend, height=HEIGHT)
-        for place, (task_id, (task, _)) in enumerate(tasks.items()):
-            for (axes,), (score, name) in zip(grid[2 * place : 2 * place + 2], SCORES.items()):
-                chosen = [one for one in made if (one.entry.task_id, one.score) == (task_id, score)]
-                canvas.panel_title(axes, f"{task.label}, {name}", plan.suite.demonstration)
-                _panel(axes, chosen, looks)
-        return canvas.save_all(figure, stem), membership_points(made)
+        handles: dict[str, Artist] = {
+            words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
+        }
+        if any(_visible(panel.attacks) for panel in chosen):
+            handles["forbidden by the proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
+        handles["guessing"] = Line2D([], [], **GUESSING)
+        figure, grid, width = canvas.panels([1] * max(len(chosen), 1), handles, height=HEIGHT)
+        for (axes,), panel in zip(grid, chosen):
+            canvas.panel_title(axes, panel.title, plan.suite.demonstration, width)
+            axes.set_xlabel("false positive rate")
+            axes.set_ylabel("true positive rate")
+            _panel(axes, panel.attacks, looks)
+        if not chosen:
+            canvas.no_results(grid[0][0])
+        files = canvas.save_all(figure, stem)
+    return Drawn(files, membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
 
 
-def _handles(made: list[Attack], looks: dict[Line, Look]) -> dict[str, Line2D]:
-    """A method at each target, with its two epsilons; over several tasks the range of each."""
-    handles: dict[str, Line2D] = {}
-    for line, style in looks.items():
-        own = [one for one in made if line_of(one.entry) == line]
-        text = words.run_label(own[0].entry.method.label, own[0].entry.epsilon)
-        good = [one for one in own if one.outcome.ok]
-        if own[0].entry.cell.privacy is not None and good:
-            text += "\n" + words.label(words.budget(described_rows(good)))
-        handles[text] = marks.sample(style)
-    return handles
+SHADE = 0.2
+GUESSING: dict[str, Any] = {"color": canvas.GREY, "linestyle": (0, (1, 1.5)), "linewidth": 0.9}
 
 
-def _lines(made: list[Attack]) -> list[str]:
+def _chosen(made: list[Attack]) -> list[Panel]:
+    """Those with something to show; with one target, titles do not name it."""
+    panels = []
+    for task in dict.fromkeys(one.entry.task_id for one in made):
+        of_task = [one for one in made if one.entry.task_id == task]
+        targets = sorted({one.entry.epsilon for one in of_task if one.entry.epsilon is not None})
+        for target in (*targets,) or (None,):
+            for score, name in SCORES.items():
+                own = [
+                    one for one in of_task if one.seeds and one.score == score and one.entry.epsilon in (None, target)
+                ]
+                at = f", ε\xa0=\xa0{significant(target)}" if target is not None and len(targets) > 1 else ""
+                if any(one.entry.epsilon == target for one in own):
+                    panels.append(Panel(f"{own[0].entry.suite_task.label}{at}: {name}", own))
+    return panels
+
+
+def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     seeds = sorted({len(one.seeds) for one in made if one.seeds})
     over = f" over {' or '.join(map(str, seeds))} seeds" if seeds else ""
-    lines = words.notes(
-        f"Mean TPR{over} at fixed FPR. {WHAT} Dotted: guessing. Shaded: what a bound forbids. {BOUND}", 2
-    )
-    lines += words.caption(described_rows(made), 2)
-    limits = _bounds([one for one in made if one.seeds])
+    rows = described_rows(made)
+    lines = [f"Mean TPR{over} at fixed FPR.", WHAT, *words.methods_budgets(rows), *protection.caption(rows)]
+    limits = dict.fromkeys(name for panel in chosen for name in _visible(panel.attacks))
     if limits:
         named = "; ".join(limits)
-        lines += words.notes(
-            f"Grey lines, from below: bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn.", 2
+        lines.append(
+            f"Shaded: forbidden by the bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn."
         )
+        lines.append(BOUND)
     elif any(one.bound is not None for one in made):
-        lines.append("The rigorous ε of all runs allow all that is drawn.")
+        lines.append("Nothing is shaded, since the rigorous ε of all runs allow all that is drawn.")
     missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
     for score, reason in missing:
         own = [one.entry for one in made if (one.score, one.reason) == (score, reason)]
         names = ", ".join(dict.fromkeys(f"{entry.method.label} on {entry.suite_task.label}" for entry in own))
-        lines += words.notes(f"Missing, {SCORES[score]}: {names} ({reason})", 2)
+        lines.append(f"Missing, {SCORES[score]}: {names} ({reason}).")
     return lines
 
 
-def _panel(axes: Axes, chosen: list[Attack], looks: dict[Line, Look]) -> None:
-    axes.set_xlabel("false positive rate")
-    axes.set_ylabel("true positive rate")
-    drawn = [one for one in chosen if one.seeds]
-    if not drawn:
-        canvas.no_results(axes)
-        return
+def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
@@ -101,14 +122,13 @@ def _panel(axes: Axes, chosen: list[Attack], looks: dict[Line, Look]) -> None:
     low = max(LOWEST, min(1 / one.seeds[0].others for one in drawn))
     axes.set_xlim(low, 1)
     axes.set_ylim(low, 1.12)
-    axes.plot([low, 1], [low, 1], color=canvas.GREY, linestyle=(0, (1, 1.5)), linewidth=0.9, zorder=1)
-    for bound in _bounds(drawn).values():
+    axes.plot([low, 1], [low, 1], **GUESSING, zorder=1)
+    for bound in _visible(drawn).values():
         _forbidden(axes, bound, low)
     for number, one in enumerate(drawn):
-        style = looks[line_of(one.entry)]
+        style = looks[one.entry.method_id]
         kept = one.seeds[0].others * GRID >= 1
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
-        shape: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "white", "markeredgewidth": 0.5}
         places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
         axes.plot(
             GRID[kept],
@@ -118,11 +138,11 @@ def _panel(axes: Axes, chosen: list[Attack], looks: dict[Line, Look]) -> None:
             linewidth=1.1,
             zorder=3,
             markevery=places,
-            **shape,
+            **marks.marked(style),
         )
 
 
-def _bounds(drawn: list[Attack]) -> dict[str, Bound]:
+def _visible(drawn: list[Attack]) -> dict[str, Bound]:
     """Distinct ones that forbid what could be seen, the smallest first, by the rigorous epsilon they come from."""
     distinct: dict[str, Bound] = {}
     for one in drawn:
@@ -135,5 +155,5 @@ def _bounds(drawn: list[Attack]) -> dict[str, Bound]:
 def _forbidden(axes: Axes, bound: Bound, low: float) -> None:
     fpr = np.geomspace(low, 1.0, 400)
     allowed = bound.tpr(fpr)
-    axes.fill_between(fpr, allowed, 1.0, color=FORBIDDEN, alpha=0.16, linewidth=0, zorder=0)
+    axes.fill_between(fpr, allowed, 1.0, color=FORBIDDEN, alpha=SHADE, linewidth=0, zorder=0)
     axes.plot(fpr, allowed, color=FORBIDDEN, linewidth=0.8, zorder=1)

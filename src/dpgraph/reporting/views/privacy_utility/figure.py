@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from dpgraph.experiments.axis import ReleaseAxis
-from dpgraph.methods.looks import BLACK, Look
+from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection, splits
+from dpgraph.reporting import protection, splits
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import canvas, marks, words
-from dpgraph.reporting.drawing.canvas import PANEL, Drawn
-from dpgraph.reporting.drawing.palette import looks_of_methods, looks_of_values, with_line_of
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.epsilon_axis import epsilon_axis
+from dpgraph.reporting.drawing.palette import dashed, looks_of_methods, looks_of_values
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.privacy_utility.rows import RELEASE, privacy_utility_points
 
 MODES = ("rigorous", "published")  # left, right
-MARKED = 4  # points of a curve along training; marks on all would hide the lines
-NARROW = 33  # characters of a label that is followed by the values of a sweep
-TICK_WIDTH = 0.19  # inches that a tick label needs
+SMALL = 3.2  # size of marks along training, where they are many
+EDGE = 0.55  # inches of a place beside its axes
+RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
 @dataclass
 class Style:
-    """What a curve is called and how it looks."""
+    """What a series is called and how it looks: by method, or in a sweep by value, with a panel for each method."""
 
-    looks: dict[tuple[str, str], Look]  # by method and value
+    looks: dict[str, Look]  # by method or value
     labels: dict[str, str]  # by method
     values: list[str]  # of a sweep, where there are several
     label: str  # of the sweep, with its value where there is one
@@ -49,39 +48,31 @@ class Style:
         label = sweep.label if sweep else ""
         if len(values) == 1:  # only methods to distinguish
             label, values = f"{label}: {values[0]}", []
-        by_value = looks_of_values(values)
-        looks, of_methods = {}, looks_of_methods(entries)
-        for entry in entries:
-            own = of_methods[entry.method_id]
-            looks[entry.method_id, entry.value or ""] = (
-                own if entry.value not in by_value else with_line_of(by_value[entry.value], own)
-            )
+        of_methods = looks_of_methods(entries)
         public = frozenset(entry.method_id for entry in entries if entry.cell.privacy is None)
-        labels = method_labels(points, NARROW) if values else method_labels(points)
-        return cls(looks, labels, values, label, public)
+        of_methods |= dashed({method: look for method, look in of_methods.items() if method in public})
+        looks = looks_of_values(values) if values else of_methods
+        return cls(looks, method_labels(points), values, label, public)
 
-    def handles(self) -> dict[str, Line2D]:
-        """One per method; in a sweep one per value, and then one per method in black."""
-        if not self.values:
-            looks = {method: style for (method, _), style in self.looks.items()}
-            return {
-                text: marks.sample(looks[method], marks=method not in self.public)
-                for method, text in self.labels.items()
-            }
-        handles = {value: marks.sample(style) for value, style in looks_of_values(self.values).items()}
-        lines = {method: style.line for (method, _), style in self.looks.items()}
-        for method, text in self.labels.items():
-            handles[text] = marks.sample(Look(BLACK, "", lines[method]))
-        return handles
+    def look(self, method: str, value: str) -> Look:
+        return self.looks[value if self.values else method]
 
-    def legend(self, points: pd.DataFrame, remark: str, wide: int, shown: Quantity) -> canvas.Legend:
-        lines = words.below(points, wide, remark)
+    def handles(self, joined: bool) -> Mapping[str, Artist]:
         if self.values:
-            lines.append(f"Colour and mark: {self.label}. Line: method.")
-        elif self.label:
-            lines.append(f"{self.label}.")
-        handles = self.handles() | marks.reference_handle(points, shown)
-        return canvas.Legend(handles, lines, (2 if self.values else 1) * wide)
+            return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in self.values}
+        return {
+            text: marks.sample(self.looks[method], line=joined or method in self.public)
+            for method, text in self.labels.items()
+        }
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What shares a place of the figure: a task, of one method where values are told apart; an axis for each mode."""
+
+    title: str
+    points: pd.DataFrame
+    modes: list[str]
 
 
 def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[str, str]:
@@ -103,148 +94,108 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     """Writes stem.pdf, stem.svg and stem.png: per task, a panel over the rigorous and one over the published epsilon.
 
     A run with both epsilons is in both panels. The paper's mechanism has no rigorous one and is at the right
-    only, as do printed numbers (hollow). Where no run has one of the two, its panel is left out. Methods without
+    only, as do printed numbers (hollow). A panel without a private run is left out. Methods without
     privacy are horizontal lines; lines have 95 % intervals.
     """
     points = privacy_utility_points(plan, artefact_id, results)
-    tasks = plan.tasks_of(artefact_id)
-    ours = points[points["source"] == "ours"]
-    private = points[(points["variant"] != "none") & points["mean"].notna()]
-    axis = plan.artefacts[artefact_id].release_axis
-    modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()] or [MODES[0]]
-    if axis is not None:
-        modes = [MODES[1]]
-    style, shown = Style.of(plan, artefact_id, points), shown_as(plan.artefacts[artefact_id])
+    artefact = plan.artefacts[artefact_id]
+    axis, ours = artefact.release_axis, points[points["source"] == "ours"]
+    style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
+    places, empty = _places(plan, artefact_id, points, style)
+    along = bool(points["step"].notna().any())
+    runs = points[(points["variant"] != "none") & points["mean"].notna()]
+    most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
     with canvas.house_style(artefact_id):
-        about = " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)]))
-        legend = style.legend(points, about, canvas.ACROSS, shown)
-        figure, places = canvas.panels(len(tasks), legend, len(modes))
-        for place, (task_id, (task, _)) in zip(places, tasks.items()):
-            rows = points[points["task"] == task_id]
-            for axes, mode in zip(place, modes):
+        handles = {**style.handles(joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
+        figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
+        for axes_of, one in zip(grid, places):
+            for axes, mode in zip(axes_of, one.modes):
                 column = f"eps_{mode}" if axis is None else RELEASE
-                _panel(axes, rows, column, style, shown, last=mode == modes[-1], width=PANEL[0] / len(modes))
-                name = f"{mode} ε" if axis is None else _release_name(axis)
-                axes.set_xlabel(_x_label(name, rows, list(protection.kinds(ours, mode))))
-                if rows["mean"].isna().all():
-                    canvas.no_results(axes)
-            _share_y(place)
-            canvas.panel_title(place[0], task.label, plan.suite.demonstration)
-            place[0].set_ylabel(shown.label)
-        return canvas.save_all(figure, stem), points
+                _panel(axes, one.points, column, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1])
+                name = f"{mode} ε" if axis is None else "published ε$_{pr}$"
+                kinds = list(protection.kinds(ours, mode))
+                axes.set_xlabel(
+                    f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7
+                )
+            axes_of[0].set_ylabel(shown.label)
+            canvas.share_y(axes_of)
+            canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
+        if not places:
+            canvas.no_results(grid[0][0])
+        files = canvas.save_all(figure, stem)
+    about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
+    return Drawn(files, points, words.beside(points, *about, budgets=False))
 
 
-def _release_name(axis: ReleaseAxis) -> str:
-    """Of the axis, with what is fixed."""
-    fixed = f"fixed ε$_{{sgd}}$ = {significant(axis.training_epsilon)}"
-    if axis.factor < 1:
-        fixed += f"; both after × q′ = {significant(axis.factor)}"
-    return f"published ε$_{{pr}}$ ({fixed})"
+def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:
+    lines = [f"{style.label}."] if style.label and not style.values else []
+    if axis is not None:
+        fixed = f"ε_pr is what the release may cost, at a fixed ε_sgd = {significant(axis.training_epsilon)}"
+        after = "" if axis.factor == 1 else f"; both are after the factor q′ = {significant(axis.factor)}"
+        lines.append(f"{fixed}{after}.")
+    one_sided = [one.title for one in places if one.modes == [MODES[0]]]
+    if axis is None and one_sided and len(one_sided) < len(places):
+        lines.append(f"No published ε, so no panel of it: {', '.join(one_sided)}.")
+    missing = [one.title for one in places if one.modes == [MODES[1]]]
+    if axis is None and missing:
+        lines.append(f"Nothing is proved of any run, so no panel of rigorous ε: {', '.join(missing)}.")
+    return [*lines, "Marks at one ε stand side by side."]
 
 
-def _x_label(name: str, rows: pd.DataFrame, kinds: list[str]) -> str:
-    """`kinds`: relations and scopes in the figure; of several the legend states which run has which."""
-    kind = "relations or scopes\ndiffer: see below" if len(kinds) > 1 else "".join(kinds).replace(", ", ",\n")
-    deltas = formats.deltas(rows["delta"])
-    return name + (f"\n{kind}" if kind else "") + (f"\nδ = {', '.join(deltas)}" if deltas else "")
-
-
-def _share_y(place: list[Axes]) -> None:
-    for axes in place[1:]:
-        low = min(axes.get_ylim()[0], place[0].get_ylim()[0])
-        high = max(axes.get_ylim()[1], place[0].get_ylim()[1])
-        axes.sharey(place[0])
-        place[0].set_ylim(low, high)
-        axes.tick_params(labelleft=False)
+def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) -> tuple[list[Spot], list[str]]:
+    """What is drawn, and titles of what has nothing to show."""
+    axis = plan.artefacts[artefact_id].release_axis
+    places, empty = [], []
+    for task_id, (task, _) in plan.tasks_of(artefact_id).items():
+        of_task = points[points["task"] == task_id]
+        parts = [(task.label, of_task)]
+        if style.values and len(style.labels) > 1:
+            parts = [
+                (f"{task.label}: {text.splitlines()[0].partition(';')[0]}", of_task[of_task["method"] == method])
+                for method, text in style.labels.items()
+            ]
+        for title, rows in parts:
+            private = rows[(rows["variant"] != "none") & rows["mean"].notna()]
+            modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()]
+            modes = modes[:1] and [MODES[1]] if axis is not None else modes
+            if rows["mean"].isna().all():
+                empty.append(title)
+            else:
+                places.append(Spot(title, rows, modes or [MODES[0] if axis is None else MODES[1]]))
+    return places, empty
 
 
 def _panel(
-    axes: Axes, points: pd.DataFrame, column: str, looks: Style, shown: Quantity, last: bool, width: float
+    axes: Axes, points: pd.DataFrame, column: str, style: Style, shown: Quantity, width: float, last: bool
 ) -> None:
-    axes.set_xscale("log")
     axes.margins(y=0.09)
     marks.reference_line(axes, points)
     drawn = points[points["mean"].notna() & ((points["variant"] == "none") | np.isfinite(points[column]))]
+    private = drawn[drawn["variant"] != "none"]
     ours = drawn[drawn["source"] == "ours"]
-    for (method, value), rows in ours.groupby(["method", "value"], sort=False):
-        style = looks.looks[str(method), str(value)]
-        if rows["variant"].iloc[0] == "none" or (rows[column] == 0).all():  # epsilon 0: within every budget
-            marks.horizontal(axes, rows.iloc[-1], style, shown)
+    flat = {  # without privacy, or with an epsilon of 0, which is within every budget
+        key: rows["variant"].iloc[0] == "none" or bool((rows[column] == 0).all())
+        for key, rows in ours.groupby(["method", "value"], sort=False)
+    }
+    curves = [key for key, is_flat in flat.items() if not is_flat]
+    targets = points.loc[points["variant"] != "none", column if column == RELEASE else "epsilon_target"]
+    gap = epsilon_axis(axes, targets, private[column], width, marks.margin(len(curves)))
+    for key, rows in ours.groupby(["method", "value"], sort=False):
+        look = style.look(*map(str, key))
+        if flat[key]:
+            marks.horizontal(axes, rows.iloc[-1], look, shown)
             continue
         # along training every target is a run of its own; else a curve joins the targets
         along = rows["step"].notna().any()
-        runs = rows.groupby("epsilon_target", dropna=False) if along else [(None, rows)]
-        for _, run in runs:
+        side = marks.ALONE if along else marks.Slot(curves.index(key), len(curves), gap)
+        for _, run in rows.groupby("epsilon_target", dropna=False) if along else [(None, rows)]:
             run = run.sort_values(column)
-            marks.curve(axes, run[column].to_numpy(float), run, style, shown, MARKED if along else len(run))
-    for (method, value), rows in drawn[drawn["source"] != "ours"].groupby(["method", "value"], sort=False):
-        style = looks.looks[str(method), str(value)]
-        std = rows["std"].fillna(0.0).to_numpy(float)
+            x = run[column].to_numpy(float)
+            marks.curve(axes, x, run, look, shown, side, size=SMALL if along else marks.SIZE)
+    for key, rows in drawn[drawn["source"] != "ours"].groupby(["method", "value"], sort=False):
+        look = style.look(*map(str, key))
+        std, y = rows["std"].fillna(0.0).to_numpy(float), rows["mean"].to_numpy(float)
         if rows["variant"].iloc[0] != "none":
-            marks.hollow(axes, rows[column].to_numpy(float), rows["mean"].to_numpy(float), std, style)
-        elif last:  # without privacy there is no place on the x axis: a mark on the right edge
-            at_edge = axes.get_yaxis_transform()
-            marks.hollow(axes, [1.0] * len(rows), rows["mean"].to_numpy(float), std, style, transform=at_edge)
-    _x_axis(axes, drawn[drawn["variant"] != "none"], column, width)
-
-
-def _x_axis(axes: Axes, private: pd.DataFrame, column: str, width: float) -> None:
-    axes.xaxis.set_minor_locator(NullLocator())
-    private = private[private[column] > 0]
-    if private.empty:
-        axes.set_xticks([], [])
-        return
-    low, high = private[column].min(), private[column].max()
-    low, high = low / 1.18, high * 1.18
-    if high / low < 2:  # a single budget
-        low, high = low / 1.5, high * 1.5
-    axes.set_xlim(low, high)
-    targets = private[column] if column == RELEASE else private["epsilon_target"].fillna(private["eps_published"])
-    on_target = targets[(private[column] / targets - 1).abs() < 0.03]
-    longest = max(len(tick(value)) for value in (*on_target, *round_numbers(low, high)))
-    ratio = (high / low) ** (TICK_WIDTH * max(1.0, longest / 3) / (width - 0.5))
-    ticks = apart(on_target, ratio)
-    if private["step"].notna().any() or len(ticks) < 2 or ticks[0] > 1.6 * low or ticks[-1] < high / 1.6:
-        ticks = apart(round_numbers(low, high), ratio)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-
-
-def tick(value: float) -> str:
-    """Three digits at most, thousands short: proved epsilons of a false claim may be that large.
-
-    >>> tick(0.5), tick(136.51), tick(5000.0), tick(200000.0), tick(2e6)
-    ('0.5', '137', '5k', '200k', '2M')
-    """
-    for unit, name in ((1e6, "M"), (1e3, "k")):
-        if value >= unit:
-            return f"{significant(value / unit)}{name}"
-    return significant(value)
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, or what is between them where that is too coarse.
-
-    >>> round_numbers(0.9, 25), round_numbers(11, 19)
-    ([1.0, 2.0, 5.0, 10.0, 20.0], [12.0, 15.0])
-    """
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1, 2, 5), (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8)):
-        values = (float(f"{step * 10.0**power:.6g}") for power in powers for step in steps)
-        inside = [value for value in values if low <= value <= high]
-        if len(inside) >= 2:
-            return inside
-    return inside or [float(f"{math.sqrt(low * high):.2g}")]
-
-
-def apart(values: Iterable[float], ratio: float) -> list[float]:
-    """Ascending, without those that are closer than `ratio` to the one before on a logarithmic axis.
-
-    >>> apart([12, 1, 2, 12.5, 4], 1.2)
-    [1, 2, 4, 12]
-    """
-    kept: list[float] = []
-    for value in sorted(set(values)):
-        if not kept or value > ratio * kept[-1]:
-            kept.append(value)
-    return kept
+            marks.hollow(axes, rows[column].to_numpy(float), y, std, look)
+        elif last:  # without privacy there is no place on the x axis
+            marks.hollow(axes, [RIGHT] * len(rows), y, std, look, transform=axes.get_yaxis_transform())

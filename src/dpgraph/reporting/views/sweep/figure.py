@@ -1,94 +1,81 @@
-"""Sweep figures: accuracy against the values of one hyper-parameter."""
+"""Sweep figures: accuracy against the values of one hyper-parameter, a panel per task and target epsilon."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, splits
+from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.palette import Line, Look, looks_of_lines
+from dpgraph.reporting.drawing.facets import facets, laid_out, share_y
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 
+EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last value
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task.
+    """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task and target epsilon.
 
-    A line per method and target epsilon with its 95 % interval, those without privacy too; of one method the lighter
-    line is the more private. Printed numbers are hollow. Values that are no numbers (full) are at the right, in the
-    suite's order.
+    A line per method with its 95 % interval, those without privacy in every panel of their task. Printed numbers are
+    hollow. Values that are no numbers (full) are at the right, in the suite's order.
     """
     points = sweep_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
-    drawn = points.assign(target=points["epsilon_target"].fillna(-1.0))
-    looks, shown = looks_of_lines(plan.entries_of(artefact_id)), shown_as(artefact)
-    tasks = plan.tasks_of(artefact_id)
-    wide = canvas.ACROSS
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), shown_as(artefact)
+    chosen, empty = facets(plan, artefact_id, points)
     with canvas.house_style(artefact_id):
-        handles = _handles(drawn, looks) | marks.reference_handle(points, shown)
-        lines = words.below(points, wide, " ".join(filter(None, [remark, *splits.fixed(plan, artefact_id)])))
-        figure, grid = canvas.panels(len(tasks), canvas.Legend(handles, lines, wide))
-        for (axes,), (task_id, (task, _)) in zip(grid, tasks.items()):
-            rows = drawn[drawn["task"] == task_id]
-            canvas.panel_title(axes, task.label, plan.suite.demonstration)
-            axes.set_xlabel(artefact.sweep.label if artefact.sweep else "")
-            axes.set_ylabel(shown.label)
-            if rows["mean"].isna().all():
-                canvas.no_results(axes)
-            else:
-                _panel(axes, rows, looks, shown)
-        return canvas.save_all(figure, stem), points
+        handles = {**method_handles(points, looks), **marks.reference_handle(points, shown)}
+        label = artefact.sweep.label if artefact.sweep else ""
+        figure, grid = laid_out(chosen, handles, plan.suite.demonstration, label, shown.label)
+        for axes, one in zip(grid, chosen):
+            _panel(axes, one.rows, looks, shown)
+        share_y(chosen, grid)
+        files = canvas.save_all(figure, stem)
+    about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    return Drawn(files, points, words.beside(points, *about))
 
 
-def _handles(points: pd.DataFrame, looks: dict[Line, Look]) -> dict[str, Line2D]:
-    """A private method at each target with its two epsilons, at the same delta; a control has one handle."""
-    handles = {}
+def method_handles(points: pd.DataFrame, looks: Mapping[str, Look]) -> dict[str, Artist]:
+    """A line of the legend for each method, without one where none has points enough to be joined."""
     ours = points[points["source"] == "ours"]
-    for method, rows in ours.groupby("method", sort=False):
-        targets = sorted(rows["target"].unique())
-        one = looks[str(method), targets[-1]]
-        parts = (
-            [(targets[-1], rows)] if one.neutral else [(target, rows[rows["target"] == target]) for target in targets]
-        )
-        for target, part in parts:
-            text = words.run_label(str(part["label"].iloc[0]), target if len(parts) > 1 else None)
-            good = part[part["status"] == "ok"]
-            if part["variant"].iloc[0] != "none" and not good.empty:
-                deltas = formats.deltas(good["delta"])
-                at = f" (δ\xa0=\xa0{deltas[0]})" if len(deltas) == 1 else ""
-                text += "\n" + words.label(words.budget(good) + at)
-            handles[text] = marks.sample(looks[str(method), target])
-    return handles
+    sizes = ours[ours["mean"].notna()].groupby(["task", "method", "epsilon_target"], dropna=False).size()
+    joined = bool((sizes >= marks.CURVE).any())
+    return {
+        words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)], line=joined)
+        for method, rows in ours.groupby("method", sort=False)
+    }
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, looks: dict[Line, Look], shown: Quantity) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Quantity) -> None:
     place = positions(list(dict.fromkeys(rows["value"])))
     axes.margins(y=0.09)
     marks.reference_line(axes, rows)
     drawn = rows[rows["mean"].notna()]
-    for (method, target, source), part in drawn.groupby(["method", "target", "source"], sort=False):
-        style = looks[str(method), float(target)]
+    methods = list(dict.fromkeys(drawn.loc[drawn["source"] == "ours", "method"]))
+    gap = _x_axis(axes, place, marks.margin(len(methods)))
+    for (method, _, source), part in drawn.groupby(["method", "epsilon_target", "source"], sort=False, dropna=False):
+        style = looks[str(method)]
         x = part["value"].map(place.x).to_numpy(float)
         order = np.argsort(x, kind="stable")
         x, part = x[order], part.iloc[order]
         if source == "ours":
-            marks.curve(axes, x, part, style, shown)
+            marks.curve(axes, x, part, style, shown, marks.Slot(methods.index(method), len(methods), gap))
         else:
             std = part["std"].fillna(0.0).to_numpy(float)
             marks.hollow(axes, x, part["mean"].to_numpy(float), std, style)
-    _x_axis(axes, place)
 
 
 class Places:
@@ -132,13 +119,24 @@ def _uneven(values: Sequence[float] | np.ndarray) -> float:
     return float(gaps.std() / gaps.mean())
 
 
-def _x_axis(axes: Axes, place: Places) -> None:
+def _x_axis(axes: Axes, place: Places, margin: float) -> float:
+    """Sets scale, limits and ticks; returns the inches between the two values that are nearest to each other.
+
+    margin: inches beside the first and the last one.
+    """
     if place.logarithmic:
         axes.set_xscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
     shown = {x: value for value, x in place.x.items()}
-    axes.xaxis.set_major_locator(FixedLocator(sorted(shown)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _tick(shown[min(shown, key=lambda at: abs(at - x))])))
+    at = np.array(sorted(shown))
+    scaled = np.log(at) if place.logarithmic else at
+    inches = float(axes.get_position().width * axes.get_figure().get_figwidth())  # type: ignore[union-attr]
+    share = min(max(EDGE, margin / inches), MOST_EDGE)
+    beyond = share / (1 - 2 * share) * (scaled[-1] - scaled[0]) or 0.5
+    ends = scaled[0] - beyond, scaled[-1] + beyond
+    axes.set_xlim(*(np.exp(ends) if place.logarithmic else ends))
+    places = {float(x): inches * float(to - ends[0]) / (ends[1] - ends[0]) for x, to in zip(at, scaled)}
+    set_ticks(axes, {x: _tick(shown[x]) for x in places}, places)
+    return inches * float(np.diff(scaled).min() if len(at) > 1 else beyond) / (ends[1] - ends[0])
 
 
 def _tick(value: str) -> str:

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from dpgraph.methods.looks import BLUE, ORANGE, Look
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import protection
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import GREY, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_values
@@ -42,49 +45,44 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     tasks = plan.tasks_of(artefact_id)
     named = sorted(points["initialisation"].dropna().astype(int).unique())
     looks = {int(name): look for name, look in looks_of_values([str(name) for name in named]).items()}
+    first = points.drop_duplicates(["task", "method", "epsilon_target"])
+    drawn = {task_id: [one for one in runs if one.entry.task_id == task_id] for task_id in tasks}
+    drawn = {task: own for task, own in drawn.items() if any(one.components is not None for one in own)}
     with canvas.house_style(artefact_id):
-        first = points.drop_duplicates(["task", "method", "epsilon_target"])
-        lines = [*words.notes(REMARK, 2), *_budgets(first)]
-        lines += [*words.missing_lines(first, 2), *words.caption(first, 2)]
-        most = max(sum(one.entry.task_id == task for one in runs) for task in tasks)
-        legend = canvas.Legend(_handles(looks), lines, 4)
-        figure, grid = canvas.panels(2 * len(tasks), legend, height=AROUND + BAND * most)
-        for index, (task_id, (task, _)) in enumerate(tasks.items()):
+        heights = [AROUND + BAND * len(own) for own in drawn.values()] or [AROUND + BAND]
+        figure, grid, width = canvas.panels([1] * 2 * len(heights), _handles(looks), heights=heights)
+        for index, (task_id, own) in enumerate(drawn.items()):
             (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
-            own = [one for one in runs if one.entry.task_id == task_id]
-            canvas.panel_title(dots, task.label, plan.suite.demonstration)
-            canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration)
+            canvas.panel_title(dots, tasks[task_id][0].label, plan.suite.demonstration, width)
+            canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration, width)
             dots.set_xlabel(f"{quantity(plan.artefacts[artefact_id].metric).label}: run minus mean, points")
             bars.set_xlabel("share of the variance (%)")
-            if all(one.components is None for one in own):
-                canvas.no_results(dots)
-                canvas.no_results(bars)
-                continue
             for place, one in enumerate(own):
                 _dots(dots, place, one, looks)
                 _bars(bars, place, one)
             _bands(dots, own)
             _bands(bars, own, named=False)
             bars.set_xlim(0, 100)
-        return canvas.save_all(figure, stem), points
+        if not drawn:
+            canvas.no_results(grid[0][0])
+            grid[1][0].set_axis_off()
+        files = canvas.save_all(figure, stem)
+    empty = [task.label for task_id, (task, _) in tasks.items() if task_id not in drawn]
+    return Drawn(files, points, _caption(first, empty))
 
 
-def _budgets(first: pd.DataFrame) -> list[str]:
-    """Both epsilons of every private method, a line for each."""
-    private = first[(first["variant"] != "none") & (first["status"] == "ok")]
-    lines = []
-    for label, rows in private.groupby("label", sort=False):
-        lines += words.notes(f"{label}: {words.budget(rows)}", 2)
-    return lines
+def _caption(first: pd.DataFrame, empty: list[str]) -> list[str]:
+    said = [*words.methods_budgets(first), *words.delta(first), *words.missing_lines(first), *protection.caption(first)]
+    return [REMARK, *words.not_drawn(empty), *said]
 
 
-def _handles(looks: dict[int, Look]) -> dict[str, Line2D]:
+def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
     shape: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markeredgewidth": 0.5}
-    handles = {
+    handles: dict[str, Artist] = {
         f"initialisation {name + 1}": Line2D([], [], color=look.colour, marker=look.marker, **shape)
         for name, look in looks.items()
     }
-    bars = {TEXTS[part]: Line2D([], [], color=COLOURS[part], linewidth=6, marker="") for part in PARTS}
+    bars = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in PARTS}
     return handles | bars
 
 

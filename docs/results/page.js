@@ -1,0 +1,162 @@
+"use strict";
+const VALUES = JSON.parse(document.getElementById("values").textContent);
+const ROWS = VALUES.rows;
+const by = (id) => document.getElementById(id);
+const distinct = (values) => [...new Set(values)];
+const ALL = "all";
+const HEADS = [
+  ["data", "Data"], ["eps", "ε", "epsilon"], ["promise", "ε protects: relation; scope"], ["label", "Method"],
+  ["shown", "Value (%)", "mean"], ["n", "Seeds"], ["kind", "ε is"], ["paper", "Paper"], ["commit", "Commit"], ["cell", "Cell"],
+];
+const NUMERIC = new Set(["eps", "shown", "n"]);
+let order = null;  // [column, descending]
+
+function fill(select, values, text = (value) => value) {
+  for (const value of values) select.add(new Option(text(value), value));
+}
+
+function chosen() {
+  const data = by("of-data").value, promise = by("of-promise").value, budget = by("of-budget").value;
+  const words = by("of-text").value.toLowerCase().split(/\s+/).filter(Boolean);
+  return ROWS.filter((row) => (data === ALL || row.data === data)
+    && (promise === ALL || (row.promise || row.kind) === promise)
+    && (budget === ALL || (row.budget === null ? budget === row.kind : String(row.budget) === budget))
+    && words.every((word) => `${row.label} ${row.paper} ${row.method} ${row.data}`.toLowerCase().includes(word)));
+}
+
+function sorted(rows) {
+  if (order === null) return rows;
+  const [column, descending] = order;
+  const key = (HEADS.find((head) => head[0] === column)[2]) || column;
+  const value = (row) => (row[key] === null ? Infinity : row[key]);
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b || 0 : String(a).localeCompare(String(b)));
+  return [...rows].sort((a, b) => (descending ? -1 : 1) * (value(a) === value(b) ? 0 : compare(value(a), value(b))));
+}
+
+function draw() {
+  const body = document.querySelector("#rows tbody");
+  body.replaceChildren(...sorted(chosen()).map((row) => {
+    const line = document.createElement("tr");
+    for (const [name] of HEADS) {
+      const cell = line.insertCell();
+      let text = String(row[name] ?? "");
+      if (name === "eps" && row.uncovered) text += "†";
+      if (NUMERIC.has(name)) cell.className = "number";
+      if (name === "shown" && (row.best || row.tied)) {
+        cell.append(Object.assign(document.createElement("strong"), {textContent: text}));
+      } else if (name === "cell" && LINKED_CELLS) {
+        cell.append(Object.assign(document.createElement("a"), {textContent: text, href: `cells/${row.cell}/result.json`}));
+      } else cell.textContent = text;
+      if (name === "cell") cell.className = "cell";
+      if (name === "promise" && !text) cell.textContent = "–";
+    }
+    return line;
+  }));
+}
+
+function heads() {
+  const line = document.querySelector("#rows thead tr");
+  for (const [name, text] of HEADS) {
+    const head = document.createElement("th");
+    head.textContent = text;
+    head.scope = "col";
+    head.tabIndex = 0;
+    if (NUMERIC.has(name)) head.className = "number";
+    const sort = () => {
+      order = [name, order !== null && order[0] === name ? !order[1] : name === "shown"];
+      for (const other of line.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", order[1] ? "descending" : "ascending");
+      draw();
+    };
+    head.addEventListener("click", sort);
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    line.append(head);
+  }
+}
+
+function csv(rows) {
+  const names = ["data", "metric", "kind", "epsilon", "relation", "scope", "delta", "label", "method", "paper", "mean", "std",
+    "low", "high", "n", "best", "tied", "uncovered", "cell", "commit"];
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  return [names, ...rows.map((row) => names.map((name) => quoted(String(row[name] ?? ""))))].map((line) => line.join(",")).join("\n");
+}
+
+const ESCAPES = {"\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "_": "\\_", "{": "\\{", "}": "\\}",
+  "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "∞": "$\\infty$", "ε": "$\\varepsilon$", "†": "$^\\dagger$",
+  "–": "--", "−": "$-$", "≤": "$\\leq$", "<": "$<$", ">": "$>$"};
+
+function latex(rows) {
+  const safe = (text) => String(text).replace(/[\\&%$#_{}~^±∞ε†–−≤<>]/g, (character) => ESCAPES[character]);
+  const number = (row) => (row.best || row.tied ? `\\textbf{${safe(row.shown)}}` : safe(row.shown));
+  const lines = rows.map((row) => [safe(row.data), safe(row.eps), safe(row.promise || row.kind), safe(row.label), number(row), row.n].join(" & "));
+  return ["% needs booktabs", "\\begin{tabular}{lrllrr}", "\\toprule",
+    "Data & $\\varepsilon$ & Relation; scope & Method & Value (\\%) & Seeds \\\\", "\\midrule",
+    ...lines.map((line) => `${line} \\\\`), "\\bottomrule", "\\end{tabular}"].join("\n");
+}
+
+async function copy(text) {
+  const told = by("copied");
+  try {
+    await navigator.clipboard.writeText(text);
+    told.textContent = "copied";
+  } catch {  // a page of the file system may have no clipboard
+    const area = Object.assign(document.createElement("textarea"), {value: text});
+    document.body.append(area);
+    area.select();
+    told.textContent = document.execCommand("copy") ? "copied" : "this browser does not let a page copy";
+    area.remove();
+  }
+  setTimeout(() => { told.textContent = ""; }, 2500);
+}
+
+async function plot() {
+  const data = by("data").value;
+  const rows = ROWS.filter((row) => row.data === data && row.kind === "proved" && row.epsilon > 0);
+  const spec = structuredClone(VALUES.chart);
+  // of a method's numbers without privacy that are no baseline of the data set's best, the reader needs none: the best two
+  const open = ROWS.filter((row) => row.data === data && row.kind === "no privacy").sort((a, b) => b.mean - a.mean).slice(0, 2);
+  spec.datasets = {rows, public: open};
+  const ticks = distinct(rows.map((row) => row.budget)).sort((a, b) => a - b);
+  spec.params = [{name: "ticks", value: ticks}, {name: "metric", value: ROWS.find((row) => row.data === data).metric}];
+  // solved epsilons of one budget differ in the fifth digit: the axis is that of the budgets
+  const domain = [0.8 * Math.min(...ticks), 1.25 * Math.max(...ticks)];
+  for (const layer of spec.layer) if (layer.encoding && layer.encoding.x) layer.encoding.x.scale.domain = domain;
+  const narrow = window.innerWidth < 640;
+  spec.config.legend = narrow ? {orient: "bottom", columns: 1, labelLimit: 300, direction: "vertical"} : {labelLimit: 320};
+  if (!rows.length) {
+    by("plot").textContent = "No row of this data set has a proved ε.";
+    return;
+  }
+  await window.vegaEmbed("#plot", spec, {actions: {export: true, source: false, compiled: false, editor: false}, renderer: "svg"});
+}
+
+function tiles() {
+  for (const tile of document.querySelectorAll(".tile")) {
+    tile.addEventListener("click", () => {
+      const told = tile.nextElementSibling;
+      told.hidden = !told.hidden;
+      tile.setAttribute("aria-expanded", String(!told.hidden));
+    });
+  }
+}
+
+tiles();
+if (ROWS.length) {
+  const names = distinct(ROWS.map((row) => row.data));
+  const budgets = distinct(ROWS.filter((row) => row.budget !== null).map((row) => row.budget)).sort((a, b) => a - b);
+  fill(by("data"), names.filter((name) => ROWS.some((row) => row.data === name && row.kind === "proved")));
+  if (!by("data").options.length) fill(by("data"), names);
+  fill(by("of-data"), [ALL, ...names]);
+  fill(by("of-budget"), [ALL, ...budgets.map(String), "no privacy"]);
+  fill(by("of-promise"), [ALL, ...distinct(ROWS.map((row) => row.promise || row.kind))]);
+  for (const id of ["of-data", "of-budget", "of-promise"]) by(id).addEventListener("change", draw);
+  by("of-text").addEventListener("input", draw);
+  by("data").addEventListener("change", plot);
+  by("as-csv").addEventListener("click", () => copy(csv(sorted(chosen()))));
+  by("as-latex").addEventListener("click", () => copy(latex(sorted(chosen()))));
+  heads();
+  draw();
+  plot();
+  let waiting;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(plot, 150); });
+}

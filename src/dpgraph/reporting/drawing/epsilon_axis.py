@@ -1,0 +1,89 @@
+"""Axes of epsilon: the suite's epsilons are ticks, logarithmic where they span more than `WIDE`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dpgraph.reporting.drawing.ticks import set_ticks
+from dpgraph.reporting.formats import significant
+
+WIDE = 4.0  # largest / smallest from which the axis is logarithmic
+NEAR = 1.6  # ratio within which a value belongs to a target
+EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis beside its first and last value
+
+
+def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float], width: float, margin: float) -> float:
+    """Sets scale, limits and ticks; returns the inches between the two ticks that are nearest to each other.
+
+    targets: the suite's epsilons in units of the axis, all of them ticks, with or without a result. They are none
+    where no value is near any: an axis of proved epsilons may be far from what a paper's formula was asked for. Where
+    values go on beyond them, round numbers are ticks as well. width: inches of the axes; margin: of it, at least, what
+    is beside the first and the last value (`marks.margin`).
+    """
+    targets, reached = _positive(targets), _positive(reached)
+    if reached and not any(_near(value, target) for value in reached for target in targets):
+        targets = []
+    values = targets + reached
+    if not values:
+        axes.set_xticks([], [])
+        return width / 2
+    low, high = min(values), max(values)
+    logarithmic = high / low > WIDE
+    axes.set_xscale("log" if logarithmic else "linear")
+    to, back = (math.log, math.exp) if logarithmic else (float, float)
+    share = min(max(EDGE, margin / width), MOST_EDGE)
+    beyond = share / (1 - 2 * share) * (to(high) - to(low)) or (0.4 if logarithmic else 0.4 * high)
+    start, end = to(low) - beyond, to(high) + beyond
+    axes.set_xlim(back(start), back(end))
+    places = {value: (to(value) - start) / (end - start) * width for value in {*targets, *_round(low, high, targets)}}
+    others = sorted(set(places) - set(targets))
+    set_ticks(axes, {value: tick(value) for value in places}, places, others)
+    at = sorted(places[value] for value in (targets or others))
+    return float(np.diff(at).min()) if len(at) > 1 else width / 2
+
+
+def _positive(values: Iterable[float]) -> list[float]:
+    return sorted({float(value) for value in values if 0 < value < math.inf})
+
+
+def _near(value: float, target: float) -> bool:
+    return max(value / target, target / value) <= NEAR
+
+
+def _round(low: float, high: float, targets: list[float]) -> list[float]:
+    """Round numbers from low to high that are beyond all targets; all of them where there is no target."""
+    inside = round_numbers(low, high)
+    if not targets:
+        return inside
+    return [value for value in inside if value * NEAR < min(targets) or value > NEAR * max(targets)]
+
+
+def tick(value: float) -> str:
+    """Three digits at most, thousands short: proved epsilons of a false claim may be that large.
+
+    >>> tick(0.5), tick(136.51), tick(5000.0), tick(200000.0), tick(2e6)
+    ('0.5', '137', '5k', '200k', '2M')
+    """
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{significant(value / unit)}{name}"
+    return significant(value)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, or what is between them where that is too coarse.
+
+    >>> round_numbers(0.9, 25), round_numbers(11, 19)
+    ([1.0, 2.0, 5.0, 10.0, 20.0], [12.0, 15.0])
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1, 1.2, 1.5, 2, 3, 4, 5, 6, 8)):
+        values = (float(f"{step * 10.0**power:.6g}") for power in powers for step in steps)
+        inside = [value for value in values if low <= value <= high]
+        if len(inside) >= 2:
+            return inside
+    return inside or [float(f"{math.sqrt(low * high):.2g}")]

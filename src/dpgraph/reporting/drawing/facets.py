@@ -1,0 +1,77 @@
+"""A panel for each task and target epsilon, so that series within a panel differ by their method only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting.drawing import canvas
+from dpgraph.reporting.formats import significant
+
+MOST = 4  # panels next to each other
+NARROW = 1.75  # inches of height of more than two next to each other
+
+
+@dataclass(frozen=True)
+class Facet:
+    task: str
+    title: str
+    rows: pd.DataFrame
+
+
+def facets(plan: Plan, artefact_id: str, points: pd.DataFrame) -> tuple[list[Facet], list[str]]:
+    """Of rows with the columns task, epsilon_target, mean; and the titles of panels that would be empty.
+
+    What has no target (no privacy) is in every panel of its task. With one target, the title names the task alone.
+    """
+    made, empty = [], []
+    for task_id, (task, _) in plan.tasks_of(artefact_id).items():
+        rows = points[points["task"] == task_id]
+        targets = sorted(rows["epsilon_target"].dropna().unique())
+        for target in targets or [None]:
+            of_target = (
+                rows if target is None else rows[rows["epsilon_target"].isna() | (rows["epsilon_target"] == target)]
+            )
+            title = task.label + (f", ε\xa0=\xa0{significant(float(target))}" if target and len(targets) > 1 else "")
+            own = of_target if target is None else of_target[of_target["epsilon_target"] == target]
+            if own["mean"].notna().any() or (of_target["mean"].notna().any() and len(targets) < 2):
+                made.append(Facet(task_id, title, of_target))
+            else:
+                empty.append(title)
+    return made, empty
+
+
+def laid_out(
+    chosen: Sequence[Facet], handles: Mapping[str, Artist], demonstration: bool, x: str, y: str
+) -> tuple[Figure, list[Axes]]:
+    """Axes of all panels, with titles and labels; a task's panels are next to each other and share their y axis."""
+    most = max((len(list(own)) for _, own in groupby(chosen, lambda one: one.task)), default=1)
+    across = min(most, MOST) if most > 1 else canvas.ACROSS
+    height = NARROW if across > canvas.ACROSS else canvas.PANEL[1]
+    figure, places, width = canvas.panels([1] * max(len(chosen), 1), handles, across, height)
+    grid = [axes for (axes,) in places]
+    for axes, one in zip(grid, chosen):
+        canvas.panel_title(axes, one.title, demonstration, width)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+    if not chosen:
+        canvas.no_results(grid[0])
+    return figure, grid
+
+
+def share_y(chosen: Sequence[Facet], grid: Sequence[Axes]) -> None:
+    """One y axis for the panels of a task that are next to each other, once all is drawn."""
+    rows: dict[tuple[str, int], list[Axes]] = {}
+    for one, axes in zip(chosen, grid):
+        spec = axes.get_subplotspec()
+        if spec is not None:
+            rows.setdefault((one.task, spec.get_topmost_subplotspec().rowspan.start), []).append(axes)
+    for together in rows.values():
+        canvas.share_y(together)
