@@ -163,7 +163,7 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         ]
         cells = {entry.epsilon: entry.cell for entry in entries}
         assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
-        assert cells[1].training.steps < cells[8].training.steps
+        assert cells[1].training.learning_rate < cells[8].training.learning_rate
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
