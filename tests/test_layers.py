@@ -22,7 +22,8 @@ LAYERS = [  # from below
     "planning", "audits", "benchmarks", "reporting", "pipeline", "fitting",
 ]  # fmt: skip
 OF_ONE_METHOD = {
-    Path("audits") / f"{name}.py" for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_removed")
+    Path("audits") / f"{name}.py"
+    for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_membership", "votes_removed")
 }
 BASE = {"compiled", "errors", "files", "loading", "outside", "progress", "randomness"}
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
@@ -17,6 +18,7 @@ from dpgraph.methods.votes.rules import (
     MANY,
     gaussian_mu,
     own_records,
+    stable_rate,
     votes,
     votes_with_caps,
     votes_with_schema,
@@ -41,15 +43,57 @@ def test_mu_is_that_of_the_epsilon() -> None:
 
 
 def test_more_budget_or_records_take_more_steps() -> None:
-    """Nμ/√C decides: class sums, 5 steps, 20 steps."""
+    """Nμ/√C decides: class sums for records of few words, 5 steps, 20 steps."""
     mu = gaussian_mu(2.0, 1 / 30_000)
-    for times, steps in ((0.99 * FEW, 1), (1.01 * FEW, 5), (0.99 * MANY, 5), (1.01 * MANY, 20)):
+    for times, words, steps in (
+        (0.99 * FEW, 5.0, 1), (0.99 * FEW, 50.0, 5), (1.01 * FEW, 5.0, 5), (0.99 * MANY, 5.0, 5), (1.01 * MANY, 5.0, 20)
+    ):  # fmt: skip
         records = round(times * 7**0.5 / mu)
-        size = Size(nodes=3000, entries=9, features=50, classes=7, train_nodes=records)
+        size = Size(nodes=3000, entries=9, features=50, classes=7, train_nodes=records, words=words)
         assert own_records(size, 2.0)["training"]["steps"] == steps
+    rates = [
+        own_records(replace(SMALL, train_nodes=count), 1.0)["training"]["learning_rate"] for count in (1, 2100, 4e4)
+    ]
+    assert rates[0] == 0.5 < rates[1] < 2
+    assert rates[2] == 1  # of 20 steps
     half = own_records(SMALL, 4.0, 0.5)
     assert half["training"]["steps"] <= own_records(SMALL, 4.0)["training"]["steps"]
     assert half["privacy"]["mean_share"] < own_records(SMALL, 4.0)["privacy"]["mean_share"]
+
+
+def test_descent_does_not_swing_on_records_of_few_words() -> None:
+    """In the worst case of the rule, one word in half of all records: the loss falls in every step, and not at 3 times
+    the rate."""
+    size = replace(DENSE, classes=2, words=2.0)
+    random = np.random.default_rng(0)
+    word = np.where(np.arange(400) < 200, 1.0, -1.0)  # centred
+    rows = 10 * np.column_stack([word, random.choice([-1.0, 1.0], 400)]) / math.sqrt(2)
+    labels = np.where(random.random(400) < 0.6, word > 0, word <= 0).astype(int)
+
+    def losses(times: float) -> np.ndarray:
+        weights, moving, found = np.zeros((2, 2)), np.zeros((2, 2)), []
+        for _ in range(12):
+            logits = rows @ weights
+            chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+            found.append(-np.log(chances[np.arange(400), labels]).mean())
+            moving = 0.5 * moving + rows.T @ (chances - np.eye(2)[labels]) / 400
+            weights = weights - times * stable_rate(size, 0.5) * moving
+        return np.array(found)
+
+    assert losses(0.3).max() == losses(0.3)[0]
+    assert losses(1.0)[-1] < losses(1.0)[0] < losses(3.0)[-1]
+    assert stable_rate(replace(DENSE, words=None), 0.5) == math.inf
+    assert own_records(DENSE, 2.0)["training"]["learning_rate"] == round(stable_rate(DENSE, 0.9), 3)
+
+
+def test_a_reader_is_chosen_and_paid_for_where_many_judge_it() -> None:
+    """8,000 training nodes times epsilon; else records of few words trust neighbours more."""
+    for size, epsilon, chosen in ((SMALL, 2.0, False), (SMALL, 4.0, True), (DENSE, 0.5, False), (DENSE, 1.0, True)):
+        privacy = votes(size, epsilon)["privacy"]
+        assert privacy.get("choice_epsilon") == (epsilon / 20 if chosen else None)
+        assert ("strength" in privacy) is not chosen
+    assert votes(DENSE, 0.5)["privacy"]["strength"] > votes(SMALL, 2.0)["privacy"]["strength"]
+    assert votes(DENSE, 0.5)["privacy"]["votes_share"] == 0.7
 
 
 def test_where_few_votes_would_add_up_there_are_none() -> None:
@@ -119,7 +163,7 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         ]
         cells = {entry.epsilon: entry.cell for entry in entries}
         assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
-        assert cells[1].training.steps < cells[8].training.steps
+        assert cells[1].training.learning_rate < cells[8].training.learning_rate
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
-from dpgraph.methods.votes.readers import READERS
+from dpgraph.methods.votes.readers import NOISE_READERS, READERS
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 
@@ -25,7 +25,7 @@ def capped_votes(asked: Asked) -> CappedVotes:
     ids = _everybody(asked)
     shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
     return CappedVotes(
-        **_fields(asked, shares=shares),
+        **_fields(asked, shares, len(NOISE_READERS)),
         degree_floor=privacy.degree_floor,
         degree_bound=max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
         by_schema=privacy.degree_bound is not None,
@@ -49,7 +49,7 @@ def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> floa
     return math.sqrt(rest / share / steps) / asked.rate if share else None
 
 
-def _fields(asked: Asked, shares: tuple[float, ...] = ()) -> dict[str, Any]:
+def _fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
     """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
 
     That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
@@ -68,5 +68,5 @@ def _fields(asked: Asked, shares: tuple[float, ...] = ()) -> dict[str, Any]:
         "votes_ratio": _ratio(asked, privacy.votes_share, shares),
         "mass": privacy.vote_mass,
         "choice_epsilon": choice or 0.0,
-        "readers": len(READERS) if choice else 1,
+        "readers": readers if choice else 1,
     }

@@ -15,10 +15,9 @@ from dpgraph.methods.votes.caps import best_caps
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.problems.base import Size
 
-FEW, MANY = (
-    500.0,
-    1500.0,
-)  # of `strength`: below, class sums; above, steps of gradient descent until they have converged
+# N mu / sqrt(C): N / C records add up in each of C class sums, whose noise is 1 / mu. Below FEW, records of few words
+# have class sums; from MANY on, all have 20 steps; else five, whose rate is this number / PER_RATE within two bounds
+FEW, MANY, PER_RATE, LEAST_RATE, MOST_RATE = 500.0, 1500.0, 250.0, 0.5, 2.0
 # under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
 # of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
 FEW_WORDS = 20.0
@@ -27,6 +26,9 @@ WEAK_RECORDS, STRONG_RECORDS = (1.2, 1.0, 1.5), (4.0, 1 / 6, 1.0)
 ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
+READER_OF_FEW_WORDS = {"shrinkage": 3.0, "strength": 8.0}
+SHARE_OF_FEW_WORDS = 0.7  # own records have little to learn, so that votes get more
+CHOICE, RECORDS_OF_CHOICE = 1 / 20, 8000.0  # share of epsilon; training nodes times epsilon that make it pay
 MASS = 0.3
 LITTLE_MASS = 0.01  # where no reader needs the coordinate that counts voters
 HALVINGS = 50
@@ -47,15 +49,18 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting:
-    """Training alone, with 1 - `paid` of the squared mu: class sums, few steps or many.
-
-    N / C records add up in each of C class sums, whose noise is 1 / mu each: sqrt(C) N / C of signal for one of noise.
-    """
+    """Training alone, with 1 - `paid` of the squared mu: class sums, few steps or many."""
     mu = _mu(size, epsilon) * math.sqrt(1 - paid)
-    strength = size.train_nodes * mu / math.sqrt(size.classes)
-    steps, rate, momentum, mean = (1, 3.6, 0.0, 0.1)
-    if strength >= FEW:
-        steps, rate, momentum, mean = (5, 2.0, 0.5, 0.05) if strength < MANY else (20, 1.0, 0.9, 0.03)
+    signal = size.train_nodes * mu / math.sqrt(size.classes)
+    if signal >= MANY:
+        steps, rate, momentum, mean = 20, 1.0, 0.9, 0.03
+    elif signal < FEW and _few_words(size):
+        steps, rate, momentum, mean = 1, 3.6, 0.0, 0.1
+    else:
+        steps, momentum, mean = 5, 0.5, 0.05
+        rate = MOST_RATE if _few_words(size) else min(max(signal / PER_RATE, LEAST_RATE), MOST_RATE)
+    if steps > 1:
+        rate = round(min(rate, stable_rate(size, momentum)), 3)
     return {
         "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0, "decoder_layers": 1},
         "training": {
@@ -75,13 +80,32 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
     }
 
 
+def stable_rate(size: Size, momentum: float) -> float:
+    """The largest rate at which gradient descent from zero does not swing, for records of few words.
+
+    It is 2 (1 + momentum) over the loss's largest curvature: 1 / C, of softmax at equal chances, times the largest
+    eigenvalue of the rows' covariance, which is about ROW_NORM^2 / words where one word is in half of all records.
+    """
+    if size.words is None:
+        return math.inf
+    return 2 * (1 + momentum) * size.classes * size.words / ROW_NORM**2
+
+
 def votes(size: Size, epsilon: float | None) -> Setting:
-    """Under node-null: 0.3 of the squared mu where training needs the rest, else 0.5; none where few would add up."""
-    records = size.train_nodes * _mu(size, epsilon)
-    scarce = records < 1000
+    """Under node-null; none where few would add up. A reader is chosen, and paid for, where many judge it.
+
+    Votes have 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
+    """
+    scarce = size.train_nodes * _mu(size, epsilon) < 1000
     if scarce and size.entries / size.nodes * size.classes < 16:
         return own_records(size, epsilon)
-    return _with(size, epsilon, votes_share=0.3 if scarce else 0.5)
+    few = _few_words(size)
+    share = SHARE_OF_FEW_WORDS if few else 0.3 if scarce else 0.5
+    reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
+    if epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
+        reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of one that is fixed
+    setting = own_records(size, epsilon, share)
+    return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
 
 
 def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
@@ -103,8 +127,7 @@ def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Set
     training = round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
     found = best_caps(size, mu, degree_bound, training)
     extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
-    weak = size.words is not None and size.words < FEW_WORDS
-    needed, slope, most = WEAK_RECORDS if weak else STRONG_RECORDS
+    needed, slope, most = WEAK_RECORDS if _few_words(size) else STRONG_RECORDS
     if found.signal < needed:
         return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
     share = round(1 - training - found.hub_share, 6)
@@ -124,9 +147,8 @@ def _mu(size: Size, epsilon: float | None) -> float:
     return gaussian_mu(epsilon, usual_delta(size.nodes))
 
 
-def _with(size: Size, epsilon: float | None, *, votes_share: float) -> Setting:
-    setting = own_records(size, epsilon, votes_share)
-    return _merged(setting, votes_share=votes_share, vote_mass=MASS, **READER)
+def _few_words(size: Size) -> bool:
+    return size.words is not None and size.words < FEW_WORDS
 
 
 def _merged(setting: Setting, **privacy: Any) -> Setting:
