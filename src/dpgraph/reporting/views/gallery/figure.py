@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection
 from dpgraph.reporting.artefacts import described_rows
-from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
 from dpgraph.reporting.quantities import quantity
@@ -38,15 +38,15 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
         blocks.append((task.label, value, first, [one for one in made if one.entry.task_id == task_id]))
     columns = max([len(first) for _, _, first, _ in blocks] + [4])
     shown = quantity(plan.artefacts[artefact_id].metric)
-    lines = [
-        *words.notes(f"Below an image: {shown.label} to a training image of its class, as in the first row.", 2),
-        *words.caption(described_rows(made), 2),
-        *(line for reason in dict.fromkeys(one.outcome.why_not for one in made if one.images is None)
-          for line in words.notes(f"Missing: {reason}", 2)),
-    ]  # fmt: skip
+    missing = dict.fromkeys(one.outcome.why_not for one in made if one.images is None)
+    about = [
+        f"Below an image: {shown.label} to a training image of its class, as in the first row.",
+        *protection.caption(described_rows(made)),
+        *(f"Missing: {reason}." for reason in missing),
+    ]
     rows = sum(1 + len(runs) for _, _, _, runs in blocks)
     with canvas.house_style(artefact_id):
-        place = Gallery(columns, rows, len(blocks), lines)
+        place = Gallery(columns, rows, len(blocks))
         for label, value, first, runs in blocks:
             place.title(label + (", demonstration" if plan.suite.demonstration else ""))
             if value is None:
@@ -59,20 +59,19 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
                 tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
                          for number in first]  # fmt: skip
                 place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
-        return canvas.save_all(place.figure, stem), gallery_points(made)
+        files = canvas.save_all(place.figure, stem)
+    return Drawn(files, gallery_points(made), about)
 
 
 class Gallery:
-    """Rows of images from the top of a figure down, with titles between them and lines of text at its foot."""
+    """Rows of images from the top of a figure down, with titles between them."""
 
-    def __init__(self, columns: int, rows: int, titles: int, lines: list[str]) -> None:
-        foot = canvas.LEGEND_LINE * canvas.Legend({}, lines, 1).height()
-        self.height = self.top = rows * (TILE + NUMBER) + HEAD * titles + foot
+    def __init__(self, columns: int, rows: int, titles: int) -> None:
+        self.height = self.top = rows * (TILE + NUMBER) + HEAD * titles + MARGIN
         self.width = LABEL + TILE * columns + MARGIN
         self.figure = Figure(figsize=(self.width, self.height))
         self.figure.set_layout_engine("none")
         FigureCanvasAgg(self.figure)
-        self.figure.text(0.02, 0.01, "\n".join(lines), va="bottom", ha="left", fontsize=7, color=canvas.GREY)
 
     def title(self, text: str) -> None:
         self.top -= HEAD

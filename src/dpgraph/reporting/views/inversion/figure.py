@@ -26,28 +26,30 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     points["place"] = points.groupby(["task", "method"])["epsilon_target"].rank(method="dense", ascending=False)
     tasks = plan.tasks_of(artefact_id)
     panels = [(task, place) for task in tasks for place in _places(points[points["task"] == task])]
-    wide = canvas.ACROSS
     with canvas.house_style(artefact_id):
-        handles = {}
-        for method, rows in points.groupby("method", sort=False):
-            text, good = words.label(str(rows["label"].iloc[0])), rows[rows["status"] == "ok"]
-            if rows["variant"].iloc[0] != "none" and not good.empty:
-                text += "\n" + words.label(words.budget(good))
-            handles[text] = marks.sample(looks[str(method)])
-        lines = words.below(points[points["class_id"] == MEAN], wide, " ".join(splits.fixed(plan, artefact_id)))
-        figure, grid = canvas.panels(len(panels), canvas.Legend(handles, lines, wide))
+        handles = {
+            words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)], line=False)
+            for method, rows in points.groupby("method", sort=False)
+        }
+        figure, grid, width = canvas.panels([1] * len(panels), handles)
         for (axes,), (task, place) in zip(grid, panels, strict=True):
             rows = points[(points["task"] == task) & (points["class_id"] != MEAN) & points["mean"].notna()]
             rows = rows[rows["place"].isna() | (rows["place"] == place)]
-            canvas.panel_title(axes, f"{tasks[task][0].label}, {_title(place)}", plan.suite.demonstration)
+            canvas.panel_title(axes, f"{tasks[task][0].label}, {_title(place)}", plan.suite.demonstration, width)
             axes.set_xlabel("class")
             axes.set_ylabel(shown.label)
             if rows.empty:
                 canvas.no_results(axes)
+            classes = min(rows["class_id"].nunique(), MOST_CLASSES)
+            methods = list(dict.fromkeys(rows["method"]))
             for method, part in rows.groupby("method", sort=False):
                 part = part[part["class_id"] < MOST_CLASSES]
-                marks.curve(axes, part["class_id"].to_numpy(float), part, looks[str(method)], shown)
-        return canvas.save_all(figure, stem), points.drop(columns="place")
+                side = marks.Slot(methods.index(method), len(methods), width / (classes + 2))
+                x = part["class_id"].to_numpy(float)
+                marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False)
+        files = canvas.save_all(figure, stem)
+    means = points[points["class_id"] == MEAN]
+    return Drawn(files, points.drop(columns="place"), words.beside(means, *splits.fixed(plan, artefact_id)))
 
 
 def _places(points: pd.DataFrame) -> list[float]:

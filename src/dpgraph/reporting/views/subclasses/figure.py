@@ -12,7 +12,7 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.value import Images
 from dpgraph.reporting.artefacts import of_entry
-from dpgraph.reporting.drawing import canvas, words
+from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.views.gallery.figure import TEXT_WIDTH, Gallery, pixels
 from dpgraph.reporting.views.gallery.rows import shown_images
@@ -46,11 +46,12 @@ def draw(plan: Plan, artefact_id: str, given: Any, stem: Path) -> Drawn:
             tiles, below = _examples(units, sizes, value)
         rows.append((fill(entry.method.label, TEXT_WIDTH), tiles, below))
     with canvas.house_style(artefact_id):
-        gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1, words.notes(ABOUT, 2))
+        gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1)
         gallery.title(f"Class {CLASS}")
         for label, tiles, below in rows:
             gallery.row(label, tiles, below)
-        return canvas.save_all(gallery.figure, stem), pd.DataFrame(points, columns=[*COLUMNS, "size"])
+        files = canvas.save_all(gallery.figure, stem)
+    return Drawn(files, pd.DataFrame(points, columns=[*COLUMNS, "size"]), [ABOUT])
 
 
 def units_of(entry: Entry, value: Images) -> Units:
