@@ -36,6 +36,7 @@ from dpgraph.reporting.results import read_results, write_csv
 
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
+WITHDRAWN = "WITHDRAWN.md"  # written by hand: why a suite's verdicts are not to be read until it is run again
 LIMIT = 10 * 2**20  # bytes of all suites together
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
@@ -230,6 +231,8 @@ def _contents(out: Path) -> str:
     lines = ["# Results", "", about, "", heads, "|---|---|---|---|--:|--:|"]
     for one in known:
         verdicts = ", ".join(f"{count} {name}" for name, count in one["verdicts"].items())
+        if (out / one["suite"] / WITHDRAWN).is_file():
+            verdicts = f"withdrawn ([why]({one['suite']}/{WITHDRAWN}))"
         cells = [f"[{one['suite']}]({one['suite']}/README.md)", markdown(one["finding"]), verdicts, one["commit"]]
         lines.append("| " + " | ".join([*cells, str(one["cells"]), f"{one['cpu_hours']:.2g}"]) + " |")
     return "\n".join(lines) + "\n"
