@@ -64,7 +64,7 @@ def test_the_axis_is_epsilon_of_the_release_at_a_fixed_epsilon_of_training(plan,
     assert sorted(private["epsilon_release"].round(6).unique()) == [0.5, 1, 2, 4, 8]
     assert private["epsilon_target"].max() == 1200
     assert np.isinf(points.loc[points["method"] == "vanilla", "epsilon_release"]).all()
-    files, _ = draw(plan, PANEL, results, tmp_path / "panel")
+    files = draw(plan, PANEL, results, tmp_path / "panel").files
     text = next(file for file in files if file.suffix == ".svg").read_text()
     assert "both after × q′ = 0.01" in text or "0.01" in text
 

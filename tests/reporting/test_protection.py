@@ -208,9 +208,9 @@ def test_confusions_and_marks(
     assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40† |" in text
     assert "† Reads private data" in text
     assert "Relation graph: any other graph" in text
-    svg = write_figure(splits_run, "igamberdiev/confusion", frame, tmp_path / "f")[1].read_text()
-    assert "Published and rigorous ε: graph, parameters." in comments(svg)
-    assert "3.40†" in comments(svg)
+    _, caption = said(splits_run, "igamberdiev/confusion", frame, tmp_path / "f")
+    assert "Published and rigorous ε: graph, parameters." in caption
+    assert "3.40†" in caption
 
 
 def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,34 +240,35 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
-def comments(svg: str) -> str:
-    """Texts of a figure, which matplotlib leaves as comments next to their paths; lines are joined."""
-    return " ".join(" ".join(re.findall(r"<!-- (.*?) -->", svg, flags=re.S)).split())
+def said(plan: Plan, artefact: str, frame: pd.DataFrame, stem: Path) -> tuple[str, str]:
+    """Texts in a figure, which matplotlib leaves as comments next to their paths, and its caption; lines are joined."""
+    write_figure(plan, artefact, frame, stem)
+    svg = stem.with_suffix(".svg").read_text()
+    inside = " ".join(re.findall(r"<!-- (.*?) -->", svg, flags=re.S))
+    return " ".join(inside.split()), " ".join(stem.with_suffix(".txt").read_text().split())
 
 
 def test_curves_of_unlike_relation_never_share_an_axis_silently(
     views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path
 ) -> None:
-    paths = write_figure(views_plan, "daigavane/fig2", mixed, tmp_path / "fig2")
-    text = comments(paths[1].read_text())
-    assert "rigorous ε relations or scopes differ: see below" in text
-    assert "published ε node-remove, parameters δ" in text
-    assert (
-        "Rigorous ε: node-null, parameters (DP-GCN, rigorous); node-remove, joint (DP-GCN, residual clipping)." in text
-    )
-    assert "their ε are no common scale" in text
-    assert "Published ε with unmet premises (named in the CSV file): DP-GCN, rigorous." in text
-    assert "DP-GCN, residual clipping†; published ε: none" in text
-    assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in text
-    points = pd.read_csv(paths[3])
+    inside, caption = said(views_plan, "daigavane/fig2", mixed, tmp_path / "fig2")
+    assert "rigorous ε relations differ" in inside
+    assert "published ε node-remove, parameters" in inside
+    both = "Rigorous ε: node-null, parameters (DP-GCN, rigorous); node-remove, joint (DP-GCN, residual clipping)."
+    assert both in caption
+    assert "their ε are no common scale" in caption
+    assert "Published ε with unmet premises (named in the CSV file): DP-GCN, rigorous." in caption
+    assert "DP-GCN, residual clipping†; published ε: none" in inside
+    assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in caption
+    points = pd.read_csv(tmp_path / "fig2.csv")
     assert set(points.loc[points["method"] == "dp-gcn", "published_unmet"].dropna()) == {PREMISES}
 
 
 def test_one_relation_stands_at_the_axis(views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path) -> None:
     kept = mixed[mixed["method"] != "dp-residual"]
-    text = comments(write_figure(views_plan, "daigavane/fig2", kept, tmp_path / "fig2")[1].read_text())
-    assert "rigorous ε node-null, parameters δ" in text
-    assert "no common scale" not in text
+    inside, caption = said(views_plan, "daigavane/fig2", kept, tmp_path / "fig2")
+    assert "rigorous ε node-null, parameters" in inside
+    assert "no common scale" not in caption
 
 
 def test_printed_points_have_the_published_relation(views_plan: Plan, mixed: pd.DataFrame) -> None:
@@ -285,7 +286,7 @@ def test_sweeps_and_classes_say_it_in_their_caption(
     monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact: counts)
     marked = mixed.assign(uncovered=mixed["uncovered"].where(mixed["method"] != "dp-gnn", VOCABULARY))
     for name in ("batches", "fig4"):
-        text = comments(write_figure(views_plan, f"daigavane/{name}", marked, tmp_path / name)[1].read_text())
+        _, text = said(views_plan, f"daigavane/{name}", marked, tmp_path / name)
         assert "Published ε: node-remove, parameters." in text
         assert "Rigorous ε: node-null, parameters." in text
         assert "rigorous ε 12.0†" in text

@@ -57,8 +57,8 @@ def test_tables_and_figures_carry_them(parts_plan, tmp_path):
         assert "hold for this split only" in (tmp_path / f"t.{suffix}").read_text()
     write_figure(parts_plan, "daigavane/fig2", None, tmp_path / "fixed")
     write_figure(parts_plan, "daigavane/fig4", None, tmp_path / "drawn")
-    assert "One fixed split for all seeds" in (tmp_path / "fixed.svg").read_text()
-    assert "One fixed split" not in (tmp_path / "drawn.svg").read_text()
+    assert "One fixed split for all seeds" in (tmp_path / "fixed.txt").read_text()
+    assert "One fixed split" not in (tmp_path / "drawn.txt").read_text()
 
 
 @pytest.mark.parametrize("suite", sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml")))
