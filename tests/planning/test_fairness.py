@@ -62,6 +62,21 @@ def test_what_one_method_alone_is_given(plan: Plan, method: str, part: dict, pat
     assert any(f": {path}=" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("method", "part", "path"),
+    [
+        ("mlp", {"training": {"learning_rate": 1e-6}}, "training.learning_rate"),
+        ("dp-mlp-published", {"training": {"learning_rate": 1e-6}}, "training.learning_rate"),
+        ("dp-gcn-1-sgd-published", {"training": {"learning_rate": 0.01}}, "training.learning_rate"),
+        ("gcn-1", {"model": {"dropout": 0.3}}, "model.dropout"),
+        ("dp-gcn-1", {"privacy": {"clip_norm": 7.0}}, "privacy.clip_norm"),
+    ],
+)
+def test_searched_settings_are_those_that_were_chosen(plan: Plan, method: str, part: dict, path: str) -> None:
+    lines = changed(plan, "daigavane/table1", method, None, **part)
+    assert any(f": {path}=" in line and method in line for line in lines)
+
+
 def test_an_epoch_is_as_many_steps_as_there_are_parts(plan: Plan) -> None:
     entries = {entry.value: entry.cell for entry in plan.entries_of("igamberdiev/fig4")
                if (entry.method_id, entry.task_id) == ("dp-gcn-sgd-released", "cora")}  # fmt: skip
