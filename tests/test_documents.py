@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -37,3 +39,57 @@ def test_container_copies_files_that_exist() -> None:
     copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
     assert copied
     assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+README_ROWS = {  # method of daigavane/headline -> what README calls it, and what its epsilon protects
+    "gcn-1": ("GCN, one layer", "no privacy"),
+    "mlp": ("MLP", "no privacy"),
+    "dp-gcn-1": ("DP-GCN, trees clipped", "proved: node-null; parameters"),
+    "dp-residual-gcn-1": ("DP-GCN, residual clipping", "proved: node-null; parameters"),
+    "dp-own-gcn-1": ("DP-GCN trained on own records", "proved: node-null; parameters"),
+    "dp-mlp": ("DP-MLP", "proved: node-null; parameters and all predictions but the node's own"),
+    "dp-gcn-1-published": ("DP-GCN, Daigavane et al.", "claimed: node-remove; parameters. Nothing is proved"),
+    "dp-mlp-published": ("DP-MLP, Daigavane et al.", "claimed: record-remove; parameters. Nothing is proved"),
+}
+SCOPES = {"parameters": "parameters", "joint": "parameters and all predictions but the node's own"}
+
+
+def readme_table(table: pd.DataFrame) -> list[str]:
+    """Lines of README's first table, from headline.csv of suite cpu: mean ± half of the 95 % interval."""
+    graphs = list(dict.fromkeys(table["task"]))
+    names = [table.loc[table["task"] == graph, "task_label"].iloc[0] for graph in graphs]
+    lines = [
+        f"| method | what ε protects: relation; scope | ε | {' | '.join(names)} |",
+        "| :-- | :-- | --: |" + " --: |" * len(graphs),
+    ]
+    for method, (name, promise) in README_ROWS.items():
+        rows = table[table["method"] == method]
+        for count, epsilon in enumerate(rows["epsilon_target"].drop_duplicates()):
+            same = rows["epsilon_target"].isna() if pd.isna(epsilon) else rows["epsilon_target"] == epsilon
+            cells = rows[same].set_index("task").loc[graphs]
+            numbers = [
+                f"{mean:.1f} ± {(high - low) / 2:.1f}"
+                for mean, low, high in zip(cells["mean"], cells["ci_low"], cells["ci_high"])
+            ]
+            first = f"| {name} | {promise}" if count == 0 else "|  | "
+            lines.append(f"{first} | {'∞' if pd.isna(epsilon) else f'{epsilon:g}'} | {' | '.join(numbers)} |")
+    return lines
+
+
+def test_readme_has_the_numbers_of_the_shipped_suite() -> None:
+    folder = ROOT / "docs" / "results" / "cpu"
+    if not folder.is_dir():
+        pytest.skip("suite cpu is not among the kept results: README names the commit of its numbers")
+    table = pd.read_csv(folder / "tables" / "daigavane" / "headline.csv")
+    assert set(table["method"]) == set(README_ROWS)
+    for method, (_, promise) in README_ROWS.items():
+        said = table[table["method"] == method].iloc[0]
+        if promise.startswith("proved"):
+            assert promise == f"proved: {said['relation_rigorous']}; {SCOPES[said['scope_rigorous']]}"
+        elif promise.startswith("claimed"):
+            assert promise == f"claimed: {said['relation_published']}; parameters. Nothing is proved"
+            assert said["relation_rigorous"] == "none"
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(readme_table(table)) in text
+    commit = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["commit"]
+    assert f"suite `cpu`, commit {commit[:7]};" in text
