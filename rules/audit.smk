@@ -61,7 +61,9 @@ rule audit_report:
 rule audits_nightly:
     output:
         parquet=SUITE / "audits-nightly.parquet",
-        figure=multiext(str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png", ".txt"),
+        figure=multiext(
+            str(SUITE / "figures/audits-nightly"), ".pdf", ".svg", ".png", ".txt"
+        ),
     log:
         f"logs/{CONFIG.suite}/audits_nightly.log",
     conda:
