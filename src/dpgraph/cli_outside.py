@@ -55,7 +55,8 @@ def check_method(options: argparse.Namespace) -> None:
     from dpgraph.audits.outside import check_method as check
 
     path, found = check(options.method, print)
-    print(f"{path}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
+    near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
     if not all(found.values()):
         sys.exit(1)
 
