@@ -32,6 +32,8 @@ METADATA: dict[str, dict[str, Any]] = {
 ACROSS = 2  # places next to each other
 TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
 INSET = 0.45  # inches of a place beside its axes, above which the title starts
+UNDER = 0.75  # inches of a place above and under its y axis: title, tick labels, x label
+LETTERS = 15.5  # letters of a label that an inch holds
 GREY = "#555555"
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every table of every font that a PDF embeds
@@ -119,6 +121,14 @@ def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL
     marked = f"{text} (demonstration)" if demonstration else text
     size, letters = next((size, letters) for least, size, letters in TITLES if width >= least)
     axes.set_title(fill(marked, max(int((width - INSET) * letters), 12)), loc="left", fontsize=size)
+
+
+def y_label(axes: Axes, text: str) -> None:
+    """In lines that are no longer than the axis, of axes whose layout is still to come."""
+    figure, spec = axes.figure, axes.get_subplotspec()
+    rows = spec.get_gridspec().nrows if spec is not None else 1
+    letters = (figure.get_figheight() / rows - UNDER) * LETTERS  # type: ignore[union-attr]
+    axes.set_ylabel(fill(text, max(int(letters), 12)))
 
 
 def no_results(axes: Axes) -> None:

@@ -60,7 +60,7 @@ def laid_out(
     for axes, one in zip(grid, chosen):
         canvas.panel_title(axes, one.title, demonstration, width)
         axes.set_xlabel(x)
-        axes.set_ylabel(y)
+        canvas.y_label(axes, y)
     if not chosen:
         canvas.no_results(grid[0])
     return figure, grid

@@ -1,4 +1,7 @@
-"""Legends: at most a fixed share of a figure's height, to the right, in a free place or below the panels."""
+"""Legends: at most a fixed share of a figure's height, to the right, in a free place or below the panels.
+
+A single handle is always below: to the right it would cost a fifth of the width.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Legend:
         if not handles:
             return cls(handles, Place.NONE, 1, 0.0)
         wide, high = size(handles, 1)
-        if not below and places == 1 and wide <= BESIDE * width and high <= tall[0]:
+        if not below and len(handles) > 1 and places == 1 and wide <= BESIDE * width and high <= tall[0]:
             return cls(handles, Place.RIGHT, 1, 0.0, wide)
         free = -places % across
         if not below and free and wide <= width * free / across - INSET and high <= tall[-1]:

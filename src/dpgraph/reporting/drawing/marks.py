@@ -113,6 +113,25 @@ def curve(
     axes.autoscale_view(scalex=axes.get_autoscalex_on())
 
 
+def axis_break(axes: Axes, x: float) -> None:
+    """Two strokes across the x axis, where it is not to scale."""
+    figure = axes.get_figure()
+    for side in (-1.0, 1.0):
+        right = ScaledTranslation(side * 1.5 / 72, 0, figure.dpi_scale_trans)  # type: ignore[union-attr]
+        axes.plot(
+            [x],
+            [0],
+            marker=[(-0.5, -1), (0.5, 1)],
+            markersize=8,
+            color="black",
+            markeredgewidth=0.8,
+            clip_on=False,
+            zorder=5,
+            transform=axes.get_xaxis_transform() + right,
+            gid="break",
+        )
+
+
 def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None:
     """A mean of ours that does not depend on x, with its interval."""
     if not math.isnan(row["ci_low"]):

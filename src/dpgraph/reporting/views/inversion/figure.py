@@ -37,7 +37,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
             rows = rows[rows["place"].isna() | (rows["place"] == place)]
             canvas.panel_title(axes, f"{tasks[task][0].label}, {_title(place)}", plan.suite.demonstration, width)
             axes.set_xlabel("class")
-            axes.set_ylabel(shown.label)
+            canvas.y_label(axes, shown.label)
             if rows.empty:
                 canvas.no_results(axes)
             classes = min(rows["class_id"].nunique(), MOST_CLASSES)

@@ -32,7 +32,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
             rows = points[(points["task"] == task_id) & points["mean"].notna() & points["accuracy_mean"].notna()]
             canvas.panel_title(axes, task.label, plan.suite.demonstration, width)
             axes.set_xlabel("test accuracy (%)")
-            axes.set_ylabel(shown.label)
+            canvas.y_label(axes, shown.label)
             if rows.empty:
                 canvas.no_results(axes)
                 continue

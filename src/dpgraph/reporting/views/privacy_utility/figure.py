@@ -117,7 +117,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
                 axes.set_xlabel(
                     f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7
                 )
-            axes_of[0].set_ylabel(shown.label)
+            canvas.y_label(axes_of[0], shown.label)
             canvas.share_y(axes_of)
             canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
         if not places:

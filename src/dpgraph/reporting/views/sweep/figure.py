@@ -81,11 +81,11 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Qua
 class Places:
     """Where values are on the x axis: numbers to scale, all other labels one step apart at the right.
 
-    On a logarithmic axis 0 is one step left of the least.
+    On a logarithmic axis 0 is one step left of the least. breaks: values of x between which the axis is not to scale.
     """
 
-    def __init__(self, x: dict[str, float], logarithmic: bool) -> None:
-        self.x, self.logarithmic = x, logarithmic
+    def __init__(self, x: dict[str, float], logarithmic: bool, breaks: Sequence[tuple[float, float]] = ()) -> None:
+        self.x, self.logarithmic, self.breaks = x, logarithmic, breaks
 
 
 def positions(values: list[str]) -> Places:
@@ -94,8 +94,9 @@ def positions(values: list[str]) -> Places:
     {'2500': 2500.0, '5000': 5000.0, 'full': 7500.0}
     >>> positions(["1", "10", "100"]).logarithmic, positions(["10", "50", "90", "100"]).logarithmic
     (True, False)
-    >>> positions(["0", "1", "10", "100"]).x["0"]
-    0.1
+    >>> places = positions(["0", "1", "10", "100"])
+    >>> places.x["0"], places.breaks
+    (0.1, [(0.1, 1.0)])
     """
     numbers = {value: number for value in values if (number := as_number(value)) is not None}
     others = [value for value in values if value not in numbers]
@@ -108,9 +109,17 @@ def positions(values: list[str]) -> Places:
         step = (high / min(positive)) ** (1 / max(len(set(positive)) - 1, 1))
         at = {value: number or min(positive) / step for value, number in numbers.items()}
         if _uneven(np.log(list(at.values()))) < _uneven(every):
-            return Places(at | {value: high * step ** (index + 1) for index, value in enumerate(others)}, True)
+            beside = {value: high * step ** (index + 1) for index, value in enumerate(others)}
+            zero = [(min(positive) / step, min(positive))] if low == 0 else []
+            return Places(at | beside, True, [*zero, *_first(high, beside)])
     step = (high - low) / max(len(set(every)) - 1, 1) or 1.0
-    return Places(numbers | {value: high + step * (index + 1) for index, value in enumerate(others)}, False)
+    beside = {value: high + step * (index + 1) for index, value in enumerate(others)}
+    return Places(numbers | beside, False, _first(high, beside))
+
+
+def _first(high: float, beside: Mapping[str, float]) -> list[tuple[float, float]]:
+    """The break between the largest number and the first label that is none."""
+    return [(high, x) for x in list(beside.values())[:1]]
 
 
 def _uneven(values: Sequence[float] | np.ndarray) -> float:
@@ -136,6 +145,8 @@ def _x_axis(axes: Axes, place: Places, margin: float) -> float:
     axes.set_xlim(*(np.exp(ends) if place.logarithmic else ends))
     places = {float(x): inches * float(to - ends[0]) / (ends[1] - ends[0]) for x, to in zip(at, scaled)}
     set_ticks(axes, {x: _tick(shown[x]) for x in places}, places)
+    for left, right in place.breaks:
+        marks.axis_break(axes, float(np.sqrt(left * right)) if place.logarithmic else (left + right) / 2)
     return inches * float(np.diff(scaled).min() if len(at) > 1 else beyond) / (ends[1] - ends[0])
 
 
