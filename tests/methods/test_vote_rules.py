@@ -126,7 +126,7 @@ def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
 
 @pytest.mark.parametrize(("size", "bound", "hubs"), [(DENSE, None, True), (DENSE, 400, False), (SMALL, None, True)])
 def test_caps_are_the_best_of_the_grid(size: Size, bound: int | None, hubs: bool) -> None:
-    """One setting after the other, at the same quantiles of degrees: none has a larger signal, and that found has it."""
+    """One setting after the other, at the same quantiles of degrees: none has a larger signal."""
     mu, training, delta = gaussian_mu(8.0, 1e-6), 0.2, 1 / (10 * size.nodes)
     found = best_caps(size, mu, bound, training)
     degree, share = size.entries / size.nodes, size.train_nodes / size.nodes

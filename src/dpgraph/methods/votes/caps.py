@@ -49,14 +49,14 @@ def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) 
     voters = min(size.train_nodes / size.nodes, 1.0)
     sent, received = (1 - voters) * degree * DEGREES, voters * degree * DEGREES
     most_sent = max(1, min(bound, size.nodes - size.train_nodes))
-    stages = [Stage(0.0, 0.0, min(bound, size.train_nodes), received.mean())]
+    stages = [HubStage(0.0, 0.0, min(bound, size.train_nodes), received.mean())]
     for share, times in product(HUB_SHARES, HUB_LIMITS):
         hub_limit = math.ceil(times * voters * degree) + 10.0
         std = math.sqrt(most_sent / share) / mu
         reach = math.ceil(hub_limit + normal_quantile(failure) * std)
         if reach < stages[0].most:
             stays = 1 - normal_tail((hub_limit - received) / std)
-            stages.append(Stage(share, hub_limit, reach, (stays * received).mean()))
+            stages.append(HubStage(share, hub_limit, reach, (stays * received).mean()))
     # arrays of stages x margins x floors
     share, _, most, arriving = (column[:, None, None] for column in np.array(stages).T)
     margin, floor = np.array(MARGINS)[:, None], np.array(FLOORS)
@@ -83,7 +83,7 @@ def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) 
     )
 
 
-class Stage(NamedTuple):
+class HubStage(NamedTuple):
     """A stage that finds hubs, or none."""
 
     share: float
