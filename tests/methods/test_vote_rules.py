@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,3 +206,33 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
+
+
+@pytest.mark.parametrize("suite", ["votes", "votes-full"])
+def test_peers_read_what_was_searched_after_the_documented_edit(suite: str, tmp_path: Path) -> None:
+    """Of docs/hyperparameter-search.md; without it both suites have one setting for all data sets."""
+    shutil.copytree("workflow", tmp_path / "workflow")
+    text = Path("docs/hyperparameter-search.md").read_text(encoding="utf-8").partition("### Peers of votes")[2]
+    lines = text.partition("```yaml\n")[2].partition("```")[0]
+    file = tmp_path / f"workflow/suites/{suite}.yaml"
+    before, comment, rest = file.read_text(encoding="utf-8").partition("      # searched settings of peers")
+    first, *kept = rest.splitlines(keepends=True)
+    file.write_text(before + comment + first + lines + "".join(kept[2:]), encoding="utf-8")
+    for epsilon, receivers in ((1, 30), (8, 300)):
+        one = {"trial": "trial 1", "set": {"privacy": {"receivers": receivers}}, "chosen_on": ["amazon-photo"]}
+        of_photo = {**one, "set": {"privacy": {"receivers": 77}}, "chosen_on": ["pubmed"]}
+        method = {"private": True, "epsilon": epsilon, "trials": 1, "seeds": {"amazon-photo": 1, "pubmed": 1},
+                  "datasets": {"amazon-photo": of_photo}, "others": one,
+                  "scores": {"trial 1": {"amazon-photo": 50.0, "pubmed": 50.0}}}  # fmt: skip
+        made = {"suite": "search", "commit": "0" * 12, "papers": {"votes": {"gap": method, "progap": method}}}
+        (tmp_path / f"workflow/settings/search-peers-{epsilon}.yaml").write_text(json.dumps(made), encoding="utf-8")
+    plan = load_plan(Config(suite=suite), tmp_path / "workflow")
+    found = {
+        (entry.method_id, entry.task_id, entry.epsilon): entry.cell.privacy.receivers  # type: ignore[union-attr]
+        for entry in plan.entries
+        if entry.method_id in ("gap", "progap", "gap-proved", "progap-proved") and entry.value is None
+    }
+    assert {found["gap", "cornell5", 1], found["progap", "cornell5", 1]} == {30}
+    assert {found["gap", "cornell5", 8], found["progap", "johnshopkins55", 8]} == {300}
+    assert found["gap", "amazon-photo", 8] == 77
+    assert all(value != 100 for value in found.values())
