@@ -139,7 +139,9 @@ View = Literal[
     "gallery",
     "subclasses",
     "presence",
+    "shares",
 ]
+TABLES_ONLY = ("accounting", "presence", "shares")
 FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = (
@@ -171,7 +173,7 @@ class Artefact(Finite):
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
         "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
         "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
-        "predictions show of records that are there by a coin)"
+        "predictions show of records that are there by a coin), shares (parts of a budget, without training)"
     )
     title: str
     caption: str = ""
@@ -232,8 +234,8 @@ class Artefact(Finite):
             )
         if (self.view == "bounds") != bool(self.bounds):
             raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
-        if self.view == "accounting" and self.kind != "table":
-            raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
+        if self.view in TABLES_ONLY and self.kind != "table":
+            raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=table")
         if self.view in FIGURES_ONLY and self.kind != "figure":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
