@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
@@ -29,6 +32,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.mechanisms.votes import CappedVotes
+from dpgraph.privacy.vote_sensitivity import capped_votes
 from dpgraph.problems.base import Size
 
 SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
@@ -122,6 +126,41 @@ def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
     assert all(row == sorted(row) for row in signals)
 
 
+@pytest.mark.parametrize(("size", "bound", "hubs"), [(DENSE, None, True), (DENSE, 400, False), (SMALL, None, True)])
+def test_caps_are_the_best_of_the_grid(size: Size, bound: int | None, hubs: bool) -> None:
+    """One setting after the other, at the same quantiles of degrees: none has a larger signal."""
+    mu, training, delta = gaussian_mu(8.0, 1e-6), 0.2, 1 / (10 * size.nodes)
+    found = best_caps(size, mu, bound, training)
+    degree, share = size.entries / size.nodes, size.train_nodes / size.nodes
+    points = [-math.log(1 - (place + 0.5) / 12) for place in range(12)]
+    most = min(size.nodes - 1 if bound is None else bound, size.train_nodes)
+    sends = min(size.nodes - 1 if bound is None else bound, size.nodes - size.train_nodes)
+    signals = {}
+    for hub, times in [(0.0, 0.0), *((one, two) for one in (0.02, 0.1, 0.2) for two in (2.0, 6.0, 12.0))]:
+        reach, arrive, limit = most, [share * degree * point for point in points], 0.0
+        if hub:
+            limit, std = math.ceil(times * share * degree) + 10.0, math.sqrt(sends / hub) / mu
+            reach = math.ceil(limit - ndtri(delta / 20) * std)
+            arrive = [one * ndtr((limit - one) / std) for one in arrive]
+            if reach >= most:
+                continue
+        for margin in (0.5, 1.0, 2.0, 3.0):
+            for floor in (8, 64, 256, 1024):
+                moved = capped_votes(degree_bound=reach, margin=margin, degree_floor=floor, failure=delta / 20)
+                if (left := 0.97 - moved**2 * (1 - training - hub)) < 0.05:
+                    continue
+                cap = [max((1 - share) * degree * point + 1 + margin * math.sqrt(reach / left) / mu, floor)
+                       for point in points]  # fmt: skip
+                weight = sum(point / math.sqrt(one) for point, one in zip(points, cap, strict=True)) / sum(points)
+                over = mu * math.sqrt((1 - training - hub) / (1 - 1 / size.classes))
+                signals[hub, limit, margin, floor] = float(np.mean(arrive)) * weight * over
+    assert max(signals.values()) <= found.signal * (1 + 1e-9)
+    assert max(signals.values()) > 0.8 * found.signal  # of a coarser grid
+    assert bool(found.hub_share) == hubs
+    chosen = found.hub_share, found.hub_limit, found.margin, found.floor
+    assert signals.get(chosen, found.signal) == pytest.approx(found.signal)
+
+
 def test_settings_of_caps_spend_the_whole_budget_of_both_sides() -> None:
     """The side that decides epsilon is never far from the other: nobody's budget is left over by more than a tenth."""
     part = votes_with_caps(DENSE, 8.0)
@@ -167,3 +206,33 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
+
+
+@pytest.mark.parametrize("suite", ["votes", "votes-full"])
+def test_peers_read_what_was_searched_after_the_documented_edit(suite: str, tmp_path: Path) -> None:
+    """Of docs/hyperparameter-search.md; without it both suites have one setting for all data sets."""
+    shutil.copytree("workflow", tmp_path / "workflow")
+    text = Path("docs/hyperparameter-search.md").read_text(encoding="utf-8").partition("### Peers of votes")[2]
+    lines = text.partition("```yaml\n")[2].partition("```")[0]
+    file = tmp_path / f"workflow/suites/{suite}.yaml"
+    before, comment, rest = file.read_text(encoding="utf-8").partition("      # searched settings of peers")
+    first, *kept = rest.splitlines(keepends=True)
+    file.write_text(before + comment + first + lines + "".join(kept[2:]), encoding="utf-8")
+    for epsilon, receivers in ((1, 30), (8, 300)):
+        one = {"trial": "trial 1", "set": {"privacy": {"receivers": receivers}}, "chosen_on": ["amazon-photo"]}
+        of_photo = {**one, "set": {"privacy": {"receivers": 77}}, "chosen_on": ["pubmed"]}
+        method = {"private": True, "epsilon": epsilon, "trials": 1, "seeds": {"amazon-photo": 1, "pubmed": 1},
+                  "datasets": {"amazon-photo": of_photo}, "others": one,
+                  "scores": {"trial 1": {"amazon-photo": 50.0, "pubmed": 50.0}}}  # fmt: skip
+        made = {"suite": "search", "commit": "0" * 12, "papers": {"votes": {"gap": method, "progap": method}}}
+        (tmp_path / f"workflow/settings/search-peers-{epsilon}.yaml").write_text(json.dumps(made), encoding="utf-8")
+    plan = load_plan(Config(suite=suite), tmp_path / "workflow")
+    found = {
+        (entry.method_id, entry.task_id, entry.epsilon): entry.cell.privacy.receivers  # type: ignore[union-attr]
+        for entry in plan.entries
+        if entry.method_id in ("gap", "progap", "gap-proved", "progap-proved") and entry.value is None
+    }
+    assert {found["gap", "cornell5", 1], found["progap", "cornell5", 1]} == {30}
+    assert {found["gap", "cornell5", 8], found["progap", "johnshopkins55", 8]} == {300}
+    assert found["gap", "amazon-photo", 8] == 77
+    assert all(value != 100 for value in found.values())

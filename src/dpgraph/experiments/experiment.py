@@ -31,6 +31,7 @@ from dpgraph.experiments.varies import VARIES, Setting, Varies
 from dpgraph.experiments.written import Written
 
 MOST_TRIALS = 10_000
+PRESENCE = "presence_epsilon/test"  # metric of the view presence
 HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
 
 
@@ -137,7 +138,10 @@ View = Literal[
     "matched",
     "gallery",
     "subclasses",
+    "presence",
+    "shares",
 ]
+TABLES_ONLY = ("accounting", "presence", "shares")
 FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 SWEEPS = (
@@ -168,11 +172,12 @@ class Artefact(Finite):
         "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
         "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
-        "images of them) and subclasses (images of the largest subclasses): never shipped"
+        "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
+        "predictions show of records that are there by a coin), shares (parts of a budget, without training)"
     )
     title: str
     caption: str = ""
-    metric: str = Field(default="accuracy/test", description="hard-cases: not given, it has its own")
+    metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
     methods: tuple[Id, ...] = ()
     layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
     sweep: Sweep | None = Field(
@@ -229,8 +234,8 @@ class Artefact(Finite):
             )
         if (self.view == "bounds") != bool(self.bounds):
             raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
-        if self.view == "accounting" and self.kind != "table":
-            raise ValueError(f"view=accounting, kind={self.kind}: expected kind=table")
+        if self.view in TABLES_ONLY and self.kind != "table":
+            raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=table")
         if self.view in FIGURES_ONLY and self.kind != "figure":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
         return self
@@ -239,9 +244,9 @@ class Artefact(Finite):
     def _reference(self) -> Artefact:
         if self.reference is not None and self.view not in ("hard-cases", "confusion"):
             raise ValueError(f"view={self.view}, reference={self.reference}: expected the view hard-cases or confusion")
+        if self.view in ("hard-cases", "presence") and self.metric != "accuracy/test":
+            raise ValueError(f"view={self.view}, metric={self.metric}: expected none, it has its own")
         if self.view == "hard-cases":
-            if self.metric != "accuracy/test":
-                raise ValueError(f"view=hard-cases, metric={self.metric}: expected none, it has its own")
             for method in self.methods:
                 if self.reference_of(method) not in self.methods:
                     raise ValueError(f"reference of {method}={self.reference_of(method)}: expected one of methods")
@@ -266,7 +271,8 @@ class Artefact(Finite):
 
     def named(self, name: Id) -> Artefact:
         """With the metric that its results have under this id."""
-        return self.model_copy(update={"metric": f"{HARD_CASES}/{name}"}) if self.view == "hard-cases" else self
+        own = {"hard-cases": f"{HARD_CASES}/{name}", "presence": PRESENCE}
+        return self.model_copy(update={"metric": own[self.view]}) if self.view in own else self
 
 
 class Experiment(Written):

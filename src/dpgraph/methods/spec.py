@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dpgraph.data.records import FIRST_PROBLEM
@@ -42,6 +43,14 @@ def unknown_exchanges(cell: Any) -> None:
     return None
 
 
+Rule = Callable[[Size, float | None], Mapping[str, Any]]
+
+
+@lru_cache(maxsize=4096)  # a plan asks for each of its cells, of few data sets and budgets
+def _ruled(rule: Rule, size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    return rule(size, epsilon)
+
+
 @dataclass(frozen=True)
 class MethodSpec:
     """A method. `train` is "module:class" of what runs (methods/base.py, Method); no `variants`: without privacy."""
@@ -61,7 +70,7 @@ class MethodSpec:
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
-    rules: Mapping[str, Callable[[Size, float | None], Mapping[str, Any]]] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:
@@ -79,7 +88,7 @@ class MethodSpec:
         """Raises UserError for a rule that the method has not."""
         if name not in self.rules:
             raise invalid("public_rule", name, f"{' or '.join(self.rules) or 'none'} for {self.name}")
-        return self.rules[name](size, epsilon)
+        return _ruled(self.rules[name], size, epsilon)
 
     def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
         return self.variant(cell).mechanism if self.private else self.without_noise

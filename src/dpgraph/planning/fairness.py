@@ -31,7 +31,7 @@ OF_NEIGHBOURS = frozenset(
 )
 BATCHES = frozenset({"training.num_splits", "training.sampling_rate", "training.batch_size"})
 # views that compare nothing between their cells, or compare them on purpose in everything
-OTHER_VIEWS = frozenset({"statistics", "accounting", "bounds", "search", "hyperparameters"})
+OTHER_VIEWS = frozenset({"statistics", "accounting", "bounds", "search", "hyperparameters", "shares"})
 
 
 def unequal(plan: Plan) -> list[str]:

@@ -7,7 +7,11 @@ A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node wit
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
+
+Numbers = float | np.ndarray
 FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
 
 
@@ -43,14 +47,15 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
     return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
 
 
-def capped_votes(*, degree_bound: int, margin: float, degree_floor: int, failure: float) -> float:
+def capped_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
     """Sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem R, docs/privacy.md).
 
     Holds but for a probability of `failure`: no more than X of the receiver's voters, at most `degree_bound` of them,
-    have a degree above their caps, and each of these moves its other votes by 1 / (2 m).
+    have a degree above their caps, and each of these moves its other votes by 1 / (2 m). Of numbers, or of arrays that
+    broadcast.
     """
     from scipy.special import ndtr
     from scipy.stats import binom
 
-    above = min(float(binom.isf(failure, degree_bound, ndtr(-margin))), degree_bound)
+    above = np.minimum(binom.isf(failure, degree_bound, ndtr(-np.asarray(margin))), degree_bound)
     return above / (2 * degree_floor)

@@ -21,6 +21,7 @@ from dpgraph.errors import UserError, invalid
 
 READERS = (
     "arxiv_text",
+    "canaries",
     "digit_images",
     "digits",
     "facebook100",

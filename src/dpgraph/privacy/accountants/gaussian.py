@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import dp_accounting
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -12,6 +14,7 @@ def gaussian_delta(*, mu: float, epsilon: float | np.ndarray) -> float | np.ndar
     return ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
 
 
+@lru_cache(maxsize=100_000)  # a plan's public rules solve for the mu of few budgets, for hundreds of cells
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
 
