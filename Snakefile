@@ -74,7 +74,9 @@ try:
     # a job must not judge markers: its own is not there while it runs
     if workflow.is_main_process:
         forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
-        expect("train", seconds_to_run(PLAN, TRAINING_BUNDLES.values(), HERE / "workflow"))
+        expect(
+            "train", seconds_to_run(PLAN, TRAINING_BUNDLES.values(), HERE / "workflow")
+        )
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback

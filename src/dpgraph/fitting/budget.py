@@ -25,7 +25,6 @@ KINDS = ("votes", "own")  # private votes, or their first stage alone
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
-HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -210,18 +209,19 @@ def _for_an_edge(rule: Rule, numbers: PublicNumbers, epsilon: float, delta: floa
 
     Settings are those of the rule at `epsilon`, then at the epsilon under node-null that this made.
     """
-    found = _with_edge_epsilon(rule(epsilon), numbers, epsilon, delta)
-    return _with_edge_epsilon(rule(found.target), numbers, epsilon, delta)
+    found = _with_edge_epsilon(rule(epsilon), numbers, epsilon, delta, within=0.1)
+    return _with_edge_epsilon(rule(found.target), numbers, epsilon, delta, within=1e-4)
 
 
-def _with_edge_epsilon(setting: dict[str, Any], numbers: PublicNumbers, epsilon: float, delta: float) -> Budgeted:
+def _with_edge_epsilon(
+    setting: dict[str, Any], numbers: PublicNumbers, epsilon: float, delta: float, within: float
+) -> Budgeted:
+    """`within`: of the logarithm of the epsilon under node-null."""
     low, high = math.log(1e-4), math.log(MOST_EPSILON)
     if _solved(Relation.EDGE, numbers, setting, MOST_EPSILON, delta).epsilon < epsilon:
         raise invalid("--epsilon", epsilon, "a smaller one: beyond it the noise on votes would protect no record")
-    for _ in range(HALVINGS):
+    while high - low >= within:
         middle = (low + high) / 2
         found = _solved(Relation.EDGE, numbers, setting, math.exp(middle), delta)
         low, high = (middle, high) if found.epsilon <= epsilon else (low, middle)
-        if high - low < 1e-4:
-            break
     return _solved(Relation.EDGE, numbers, setting, math.exp(low), delta)

@@ -65,7 +65,7 @@ def _settings(numbers: PublicNumbers) -> str:
         words = "records of which most features are not 0 (--words states how many are not)"
     text = (
         f"settings, by a public rule, are made for a mean degree of {numbers.mean_degree:g} (--mean-degree) and "
-        f"{words}: public numbers; wrong ones cost accuracy, not privacy"
+        f"{words}: public numbers; wrong ones make the model worse, not less private"
     )
     if numbers.degree_bound is None:
         return text if numbers.voters is None else f"{text}; no bound on degrees is assumed"
