@@ -20,7 +20,7 @@ from dpgraph.fitting.model import load
 from dpgraph.fitting.secret import check_vote_slack
 from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
-from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small
 
@@ -43,7 +43,7 @@ def test_under_node_remove_every_bucket_is_its_owners(tmp_path):
     own = campus()
     fitted = fit(own, 8.0, out=tmp_path / "out", **NODE_REMOVE)
     release = tmp_path / "out/release"
-    assert set(load_file(release / "model.safetensors")) == {"weight", "bias"}
+    assert set(load_file(release / "model.safetensors")) == {"weight", "bias", "row_sum"}
     assert {path.name for path in release.iterdir()} == {
         "model.safetensors", "model.json", "card.json", "card.md", "tradeoff.png",
     }  # fmt: skip
@@ -64,7 +64,7 @@ def test_under_node_remove_every_bucket_is_its_owners(tmp_path):
     with pytest.raises(UserError, match="all-outputs"):
         loaded.outputs()
     assert main(["export", str(tmp_path / "out"), "--out", str(tmp_path / "tables")]) == 0
-    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"parameters.csv"}
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"parameters.csv", "row_sum.csv"}
 
 
 def test_neighbours_help_under_node_remove():
@@ -82,7 +82,7 @@ def test_noise_under_node_remove_is_what_was_accounted_for_and_a_little_more(mon
         drawn.append((values.shape, std, grid)) or add(values, std, grid)))  # fmt: skip
     own = campus()
     mechanism = fit(own, 8.0, **NODE_REMOVE).card["mechanism"]
-    found = mechanism_from(mechanism)
+    found = CappedVotes.model_validate(mechanism)
     norm = math.sqrt(1 - 1 / 3 + found.mass**2)
     assert found.hubs_noise is None or found.hub_limit is not None
     steps = [((3, 3), found.noise_multiplier * CLIP), ((3,), found.noise_multiplier * CLIP)] * found.steps
