@@ -26,6 +26,7 @@ from dpgraph.pipeline.bundles import (
     calibration_bundles,
     calibrations_of,
     forget_unfinished,
+    seconds_to_run,
     training_bundles,
 )
 from dpgraph.pipeline.fingerprints import (
@@ -49,6 +50,8 @@ from dpgraph.reporting.inputs import (
     wide_files,
 )
 
+from snakemake_logger_plugin_dpgraph.jobs import expect
+
 
 configfile: "config.yaml"
 
@@ -71,6 +74,9 @@ try:
     # a job must not judge markers: its own is not there while it runs
     if workflow.is_main_process:
         forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
+        expect(
+            "train", seconds_to_run(PLAN, TRAINING_BUNDLES.values(), HERE / "workflow")
+        )
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback

@@ -23,7 +23,16 @@ LAYERS = [  # from below
 ]  # fmt: skip
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py"
-    for name in ("canary", "coordinates", "subgraphs", "sums", "votes", "votes_membership", "votes_removed")
+    for name in (
+        "canary",
+        "coordinates",
+        "subgraphs",
+        "sums",
+        "votes",
+        "votes_mean",
+        "votes_membership",
+        "votes_removed",
+    )
 }
 BASE = {"compiled", "errors", "files", "loading", "outside", "progress", "randomness"}
 

@@ -23,6 +23,7 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
     added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
     _relation(added)
+    _settings(added)
     added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
     added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
     text = "do not run audits of the mechanism (seconds) for the card"
@@ -35,15 +36,39 @@ def _relation(added: argparse.ArgumentParser) -> None:
         "--relation", default="node-null", help="what epsilon protects: node-null (a record; the default), node-remove "
         "(a node with all its edges), edge"
     )  # fmt: skip
-    text = "node-remove: public mean degree, for which votes are capped (10)"
-    added.add_argument("--mean-degree", type=float, default=10.0, metavar="NUMBER", help=text)
     text = "node-remove: no node has more edges, by a public schema and not by looking"
     added.add_argument("--degree-bound", type=int, metavar="NUMBER", help=text)
+
+
+def _settings(added: argparse.ArgumentParser) -> None:
+    """What the public rule of settings reads besides sizes."""
+    text = "public mean degree, for which settings are made (10; with --dataset: as the registry declares)"
+    added.add_argument("--mean-degree", type=float, metavar="NUMBER", help=text)
+    text = "public number of features that are not 0 in a mean record (most; with --dataset: as the registry declares)"
+    added.add_argument("--words", type=float, metavar="NUMBER", help=text)
+
+
+def _stated(options: argparse.Namespace) -> tuple[float, float | None]:
+    """Mean degree and words as given, or as the registry declares of its data sets; else the package's defaults."""
+    from dpgraph.fitting.budget import MEAN_DEGREE
+
+    declared: float | None = None
+    words: float | None = None
+    if getattr(options, "dataset", None) is not None:
+        from dpgraph.data.registry import entry
+
+        expected = entry(options.dataset).expected
+        words, declared = expected.words, expected.mean_degree
+        if declared is None and expected.entries is not None and expected.nodes:
+            declared = expected.entries / expected.nodes
+    degree = (declared or MEAN_DEGREE) if options.mean_degree is None else options.mean_degree
+    return degree, words if options.words is None else options.words
 
 
 def add_compare(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4. For the curator alone."
     _data(added)
+    _settings(added)
     added.add_argument("--methods", help="separated by commas (default: all that state settings for own graphs)")
     added.add_argument("--seeds", type=int, default=5, help="random splits (5)")
     added.add_argument("--out", type=Path, help="folder to make")
@@ -57,6 +82,7 @@ def add_afford(added: argparse.ArgumentParser) -> None:
     added.add_argument("--epsilon", type=float, required=True)
     added.add_argument("--delta", type=float, help="default: 1 / (10 N)")
     _relation(added)
+    _settings(added)
 
 
 def add_export(added: argparse.ArgumentParser) -> None:
@@ -101,6 +127,7 @@ def fit(options: argparse.Namespace) -> None:
     from dpgraph.fitting.fit import fit as fit_graph
 
     own = _own_graph(options)
+    mean_degree, words = _stated(options)
     fitted = fit_graph(
         own,
         options.epsilon,
@@ -109,7 +136,8 @@ def fit(options: argparse.Namespace) -> None:
         scope=options.scope,
         delta=options.delta,
         labelled=options.labelled,
-        mean_degree=options.mean_degree,
+        mean_degree=mean_degree,
+        words=words,
         degree_bound=options.degree_bound,
         seed=options.seed,
         audit=not options.no_audit,
@@ -229,9 +257,11 @@ def compare(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.exists():
         raise invalid("--out", options.out, "a folder that does not exist yet")
     names = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
+    own = _own_graph(options)
+    mean_degree, words = _stated(options)
     rows = compare_methods(
-        _own_graph(options), options.epsilon, seeds=options.seeds, methods=names, delta=options.delta,
-        say=lambda line: print(line, file=sys.stderr),
+        own, options.epsilon, seeds=options.seeds, methods=names, delta=options.delta,
+        mean_degree=mean_degree, words=words, say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
     print(table(rows))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
@@ -241,7 +271,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def afford(options: argparse.Namespace) -> None:
     from dpgraph.fitting.budget import RELATIONS, PublicNumbers, budgeted
-    from dpgraph.fitting.fit import afford as words
+    from dpgraph.fitting.fit import afford as in_words
     from dpgraph.privacy.relation import Relation
 
     for name, least in (("nodes", 2), ("classes", 2), ("labelled", 1)):
@@ -254,13 +284,14 @@ def afford(options: argparse.Namespace) -> None:
     if not 0 < options.epsilon < math.inf:
         raise invalid("--epsilon", options.epsilon, "a finite number > 0")
     relation = Relation(options.relation)
+    mean_degree, words = _stated(options)
     numbers = PublicNumbers(
         options.nodes, options.labelled, options.classes,
         voters=options.labelled if relation is Relation.NODE_REMOVE else None,
-        mean_degree=options.mean_degree, degree_bound=options.degree_bound,
+        mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
     )  # fmt: skip
     what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation)
-    print(words(what, labelled=options.labelled, classes=options.classes))
+    print(in_words(what, labelled=options.labelled, classes=options.classes))
 
 
 def export(options: argparse.Namespace) -> None:

@@ -1,14 +1,31 @@
-"""The jobs of one run of Snakemake, counted from its events, and how long the rest may take."""
+"""The jobs of one run of Snakemake, counted from its events, and how long the rest may take.
+
+Snakemake's events say how many jobs of a rule there are and, of those that begin, which. What each will cost is known
+to the Snakefile, which runs in the same process and says so by `expect`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dpgraph.progress import duration
 
 JobId = int | str
+
+ENOUGH = 0.05  # share of the whole time that has to have passed before any is told
+STEADY_SECONDS = 120.0  # in which most of the way to a new estimate is gone
+EXPECTED: dict[str, dict[str, float]] = {}  # planned seconds by rule and by what its wildcards say
+
+
+def expect(rule: str, seconds: Mapping[str, float]) -> None:
+    """Planned seconds of the jobs of `rule` that have to run, by their wildcards' values, joined by `/`.
+
+    Only their proportions are used, and the sum over all: what one of them takes here is measured.
+    """
+    EXPECTED[rule] = dict(seconds)
 
 
 @dataclass
@@ -19,9 +36,13 @@ class Described:
     wildcards: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def values(self) -> str:
+        return "/".join(map(str, self.wildcards.values()))
+
+    @property
     def name(self) -> str:
         """E.g. `table daigavane/table1`."""
-        return " ".join([self.rule, "/".join(map(str, self.wildcards.values()))]).strip()
+        return f"{self.rule} {self.values}".strip()
 
 
 @dataclass
@@ -35,6 +56,9 @@ class Jobs:
     failed: dict[JobId, float] = field(default_factory=dict)  # seconds until it failed
     remote: bool = False
     since: float | None = None
+    expected: dict[str, dict[str, float]] = field(default_factory=lambda: EXPECTED)
+    end: float | None = None  # as it was told last, and when
+    told_at: float = 0.0
 
     @property
     def total(self) -> int:
@@ -69,35 +93,71 @@ class Jobs:
     def _rule(self, job: JobId) -> str:
         return self.described[job].rule if job in self.described else ""
 
-    def seconds_left(self, now: float) -> tuple[float, bool] | None:
-        """(seconds, whether that is all): None before most of what is left is known.
+    def _planned(self, job: JobId) -> float:
+        """Seconds, or 1 where all jobs of a rule are taken to be alike."""
+        known = self.expected.get(self._rule(job), {})
+        values = self.described[job].values if job in self.described else ""
+        return known.get(values) or _mean(known.values())
 
-        Jobs that are left cost what those of their rule cost on average, and go on as many at a time as so far. Rules
-        of which no job has ended are not counted: then the time is a lower bound. None where they are more than half of
-        what is left: a time of a few short jobs would jump as soon as the first long one ends.
+    def seconds_left(self, now: float) -> tuple[float, bool] | None:
+        """(seconds, whether that is all), as it looks at this moment: None before most of what is left is known.
+
+        Jobs that are left take as long, in proportion to their planned seconds, as those of their rule that have
+        ended, and go on as many at a time as so far. Rules of which no job has ended are not counted: then the time is
+        a lower bound. None where they are more than half of what is left.
         """
         if self.since is None or not self.finished or now <= self.since:
             return None
-        times: dict[str, list[float]] = {}
+        taken, planned, ended = Counter[str](), Counter[str](), Counter[str]()
         for job, seconds in self.finished.items():
-            times.setdefault(self._rule(job), []).append(seconds)
+            rule = self._rule(job)
+            taken[rule] += seconds  # type: ignore[assignment]
+            planned[rule] += self._planned(job)  # type: ignore[assignment]
+            ended[rule] += 1
+        given_up = Counter[str]()
+        for job in self.failed:
+            ended[self._rule(job)] += 1
+            given_up[self._rule(job)] += self._planned(job)  # type: ignore[assignment]
         left, complete, unknown, open_jobs = 0.0, True, 0, 0
-        failed = Counter(map(self._rule, self.failed))
         for rule, count in self.planned.items():
-            rest = count - len(times.get(rule, ())) - failed[rule]
+            rest = count - ended[rule]
             open_jobs += max(rest, 0)
-            if rest > 0 and rule not in times:
+            if rest > 0 and rule not in taken:
                 complete, unknown = False, unknown + rest
             elif rest > 0:
-                mean = sum(times[rule]) / len(times[rule])
-                begun = (min(now - start, mean) for job, start in self.running.items() if self._rule(job) == rule)
-                left += max(rest * mean - sum(begun), 0.0)
+                per_planned = taken[rule] / planned[rule]
+                whole = count * _mean(self.expected.get(rule, {}).values())
+                of_rule = {job: self._planned(job) for job in self.running if self._rule(job) == rule}
+                # what is planned may not add up: jobs that nobody expected, or fewer than were
+                open_seconds = max(whole - planned[rule] - given_up[rule], sum(of_rule.values())) * per_planned
+                begun = (min(now - self.running[job], one * per_planned) for job, one in of_rule.items())
+                left += max(open_seconds - sum(begun), 0.0)
         if unknown > open_jobs / 2:
             return None
         spent = sum(self.finished.values()) + sum(self.failed.values())
         spent += sum(now - start for start in self.running.values())
         at_a_time = spent / (now - self.since)
         return (left / at_a_time if at_a_time > 0 else 0.0), complete
+
+    def told(self, now: float) -> tuple[float, bool] | None:
+        """`seconds_left` for people: nothing before a share `ENOUGH` of the whole time has passed, then damped.
+
+        The end that was told moves towards the one that it looks like now, most of the way in two minutes or in a tenth
+        of the time passed, whichever is longer.
+        """
+        left = self.seconds_left(now)
+        if left is None or self.since is None:
+            return None
+        passed = now - self.since
+        if self.end is None:
+            if passed < ENOUGH * (passed + left[0]):
+                return None
+            self.end = now + left[0]
+        else:
+            weight = -math.expm1(-(now - self.told_at) / max(STEADY_SECONDS, passed / 10))
+            self.end += weight * (now + left[0] - self.end)
+        self.told_at = now
+        return max(self.end - now, 0.0), left[1]
 
     def first_line(self) -> str:
         """E.g. `8 jobs: 6 train, 1 aggregate, 1 all`."""
@@ -113,7 +173,7 @@ class Jobs:
             parts.append(f"{len(self.running)} {doing}" + (f" ({rules})" if rules else ""))
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        left = self.seconds_left(now)
+        left = self.told(now)
         if left is not None and left[0] >= 1:
             parts.append(f"{'about' if left[1] else 'at least'} {duration(left[0])} left")
         return ", ".join(parts)
@@ -124,3 +184,7 @@ class Jobs:
         spent = duration(now - self.since) if self.since is not None else "0 s"
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"{ended}: {done} of {total} jobs in {spent}{failed}"
+
+
+def _mean(values: Collection[float]) -> float:
+    return sum(values) / len(values) if values else 1.0

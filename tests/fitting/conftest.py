@@ -8,4 +8,5 @@ def quick_audits(monkeypatch):
     """Seconds for each process that fits: test_audited has them as they are."""
     monkeypatch.setattr(audited, "STEPS", ())
     monkeypatch.setattr(audited, "VOTES", (("lists", 4),))
+    monkeypatch.setattr(audited, "MEAN", (("lists", 4),))
     monkeypatch.setattr(audited, "REMOVED", (("lists", 4),))

@@ -26,6 +26,7 @@ def test_the_card_lists_them_and_a_known_seed_has_none(tmp_path):
 def test_where_one_fails_nothing_is_released(tmp_path, monkeypatch):
     """The run of votes with a planted bug, that the audit is there to find."""
     monkeypatch.setattr(audited, "VOTES", (("votes", 64),))
+    monkeypatch.setattr(audited, "MEAN", ())
     monkeypatch.setattr(audited, "run_audit", lambda name, trials: run_audit(name, trials, "noise over sqrt 2"))
     with pytest.raises(UserError, match=r"audit votes FAILED: .*: nothing is released"):
         fit(small(size=50), 4.0, out=tmp_path / "one")
@@ -34,10 +35,12 @@ def test_where_one_fails_nothing_is_released(tmp_path, monkeypatch):
 
 def test_which_are_run(monkeypatch):
     monkeypatch.undo()
-    assert {name for name, _ in (*audited.STEPS, *audited.VOTES, *audited.REMOVED)} <= set(AUDITS)
+    assert {name for name, _ in (*audited.STEPS, *audited.MEAN, *audited.VOTES, *audited.REMOVED)} <= set(AUDITS)
     numbers = PublicNumbers(600, 350, 3, voters=350, mean_degree=60.0, features=3)
     names = {}
     for kind, relation in (("votes", Relation.NODE_NULL), ("own", Relation.NODE_NULL), ("votes", Relation.NODE_REMOVE)):
         found = audited.audits_of(budgeted(kind, numbers, epsilon=8.0, relation=relation))
         names[kind, relation] = [name for name, _ in found][4:]
-    assert list(names.values()) == [["votes"], [], ["votes-capped", "votes-removed"]]
+    assert list(names.values()) == [
+        ["votes-mean", "votes"], ["votes-mean"], ["votes-mean", "votes-capped", "votes-removed"],
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -13,9 +14,17 @@ import scipy.sparse as sp
 
 from dpgraph.cli import main
 from dpgraph.errors import UserError
+from dpgraph.fitting import secret
+from dpgraph.fitting.budget import PublicNumbers, budgeted
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
 from dpgraph.fitting.tables import from_arrays
+from dpgraph.methods.votes.readers import READERS, BucketReader
+from dpgraph.methods.votes.rules import always_votes, own_records, votes
+from dpgraph.privacy.accountants.votes import released_errors
+from dpgraph.problems.base import Size
+from dpgraph.progress import progress
+from dpgraph.training import loop
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKER = 12345.678901
@@ -95,14 +104,131 @@ def test_released_buckets_have_the_noise_that_was_accounted_for():
     assert (first.model.buckets * grid == np.rint(first.model.buckets * grid)).all()
 
 
-def test_noise_of_steps_is_what_was_accounted_for_and_a_little_more(monkeypatch):
-    from dpgraph.fitting import secret
+def test_all_noise_is_what_was_accounted_for_and_a_little_more(monkeypatch):
+    """The mean of the rows, each step's weight and bias, and the buckets, in this order and nothing else."""
+    drawn, add = [], secret.noised
+    monkeypatch.setattr(secret, "noised", lambda values, std, grid: (
+        drawn.append((values.shape, std)) or add(values, std, grid)))  # fmt: skip
+    fitted = fit(small(), 2.0)
+    mechanism = fitted.card["mechanism"]
+    steps, noise = mechanism["steps"], mechanism["noise_multiplier"]
+    clip, norm = 10 * np.sqrt(1 - 1 / 3), np.sqrt(1 - 1 / 3 + 0.3**2)
+    kept = len(fitted.model.mean.kept)
+    wanted = [((3,), mechanism["mean_ratio"] * noise), *[((3, kept), noise * clip), ((3,), noise * clip)] * steps]
+    wanted.append(((200, 4), mechanism["votes_ratio"] * noise * norm))
+    assert [shape for shape, _ in drawn] == [shape for shape, _ in wanted]
+    assert np.allclose([std for _, std in drawn], [std * (1 + 2**-10) for _, std in wanted], rtol=1e-6)
 
-    stds, add = [], secret.noised
-    monkeypatch.setattr(secret, "noised", lambda values, std, grid: stds.append(std) or add(values, std, grid))
-    mechanism = fit(small(), 2.0).card["mechanism"]
-    assert len(stds) == 2 * mechanism["steps"]  # weight and bias
-    assert np.allclose(stds, mechanism["noise_multiplier"] * 5.0 * (1 + 2**-10))
+
+def test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read(tmp_path):
+    """Two releases of the same data differ by their noise; rows, also of new nodes, follow from what was released."""
+    wide = from_arrays(*words())
+    first, second = (fit(wide, 2.0, method="own") for _ in range(2))
+    ratio = (first.model.row_sum - second.model.row_sum).std() / (np.sqrt(2) * first.model.header.mean_std)
+    assert 0.85 < ratio < 1.15
+    mechanism = first.card["mechanism"]
+    assert first.model.header.mean_std == pytest.approx(mechanism["mean_ratio"] * mechanism["noise_multiplier"])
+    assert 0 < len(first.model.mean.kept) < 400
+    first.model.save(tmp_path)
+    loaded = load(tmp_path)
+    assert np.array_equal(loaded.row_sum, first.model.row_sum)
+    # old nodes that come as new ones are told what they were told: mean, averaged iterates and scale agree
+    assert np.allclose(loaded.predict(wide.features), first.predictions, atol=1e-6)
+    assert np.allclose(loaded.predict(wide.features[:1]), first.predictions[:1], atol=1e-6)
+    moved = replace(loaded, row_sum=np.zeros_like(loaded.row_sum), weight=np.zeros((3, 400)))
+    assert not np.allclose(moved.predict(wide.features), first.predictions, atol=1e-3)
+    assert "row_sum.csv" in {path.name for path in loaded.write_csv(tmp_path / "tables")}
+    head = (tmp_path / "tables/parameters.csv").read_text().splitlines()[0].split(",")
+    assert len(head) == len(loaded.mean.kept) + 2
+
+
+def words(size=900, features=400):
+    """(edges, labels, counts): a dense bag of words with a large common part, as in reviews."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, size)
+    chances = np.where(np.arange(features) % 2, 0.5 / (1 + np.arange(features)), 0.0)
+    counts = rng.random((size, features)) < chances + 0.02 * (np.arange(features) % 3 == labels[:, None])
+    return rng.integers(0, size, (2, 10)), labels, counts.astype(np.float32)
+
+
+def test_settings_are_those_of_the_benchmark_s_public_rule():
+    """One rule of N, C, mean degree, words and epsilon; the step is longer where few roots have a label."""
+    for numbers, epsilon in (
+        (PublicNumbers(3000, 2100, 7, mean_degree=5.4, features=2900), 1.0),
+        (PublicNumbers(5000, 3000, 6, mean_degree=84.0, features=300, words=4.3), 1.0),
+        (PublicNumbers(3000, 2100, 3, mean_degree=3.0, features=2900), 1.0),  # few votes would add up
+    ):
+        entries = round(numbers.mean_degree * numbers.nodes)
+        size = Size(numbers.nodes, entries, numbers.features, numbers.classes, numbers.labelled,
+                    numbers.words or numbers.features)  # fmt: skip
+        wanted = {"auto": votes(size, epsilon), "own": own_records(size, epsilon), "votes": always_votes(size, epsilon)}
+        for kind, setting in wanted.items():
+            cell = budgeted(kind, numbers, epsilon=epsilon).cell
+            longer = setting["training"].pop("learning_rate") * numbers.nodes / numbers.labelled
+            assert cell.training.learning_rate == pytest.approx(longer)
+            for part in ("training", "privacy"):
+                assert setting[part].items() <= getattr(cell, part).model_dump().items()
+    assert not budgeted("auto", numbers, epsilon=1.0).votes
+    assert budgeted("votes", numbers, epsilon=1.0).votes
+    for wrong in ({"words": 0.0}, {"mean_degree": np.nan}, {"words": np.inf}):
+        with pytest.raises(UserError, match=next(iter(wrong)).replace("_", "-")):
+            PublicNumbers(3000, 2100, 7, **wrong)
+
+
+@pytest.mark.parametrize("choice", [False, True])
+def test_every_part_of_a_release_is_charged(choice):
+    """Steps, mean, votes and choice composed by dp-accounting's privacy loss distributions."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    numbers = PublicNumbers(4000, 4000, 4, mean_degree=30.0, features=700)
+    what = budgeted("votes", numbers, epsilon=4.0 if choice else 1.0)
+    mechanism = what.mechanism
+    assert (what.choice > 0) == choice
+    steps, noise = mechanism.closed()
+    together = pld.from_gaussian_mechanism(noise / np.sqrt(steps), value_discretization_interval=1e-3)
+    for ratio in (mechanism.mean_ratio, mechanism.votes_ratio):
+        together = together.compose(pld.from_gaussian_mechanism(ratio * noise, value_discretization_interval=1e-3))
+    if choice:
+        responses = pld.from_randomized_response(2 / (1 + np.exp(what.choice)), 2, value_discretization_interval=1e-3)
+        together = together.compose(responses)
+    for delta in (mechanism.delta, 1e-3):
+        assert what.epsilon_at(delta) == pytest.approx(together.get_epsilon_for_delta(delta), abs=0.01)
+    assert what.epsilon == pytest.approx(what.epsilon_at(mechanism.delta))
+    # the curve of the card: for the test of threshold t, delta(t) is what the errors say
+    first, second = released_errors(mu=what.mu, choice=what.choice, thresholds=np.array([what.epsilon]))
+    assert 1 - second[0] - np.exp(what.epsilon) * first[0] == pytest.approx(mechanism.delta, rel=1e-3)
+
+
+def test_a_reader_that_was_chosen_is_paid_for_released_and_used(tmp_path):
+    own = small(size=2500)
+    fitted = fit(own, 4.0, out=tmp_path / "out")
+    assert fitted.card["choice_epsilon"] == 0.2
+    header = load(tmp_path / "out").header
+    assert BucketReader(header.shrinkage, header.strength) in READERS
+    card = (tmp_path / "out/release/card.md").read_text()
+    assert "and a choice at ε = 0.2" in card
+    assert "mean of the rows of all nodes" in card
+    none = fit(own, 4.0, scope="all-outputs").card
+    assert none["choice_epsilon"] == 0  # it would change no row
+    assert not any("exponential mechanism" in text for text in none["releases"])
+
+
+def test_held_out_labels_change_nothing(tmp_path):
+    own = small(size=2500)
+    held = own.roles != 0
+    other = replace(own, labels=np.where(held, (own.labels + 1) % 3, own.labels))
+    for name, one in (("one", own), ("two", other)):
+        fit(one, 4.0, seed=1, out=tmp_path / name)
+    for name in ("not-private/model.safetensors", "not-private/model.json", "owners/predictions.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_progress_is_in_the_user_s_words(tmp_path, monkeypatch):
+    named = []
+    monkeypatch.setattr(loop, "progress", lambda name, total: named.append(name) or progress(name, total))
+    assert main(["fit", *write_csv(tmp_path), "--epsilon", "4", "--no-audit", "--out", str(tmp_path / "out")]) == 0
+    (name,) = named
+    assert re.fullmatch(r"training on \d+ labels of \S*nodes.csv, epsilon 4", name)
 
 
 def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
@@ -173,7 +299,7 @@ def test_objects_of_other_libraries_are_the_same_graph():
         assert np.array_equal(one.predictions, given[0].predictions)
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "header", "no file"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "header", "no file", "mean"])
 def test_load_refuses_damaged_folders(damage, tmp_path):
     fitted = fit(small(size=40), 4.0)
     fitted.model.save(tmp_path)
@@ -183,6 +309,8 @@ def test_load_refuses_damaged_folders(damage, tmp_path):
     data = path.read_bytes()
     if damage == "no file":
         path.unlink()
+    elif damage == "mean":  # whole, but of other features than the parameters
+        replace(fitted.model, row_sum=np.array([1e3, -1e3, -1e3])).save(tmp_path)
     elif damage == "header":
         (tmp_path / "model.json").write_text("{}")
     else:

@@ -20,9 +20,11 @@ from dpgraph.fitting.model import load
 from dpgraph.fitting.secret import check_vote_slack
 from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
+from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small
 
+CLIP = 10 * math.sqrt(1 - 1 / 3)  # rows of norm 10 of three classes
 NODE_REMOVE = {"relation": "node-remove", "mean_degree": 60.0}
 
 
@@ -41,7 +43,7 @@ def test_under_node_remove_every_bucket_is_its_owners(tmp_path):
     own = campus()
     fitted = fit(own, 8.0, out=tmp_path / "out", **NODE_REMOVE)
     release = tmp_path / "out/release"
-    assert set(load_file(release / "model.safetensors")) == {"weight", "bias"}
+    assert set(load_file(release / "model.safetensors")) == {"weight", "bias", "row_sum"}
     assert {path.name for path in release.iterdir()} == {
         "model.safetensors", "model.json", "card.json", "card.md", "tradeoff.png",
     }  # fmt: skip
@@ -62,7 +64,7 @@ def test_under_node_remove_every_bucket_is_its_owners(tmp_path):
     with pytest.raises(UserError, match="all-outputs"):
         loaded.outputs()
     assert main(["export", str(tmp_path / "out"), "--out", str(tmp_path / "tables")]) == 0
-    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"parameters.csv"}
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"parameters.csv", "row_sum.csv"}
 
 
 def test_neighbours_help_under_node_remove():
@@ -74,33 +76,22 @@ def test_neighbours_help_under_node_remove():
     assert alone.buckets is None
 
 
-def test_noise_under_node_remove_is_what_was_accounted_for(monkeypatch):
+def test_noise_under_node_remove_is_what_was_accounted_for_and_a_little_more(monkeypatch):
     drawn = []
-    monkeypatch.setattr(training, "noised", lambda values, std, grid: drawn.append((values.shape, std, grid)) or (
-        secret.noised(values, std, grid)))  # fmt: skip
+    monkeypatch.setattr(secret, "noised", lambda values, std, grid, add=secret.noised: (
+        drawn.append((values.shape, std, grid)) or add(values, std, grid)))  # fmt: skip
     own = campus()
-    numbers = PublicNumbers(600, 300, 3, voters=int((own.roles == TRAIN).sum()), mean_degree=60.0, features=3)
-    mechanism = budgeted(
-        "votes", replace(numbers, labelled=numbers.voters), epsilon=8.0, relation=Relation.NODE_REMOVE
-    ).mechanism
-    fit(own, 8.0, **NODE_REMOVE)
-    norm = math.sqrt(1 - 1 / 3 + mechanism.mass**2)
-    votes = mechanism.votes_ratio * mechanism.noise_multiplier * norm * (1 + 2**-10)
-    hubs = [] if mechanism.hubs_noise is None else [((600,), mechanism.hubs_noise)]
-    assert [shape for shape, _, _ in drawn] == [shape for shape, _ in hubs] + [(600,), (600, 4)]
-    assert np.allclose([std for _, std, _ in drawn], [std for _, std in hubs] + [mechanism.degrees_noise, votes])
+    mechanism = fit(own, 8.0, **NODE_REMOVE).card["mechanism"]
+    found = CappedVotes.model_validate(mechanism)
+    norm = math.sqrt(1 - 1 / 3 + found.mass**2)
+    assert found.hubs_noise is None or found.hub_limit is not None
+    steps = [((3, 3), found.noise_multiplier * CLIP), ((3,), found.noise_multiplier * CLIP)] * found.steps
+    hubs = [] if found.hubs_noise is None else [((600,), found.hubs_noise)]
+    votes = ((600, 4), found.votes_ratio * found.noise_multiplier * norm)
+    wanted = [((3,), found.mean_ratio * found.noise_multiplier), *steps, *hubs, ((600,), found.degrees_noise), votes]
+    assert [shape for shape, _, _ in drawn] == [shape for shape, _ in wanted]
+    assert np.allclose([std for _, std, _ in drawn], [std * (1 + 2**-10) for _, std in wanted], rtol=1e-6)
     assert all(math.log2(grid) % 1 == 0 and grid <= std * 2.0**-20 for _, std, grid in drawn)
-
-
-def test_a_stage_without_noise_ends_the_run(monkeypatch):
-    """Were a release added to the mechanism and not here, its numbers would come from a silent generator."""
-    monkeypatch.setattr(training.NoisedCapped, "of_votes", classmethod(lambda cls, plain, std, hubs_std: plain))
-    with pytest.raises(TypeError, match="no noise of the operating system"):
-        fit(campus(), 8.0, **NODE_REMOVE)
-    silent = training._Silent(1)
-    assert not silent.standard_normal(3).any()
-    with pytest.raises(TypeError, match="no noise"):
-        silent.standard_normal(3)
 
 
 def test_a_voter_that_leaves_moves_others_buckets_by_b_at_most(monkeypatch):
@@ -110,8 +101,7 @@ def test_a_voter_that_leaves_moves_others_buckets_by_b_at_most(monkeypatch):
     def held(values, std, grid):
         return values + std * fixed.reshape(-1)[: values.size].reshape(values.shape)
 
-    monkeypatch.setattr(training, "noised", held)
-    monkeypatch.setattr(secret, "noised", lambda values, std, grid: values)  # all runs train alike but for the record
+    monkeypatch.setattr(secret, "noised", held)
     own = campus()
     numbers = {"labelled": 300}
     whole = fit(own, 8.0, **NODE_REMOVE, **numbers)

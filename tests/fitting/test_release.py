@@ -11,6 +11,8 @@ from dpgraph.fitting import fit as fitting
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.training import Trained
+from dpgraph.methods.votes.readers import BucketReader
+from dpgraph.methods.votes.rows import RowMean
 
 SIZE, CLASSES, FEATURES = 80, 3, 4
 
@@ -32,10 +34,12 @@ def own_graph(seed: int, free: bool) -> OwnGraph:
 def as_released(own, what, seed, output=7):
     """In the place of training: an output of the mechanism that is the same whatever the data."""
     rng = np.random.default_rng(output)
-    width = 16 if own.features is None else FEATURES
+    mean = RowMean(rng.normal(size=own.num_features) + 1, 0.8)
+    width = len(mean.kept)
     buckets = rng.normal(size=(SIZE, CLASSES + 1)) if what.votes else None
     scores = np.random.default_rng(len(own.source)).normal(size=(SIZE, CLASSES))  # reads raw records: for owners
-    return Trained(what, rng.normal(size=(CLASSES, width)), rng.normal(size=CLASSES), buckets, scores, seed is None)
+    parameters = rng.normal(size=(CLASSES, width)), rng.normal(size=CLASSES)
+    return Trained(what, *parameters, mean, buckets, BucketReader(3.0, rng.random()), scores, seed is None)
 
 
 def bytes_in(folder):

@@ -2,11 +2,21 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import chisquare, kstest, norm
 
 from dpgraph.errors import UserError
 from dpgraph.fitting import secret
-from dpgraph.fitting.secret import check_slack, grid_of, noised, rounded_gaussian
+from dpgraph.fitting.secret import (
+    SecretGenerator,
+    SecretOrder,
+    SecretReleases,
+    check_slack,
+    exponentially_chosen,
+    grid_of,
+    noised,
+    rounded_gaussian,
+)
+from dpgraph.privacy.choice import bounded_choice
 
 
 def test_large_scales_are_normal():
@@ -56,3 +66,36 @@ def test_sums_beyond_the_exact_range_are_refused():
     check_slack(roots=100_000, parameters=10_000, noise_over_clip=20.0)
     with pytest.raises(UserError, match="a million"):
         check_slack(roots=10_000_000, parameters=10, noise_over_clip=20.0)
+
+
+def test_a_choice_has_the_probabilities_of_the_exponential_mechanism():
+    utilities, count = [1000, 1003, 998, 1003], 3000
+    drawn = [bounded_choice(utilities=utilities, epsilon=0.4, generator=SecretGenerator()) for _ in range(count // 20)]
+    drawn += [exponentially_chosen(utilities, 0.4) for _ in range(count - len(drawn))]
+    weights = np.exp(0.4 * (np.array(utilities) - 1003))
+    wanted = count * weights / weights.sum()
+    assert chisquare(np.bincount(drawn, minlength=4), wanted).pvalue > 1e-6
+
+
+def test_a_choice_at_a_boundary_asks_for_more_bits(monkeypatch):
+    """Of two equal utilities the boundary is 1 / 2: 2^63 / 2^64 begins at it."""
+    assert exponentially_chosen([0, 10**9], 1.0) == 1  # weights beyond any float
+    for first, later, place in ((2**63, 7, 1), (2**63 - 1, 2**64 - 2, 0), (0, 0, 0)):
+        given = iter([first, later, later, later])
+        monkeypatch.setattr(secret, "words", lambda count, given=given: np.array([next(given)], dtype=np.uint64))
+        assert exponentially_chosen([5, 5], 1.0) == place
+
+
+def test_a_release_takes_no_seed_and_no_sum_off_the_grid():
+    order = SecretOrder(None, None, 0, None, None)
+    assert isinstance(order.generator("batches"), SecretGenerator)
+    for role in ("votes", "mean of the rows", "degrees", "edge lists"):
+        with pytest.raises(TypeError, match="nothing of a release may come from a seed"):
+            order.generator(role)
+    releases = order.release_noise("votes")
+    assert isinstance(releases, SecretReleases)
+    with pytest.raises(TypeError, match="no multiples"):
+        releases.on(np.array([0.1]), 1.0, 2.0**-30)
+    with pytest.raises(TypeError, match="without noise"):
+        releases.on(np.array([1.0]), 0.0, 1.0)
+    assert not np.array_equal(releases.on(np.zeros(3), 1.0, 1.0), releases.on(np.zeros(3), 1.0, 1.0))

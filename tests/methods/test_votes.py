@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpgraph.audits.graphs import null_records, with_edges
 from dpgraph.audits.votes import cases, predictions, prepared_votes, worked_out
@@ -19,7 +21,7 @@ from dpgraph.methods.registry import method
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots
 from dpgraph.methods.votes.prepared import ROW_NORM, PreparedVotes
 from dpgraph.methods.votes.readers import READERS, BucketReader
-from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
+from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.models.network import Network
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.preparation.base import expected
@@ -173,20 +175,36 @@ def test_validation_and_test_labels_do_not_vote() -> None:
 def test_rows_have_one_norm() -> None:
     rows = np.array([[3.0, 4.0], [0, 0], [np.nan, 1], [1e200, 0], [np.inf, 1]])
     assert scaled_rows(rows) == pytest.approx(np.array([[0.6, 0.8], [0, 0], [0, 0], [1, 0], [0, 0]]))
-    generator = np.random.default_rng(0)
-    total = noisy_sum(rows, 0.5, generator) - 0.5 * np.random.default_rng(0).standard_normal(2)
-    assert total == pytest.approx([1.6, 0.8])
+    assert row_sum(rows) == pytest.approx([1.6, 0.8])
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1.0, 1e-200, 1e200]), st.integers(1, 40))
+def test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact(
+    seed: int, scale: float, width: int
+) -> None:
+    """Whatever the records, and in whatever order: what is added up is on a grid."""
+    random = np.random.default_rng(seed)
+    records = scale * random.standard_normal((20, width)) * 10.0 ** random.integers(-8, 9, (20, width))
+    records[3, 0], records[4] = np.inf, 0
+    whole = row_sum(records)
+    assert np.array_equal(whole, row_sum(records[random.permutation(20)]))
+    assert np.array_equal(whole * GRID, np.rint(whole * GRID))
+    for place in range(20):
+        less = records.copy()
+        less[place] = 0
+        assert np.linalg.norm(whole - row_sum(less)) <= 1 + 1e-12
 
 
 def test_centred_rows_keep_features_above_the_noise_and_lose_the_mean() -> None:
     random = np.random.default_rng(1)
     counts = random.poisson([5.0, 3.0, 0.0, 0.0], (50, 4)).astype(float)
     released = scaled_rows(counts).sum(axis=0) + np.array([0.1, -0.1, 0.4, -3.0])
-    rows = centred_rows(counts, released, 0.5)
+    rows = scaled_rows(counts, RowMean(released, 0.5))
     assert rows.shape == (50, 2)
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
     assert rows @ released[:2] == pytest.approx(np.zeros(50), abs=1e-5)
-    nothing = centred_rows(counts, np.full(4, -1.0), 0.5)
+    assert np.array_equal(rows[7:9], scaled_rows(counts[7:9], RowMean(released, 0.5)))  # each record by itself
+    nothing = scaled_rows(counts, RowMean(np.full(4, -1.0), 0.5))
     assert np.array_equal(nothing, scaled_rows(counts))
 
 

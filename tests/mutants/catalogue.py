@@ -1020,6 +1020,28 @@ VOTES = (
          "self._mu(self.votes_ratio), 0.0)", OF_VOTES + "test_with_few_caps_exceeded_the_voters_side_decides"),
 )  # fmt: skip
 
+SECRET, FITTED, OF_SECRET = "fitting/secret.py", "tests/fitting/test_fit.py::", "tests/fitting/test_secret.py::"
+ALL_NOISE = FITTED + "test_all_noise_is_what_was_accounted_for_and_a_little_more"
+OWN_GRAPHS = (
+    _one("noise / 1.3 on the mean of the rows", BUCKETS, "on(row_sum(features), std,",
+         "on(row_sum(features), std / 1.3,", ALL_NOISE),
+    _one("rows of the mean keep their norms", "methods/votes/rows.py",
+         "rows = unit_rows(features[start : start + ROWS])",
+         "rows = np.nan_to_num(np.array(features[start : start + ROWS], dtype=np.float64))",
+         VOTED + "test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact"),
+    _one("rows centred by the exact mean", BUCKETS, "RowMean(noisy, std)", "RowMean(row_sum(features), std)",
+         FITTED + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read"),
+    _one("the mean of the rows is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu), choice_epsilon",
+         "votes_mu, choice_epsilon", OF_VOTES + "test_every_part_costs"),
+    _one("noise / 1.3 in a release", SECRET, "raised = std * (1 + RAISED)", "raised = std / 1.3", ALL_NOISE),
+    _one("a choice for a release at twice its epsilon", SECRET, "mpmath.mpf(epsilon) *", "2 * mpmath.mpf(epsilon) *",
+         OF_SECRET + "test_a_choice_has_the_probabilities_of_the_exponential_mechanism"),
+    _one("a release from a seed", SECRET, 'if role not in ("batches", "choice of the reader"):',
+         'if role == "edge lists":', OF_SECRET + "test_a_release_takes_no_seed_and_no_sum_off_the_grid"),
+    _one("a card without its choice", "fitting/budget.py", "return self.mechanism.choice_epsilon", "return 0.0",
+         FITTED + "test_every_part_of_a_release_is_charged[True]"),
+)  # fmt: skip
+
 TUPLES, DRAWN, OF_TUPLES = "preparation/relations.py", "sampling/tuples.py", "training/tuples.py"
 TOWERS, HEADS, OF_RELATIONS = (
     "training/tower_clipping.py",
@@ -1171,4 +1193,17 @@ UNITS = (
          "test_all_classes_in_each_step_are_a_gaussian_mechanism"),
 )  # fmt: skip
 
-MUTANTS = (*NOISE, *SAMPLING, *CLIPPED, *BOUNDS, *RUNS, *ACCOUNTING, *VOTES, *RELATIONS, *SUMS, *PATE, *UNITS)
+MUTANTS = (
+    *NOISE,
+    *SAMPLING,
+    *CLIPPED,
+    *BOUNDS,
+    *RUNS,
+    *ACCOUNTING,
+    *VOTES,
+    *OWN_GRAPHS,
+    *RELATIONS,
+    *SUMS,
+    *PATE,
+    *UNITS,
+)

@@ -12,13 +12,14 @@ import threading
 from logging import ERROR, INFO, Formatter, LogRecord
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from dpgraph.progress import last_lines
 from snakemake_logger_plugin_dpgraph import LogHandler, LogHandlerSettings
-from snakemake_logger_plugin_dpgraph.jobs import Jobs
+from snakemake_logger_plugin_dpgraph.jobs import ENOUGH, Jobs
 
 SNAKEFILE = """
 rule all:
@@ -76,6 +77,69 @@ def test_no_time_is_told_while_most_of_what_is_left_is_unknown(jobs):
     assert jobs.seconds_left(130) is None  # ten trainings are left and one table
     jobs.finish(0, 200)
     assert jobs.seconds_left(200) == (pytest.approx(9 * 99 + 1), True)
+
+
+def told_along(expected, taken, at_a_time=2):
+    """(second, seconds told, seconds that were left) each ten seconds of a run whose jobs begin in the order given."""
+    found = Jobs(expected={"train": expected})
+    found.plan({"train": len(expected), "total": len(expected)})
+    ends = dict.fromkeys(range(at_a_time), 0.0)
+    events = []
+    for job, (name, seconds) in enumerate(taken.items()):
+        found.describe(job, "train", {"bundle": name})
+        place = min(ends, key=ends.get)
+        events += [(ends[place], 1, job), (ends[place] + seconds, 0, job)]
+        ends[place] += seconds
+    said, events = [], sorted(events)
+    for now in range(0, int(max(ends.values())), 10):
+        while events and events[0][0] <= now:
+            when, begins, job = events.pop(0)
+            if begins:
+                found.start([job], when)
+            else:
+                found.finish(job, when)
+        told = found.told(now)
+        if told is not None:
+            said.append((now, told[0], max(ends.values()) - now))
+    return said
+
+
+@pytest.mark.parametrize("order", ["short first", "long first", "mixed"])
+def test_the_time_told_does_not_jump(order):
+    """Bundles from 10 to 600 planned seconds, each of which takes 1.2 to 2.2 times as long."""
+    random = np.random.default_rng(0)
+    planned = dict(enumerate(10 * 60 ** random.random(60)))
+    order_of = {"short first": lambda name: planned[name], "long first": lambda name: -planned[name]}
+    names = sorted(planned, key=order_of.get(order, lambda name: name))
+    expected = {f"b{name}": planned[name] for name in names}
+    taken = {f"b{name}": planned[name] * (1.2 + random.random()) for name in names}
+    said = told_along(expected, taken)
+    whole = said[0][0] + said[0][2]
+    assert ENOUGH / 2 < said[0][0] / whole < 3 * ENOUGH  # nothing while little is known
+    for now, seconds, left in said:
+        assert abs(seconds - left) < 0.25 * whole, now
+    ends = np.array([now + seconds for now, seconds, _ in said])
+    assert np.abs(ends[6:] - ends[:-6]).max() < 0.1 * whole  # in a minute
+    # what was told before: all jobs of a rule alike
+    alike = told_along(dict.fromkeys(expected, 1.0), taken)
+    if order != "mixed":
+        assert max(abs(seconds - left) for _, seconds, left in alike) > 0.4 * whole
+
+
+def test_what_was_planned_need_not_be_what_runs():
+    """More jobs than anybody expected, one of another name, and one that fails."""
+    found = Jobs(expected={"train": {"a": 10.0, "b": 30.0}})
+    found.plan({"train": 4, "total": 4})
+    for job, name in enumerate(("a", "b", "other", "c")):
+        found.describe(job, "train", {"bundle": name})
+    found.start([0], 0)
+    found.finish(0, 20)
+    assert found.seconds_left(20) == (pytest.approx(2 * (80 - 10)), True)
+    found.start([1], 20)
+    found.fail(1, 30)
+    assert found.seconds_left(30)[0] == pytest.approx(2 * (80 - 10 - 30))
+    found.start([2, 3], 30)
+    assert found.seconds_left(1000)[0] == 0
 
 
 def test_jobs_that_ctrl_c_ends_are_no_failures(handler, tmp_path):

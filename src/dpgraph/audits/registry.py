@@ -31,6 +31,7 @@ from dpgraph.audits import (
     units,
     votes,
     votes_capped,
+    votes_mean,
     votes_membership,
     votes_removed,
 )
@@ -62,6 +63,7 @@ AUDITS = {
     "appr": Audit(appr.appr, 20_000, appr.APPR_BUGS),
     "votes": Audit(votes.votes, 4000, votes.VOTES_BUGS),
     "votes-capped": Audit(votes_capped.votes_capped, 12, votes_capped.VOTES_CAPPED_BUGS),
+    "votes-mean": Audit(votes_mean.votes_mean, 200, votes_mean.VOTES_MEAN_BUGS),
     "votes-membership": Audit(votes_membership.votes_membership, 4000, votes_membership.VOTES_MEMBERSHIP_BUGS),
     "votes-removed": Audit(votes_removed.votes_removed, 12, votes_removed.VOTES_REMOVED_BUGS),
     "sums": Audit(sums.sums, 4, sums.SUMS_BUGS),

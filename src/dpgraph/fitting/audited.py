@@ -22,13 +22,15 @@ Asked = tuple[tuple[str, int | None], ...]
 # is worked out a second time, for the method alone
 STEPS: Asked = tuple((name, None) for name in BY_METHOD)
 VOTES: Asked = (("votes", 1000),)
+MEAN: Asked = (("votes-mean", 100),)
 REMOVED: Asked = (("votes-capped", 4), ("votes-removed", 4))
 
 
 def audits_of(what: Budgeted) -> Asked:
+    mean = MEAN if what.mechanism.mean_ratio is not None else ()
     if not what.votes:
-        return STEPS
-    return (*STEPS, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES))
+        return (*STEPS, *mean)
+    return (*STEPS, *mean, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES))
 
 
 @cache

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.methods.votes.own_graph import ALONE, KINDS, capped_votes, own_graph_cell
+from dpgraph.experiments.expansion import merged
+from dpgraph.methods.votes.rules import always_votes, own_records, votes, votes_with_caps, votes_with_schema
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.votes import released_epsilon
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
@@ -19,15 +21,18 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.vote_sensitivity import edge_votes
 from dpgraph.problems.base import Size
 
+KINDS = ("votes", "own")  # private votes, or their first stage alone
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
-MEAN_DEGREE = 10.0  # what caps are made for where no mean degree is stated
+MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
-HALVINGS = 40
 
 
 @dataclass(frozen=True)
 class PublicNumbers:
-    """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone."""
+    """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
+
+    `words`: features that are not 0 in a mean record; None: all of them, as far as their number is known.
+    """
 
     nodes: int
     labelled: int
@@ -36,6 +41,7 @@ class PublicNumbers:
     mean_degree: float = MEAN_DEGREE
     degree_bound: int | None = None
     features: int | None = None
+    words: float | None = None
 
     def __post_init__(self) -> None:
         most = self.nodes if self.voters is None else self.voters
@@ -43,8 +49,18 @@ class PublicNumbers:
             raise invalid("--labelled", self.labelled, f"an integer in 1..{most}")
         if not 0 < self.mean_degree < math.inf:
             raise invalid("--mean-degree", self.mean_degree, "a finite number > 0")
+        if self.words is not None and not 0 < self.words < math.inf:
+            raise invalid("--words", self.words, "a finite number > 0")
         if self.degree_bound is not None and self.degree_bound < 1:
             raise invalid("--degree-bound", self.degree_bound, "an integer >= 1")
+
+    @property
+    def size(self) -> Size:
+        """As public rules read it."""
+        entries = max(1, round(self.mean_degree * self.nodes))
+        words = self.features if self.words is None else self.words
+        train = self.labelled if self.voters is None else self.voters
+        return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound)
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,7 @@ class Budgeted:
 
     @property
     def mu(self) -> float:
-        """Of all that is released, as one Gaussian mechanism under `relation`: batches are full, nothing is chosen.
+        """Of all that is released but the choice, as one Gaussian mechanism under `relation`: batches are full.
 
         Under node-remove the larger one of a voter's and a receiver's, and but for `failure`.
         """
@@ -82,7 +98,16 @@ class Budgeted:
         if self.relation is Relation.EDGE:  # moves votes only
             return edge_votes(mass=mechanism.mass, degree_floor=mechanism.degree_floor) * mechanism.votes_mu
         voter = float(np.hypot(self.training_mu, mechanism.release_mu))
-        return max(voter, mechanism.received_mu) if isinstance(mechanism, CappedVotes) else voter
+        if not isinstance(mechanism, CappedVotes):
+            return voter
+        return max(voter, float(np.hypot(mechanism.mean_mu, mechanism.received_mu)))
+
+    @property
+    def choice(self) -> float:
+        """Epsilon of the choice of the reader, a pure mechanism beside the Gaussian one; 0: nothing is chosen."""
+        if self.mechanism.choice_epsilon and self.relation is not Relation.NODE_NULL:
+            raise TypeError(f"relation={self.relation}: no choice is stated")
+        return self.mechanism.choice_epsilon
 
     @property
     def failure(self) -> float:
@@ -92,7 +117,8 @@ class Budgeted:
 
     def epsilon_at(self, delta: float) -> float | None:
         """None: nothing is stated at a delta that unlikely events use up."""
-        return gaussian_epsilon(mu=self.mu, delta=delta - self.failure) if delta > self.failure else None
+        left = delta - self.failure
+        return released_epsilon(mu=self.mu, choice=self.choice, delta=left) if left > 0 else None
 
     @property
     def epsilon(self) -> float:
@@ -111,10 +137,12 @@ def budgeted(
     epsilon: float,
     delta: float | None = None,
     relation: Relation = Relation.NODE_NULL,
+    all_outputs: bool = False,
 ) -> Budgeted:
-    """The run of `kind` (a key of KINDS, or auto) whose epsilon under `relation` is the target.
+    """The run of `kind` (one of KINDS, or auto) whose epsilon under `relation` is the target.
 
-    Raises UserError for what no run has.
+    Settings are by the public rule. `all_outputs`: whether all predictions are to be released. Raises UserError for
+    what no run has.
     """
     if kind not in (*KINDS, "auto"):
         raise invalid("--method", kind, f"one of auto, {', '.join(KINDS)}")
@@ -123,52 +151,77 @@ def budgeted(
     chosen = usual_delta(numbers.nodes) if delta is None else delta
     if not 0 < chosen < 1 / numbers.nodes:
         raise invalid("--delta", chosen, f"a number > 0 and < 1 / nodes = {1 / numbers.nodes:.3g}")
+    rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
-        if kind == "own":
-            raise UserError("--relation edge, --method own: nothing reads an edge: expected votes, or another relation")
-        return replace(_for_an_edge(numbers, epsilon, chosen), target=epsilon)
+        return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
+    return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+
+
+Rule = Callable[[float], dict[str, Any]]  # settings at an epsilon
+
+
+def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bool) -> Rule:
+    """The public rule of the mechanism for these numbers (docs/privacy.md, 12.9).
+
+    Nothing is chosen where a choice would cost more than it brings: for an edge, which moves the utilities of both its
+    ends, and where rows read one bucket, whose order of classes no reader changes.
+    """
+    size = numbers.size
     if relation is Relation.NODE_REMOVE:
-        privacy = _capped(kind, numbers, epsilon)
-    else:
-        privacy = {"votes_share": KINDS["votes" if kind == "auto" else kind]}
-    return replace(_solved(relation, numbers, privacy, epsilon, chosen), target=epsilon)
+        return lambda epsilon: _capped(kind, size, epsilon)
+    if relation is Relation.EDGE and kind == "own":
+        raise UserError("--relation edge, --method own: nothing reads an edge: expected votes, or another relation")
+    if relation is Relation.EDGE or all_outputs:
+        return lambda epsilon: always_votes(size, epsilon, choice=False)
+    of_kind: dict[str, Rule] = {
+        "auto": lambda epsilon: votes(size, epsilon),
+        "votes": lambda epsilon: always_votes(size, epsilon),
+        "own": lambda epsilon: own_records(size, epsilon),
+    }
+    return of_kind[kind]
+
+
+def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
+    """Node-remove: caps by the public rule of the mechanism, or own records where votes would drown in noise."""
+    if kind == "own":
+        return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
+    found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
+    if kind == "votes" and not found["privacy"]["votes_share"]:
+        raise UserError("--method votes: votes would drown in noise, by the public rule: expected auto, own, a "
+                        "larger --epsilon, or a --degree-bound")  # fmt: skip
+    return found
 
 
 def _solved(
-    relation: Relation, numbers: PublicNumbers, privacy: dict[str, Any], epsilon: float, delta: float
+    relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
 ) -> Budgeted:
+    """A sum is divided by the number of all roots, so the step is longer where few of them have a label."""
     roots = numbers.nodes if numbers.voters is None else numbers.voters
-    raw = own_graph_cell(roots=roots, num_labelled=numbers.labelled, privacy={
-        "epsilon": epsilon, "delta": delta, **privacy})  # fmt: skip
-    cell = resolve(raw, "fit")
+    longer = setting["training"]["learning_rate"] * roots / numbers.labelled
+    own = {"task": {"dataset": "own-graph"}, "method": "dp-votes", "seeds": [0]}
+    budget = {"training": {"learning_rate": longer}, "privacy": {"epsilon": epsilon, "delta": delta}}
+    cell = resolve(merged(own, setting, budget), "fit")
     return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 
 
-def _capped(kind: str, numbers: PublicNumbers, epsilon: float) -> dict[str, Any]:
-    """Node-remove: caps by the public rule of the mechanism, or own records where votes would drown in noise."""
-    if numbers.voters is None:
-        raise TypeError("node-remove: expected the number of voters")
-    entries = max(1, round(numbers.mean_degree * numbers.nodes))
-    words = None if numbers.features is None else float(numbers.features)  # of a record, at most
-    size = Size(numbers.nodes, entries, 1, numbers.classes, numbers.voters, words, numbers.degree_bound)
-    if kind != "own" and (found := capped_votes(size, epsilon)) is not None:
-        return found
-    if kind == "votes":
-        raise UserError("--method votes: votes would drown in noise, by the public rule: expected auto, own, a "
-                        "larger --epsilon, or a --degree-bound")  # fmt: skip
-    return ALONE
+def _for_an_edge(rule: Rule, numbers: PublicNumbers, epsilon: float, delta: float) -> Budgeted:
+    """Training reads no edge and costs it nothing; it is private under node-null as well, at what comes out.
+
+    Settings are those of the rule at `epsilon`, then at the epsilon under node-null that this made.
+    """
+    found = _with_edge_epsilon(rule(epsilon), numbers, epsilon, delta, within=0.1)
+    return _with_edge_epsilon(rule(found.target), numbers, epsilon, delta, within=1e-4)
 
 
-def _for_an_edge(numbers: PublicNumbers, epsilon: float, delta: float) -> Budgeted:
-    """Training reads no edge and costs it nothing; it is private under node-null as well, at what comes out."""
-    privacy = {"votes_share": KINDS["votes"]}
+def _with_edge_epsilon(
+    setting: dict[str, Any], numbers: PublicNumbers, epsilon: float, delta: float, within: float
+) -> Budgeted:
+    """`within`: of the logarithm of the epsilon under node-null."""
     low, high = math.log(1e-4), math.log(MOST_EPSILON)
-    if _solved(Relation.EDGE, numbers, privacy, MOST_EPSILON, delta).epsilon < epsilon:
+    if _solved(Relation.EDGE, numbers, setting, MOST_EPSILON, delta).epsilon < epsilon:
         raise invalid("--epsilon", epsilon, "a smaller one: beyond it the noise on votes would protect no record")
-    for _ in range(HALVINGS):
+    while high - low >= within:
         middle = (low + high) / 2
-        found = _solved(Relation.EDGE, numbers, privacy, math.exp(middle), delta)
+        found = _solved(Relation.EDGE, numbers, setting, math.exp(middle), delta)
         low, high = (middle, high) if found.epsilon <= epsilon else (low, middle)
-        if high - low < 1e-4:
-            break
-    return _solved(Relation.EDGE, numbers, privacy, math.exp(low), delta)
+    return _solved(Relation.EDGE, numbers, setting, math.exp(low), delta)

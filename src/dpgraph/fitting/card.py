@@ -14,13 +14,17 @@ import numpy as np
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, MEAN, READER
 from dpgraph.privacy.relation import Relation, Scope
 
+MOST_Z = 6.0  # the curve ends where an error is a billionth
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 NONE: Mapping[str, str] = MappingProxyType({})
 PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
+SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
 SEED_KNOWN = "not private: seed known"
 
 
@@ -48,19 +52,42 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         labels,
         scale,
         f"who is held out of training is public: {split}",
-        *([_caps(numbers)] if removed else []),
+        _settings(numbers),
         "this is the only release of these data: another one costs again, and so do several records of one person",
     ]
 
 
-def _caps(numbers: PublicNumbers) -> str:
-    caps = (
-        f"caps of votes are made for a mean degree of {numbers.mean_degree:g} (--mean-degree: a public number; a wrong "
+def _settings(numbers: PublicNumbers) -> str:
+    """What the public rule of settings reads besides."""
+    if numbers.words is not None:
+        words = f"{numbers.words:g} features of a mean record that are not 0 (--words)"
+    else:
+        words = "records of which most features are not 0 (--words states how many are not)"
+    text = (
+        f"settings, by a public rule, are made for a mean degree of {numbers.mean_degree:g} (--mean-degree) and "
+        f"{words}: public numbers; wrong ones make the model worse, not less private"
     )
-    caps += "one costs accuracy, not privacy)"
     if numbers.degree_bound is None:
-        return f"{caps}; no bound on degrees is assumed"
-    return f"{caps}; no node may have more than {numbers.degree_bound} edges, by a public schema (--degree-bound)"
+        return text if numbers.voters is None else f"{text}; no bound on degrees is assumed"
+    return f"{text}; no node may have more than {numbers.degree_bound} edges, by a public schema (--degree-bound)"
+
+
+def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
+    """What the mechanism releases, in its order, in words."""
+    mechanism = what.mechanism
+    steps, noise = mechanism.closed()
+    said = {
+        MEAN: "the mean of the rows of all nodes, which says what features are kept and what is taken off each row, "
+        f"also of new nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
+        HUBS: "who is a hub (noise std {noise:.4g})",
+        DEGREES: "degrees of voters, for caps (noise std {noise:.4g})",
+        BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",
+        READER: "which way to read buckets is best on labels to train on (exponential mechanism, ε = {noise:.4g})",
+    }
+    parts = [said[one.kind].format(noise=one.noise) for one in mechanism.releases]
+    place = 1 if mechanism.mean_ratio is not None else 0
+    text = f"{steps} step{'s' if steps > 1 else ''} of training on own records, noise std {noise:.4g} clip norms"
+    return [*parts[:place], text, *parts[place:]]
 
 
 def card(
@@ -108,13 +135,15 @@ def card(
         "delta": rigorous.delta,
         "mu": what.mu if secret else None,
         "mu_fails_with_probability": what.failure,
+        "choice_epsilon": what.choice if secret else None,
+        "releases": released_parts(what, numbers),
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
         "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
         "assumptions": [*assumptions(own, numbers, relation), *rigorous.assumptions],
         "not_covered": uncovered,
         "checks": {
             "what ran is what was accounted for": "passed",
-            "noise": "operating system's generator, rounded Gaussian on a grid" if secret else "reproducible generator",
+            "noise": SECRET if secret else "reproducible generator",
             **(audits or {"audits of the mechanism": "not run by this call: dpgraph audit all"}),
         },
         "versions": {
@@ -134,9 +163,12 @@ def markdown(value: dict[str, Any]) -> str:
     lines = ["# Privacy card", "", f"**{value['status']}**", ""]
     fails = value["mu_fails_with_probability"]
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
+    choice = value["choice_epsilon"]
+    beside = f", and a choice at ε = {choice:.4g}" if choice else ""
     if value["epsilon"] is not None:
         lines += [
-            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} (Gaussian DP{unlikely}).",
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} "
+            f"(Gaussian DP{unlikely}){beside}.",
             "", "| δ | ε |", "|---|---|",
             *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
               for delta, epsilon in value["epsilon_by_delta"].items()), "",
@@ -146,6 +178,7 @@ def markdown(value: dict[str, Any]) -> str:
         f"- scope: {value['scope']}: {value['scope_in_words']}",
         f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
     ]
+    lines += ["", "## Released, all of it charged", "", *(f"- {text}" for text in value["releases"])]
     if value["beside"]:
         lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
         lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]
@@ -160,15 +193,17 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from scipy.special import ndtr, ndtri
 
     figure = Figure(figsize=(4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    errors = np.linspace(0, 1, 401)
-    least = np.maximum(ndtr(ndtri(1 - errors) - what.mu) - what.failure, 0)
-    axes.plot(errors, least, label=f"this release, {what.relation}, μ = {what.mu:.3g}")
-    axes.plot(errors, 1 - errors, "--", color="grey", label="nothing is learnt of it")
+    reach = what.mu * (what.mu / 2 + MOST_Z) + what.choice
+    thresholds = np.linspace(-reach, reach, 801)
+    first, second = released_errors(mu=what.mu, choice=what.choice, thresholds=thresholds)
+    chosen = f", a choice at ε = {what.choice:.3g}" if what.choice else ""
+    label = f"this release, {what.relation}, μ = {what.mu:.3g}{chosen}"
+    axes.plot(first, np.maximum(second - what.failure, 0), label=label)
+    axes.plot([0, 1], [1, 0], "--", color="grey", label="nothing is learnt of it")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")
     axes.set_ylabel("least type II error")

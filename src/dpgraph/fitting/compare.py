@@ -23,14 +23,13 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
-from dpgraph.fitting.budget import PublicNumbers, budgeted
+from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, PublicNumbers, budgeted
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.training import train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE
 from dpgraph.methods.registry import method, outside_of, spec, specs
-from dpgraph.methods.votes.own_graph import KINDS
 from dpgraph.outside import checks_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.public_numbers import usual_delta
@@ -75,6 +74,8 @@ def compare(
     seeds: int = 5,
     methods: Sequence[str] | None = None,
     delta: float | None = None,
+    mean_degree: float = MEAN_DEGREE,
+    words: float | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Compared]:
     """Every method that states settings for own graphs, best first; of those without privacy, for orientation, too.
@@ -97,8 +98,10 @@ def compare(
     for seed in range(seeds):
         one = _held_out(own, seed)
         for name in chosen:
-            run = _own if name in KINDS else _other
-            scores, about[name] = run(name, one, epsilon, delta, seed)
+            if name in KINDS:
+                scores, about[name] = _own(name, one, _numbers(one, mean_degree, words), epsilon, delta, seed)
+            else:
+                scores, about[name] = _other(name, one, epsilon, delta, seed)
             held = (one.split == TEST) & (one.labels >= 0)
             found[name].append(float((scores.argmax(axis=1) == one.labels)[held].mean()))
             say(f"split {seed + 1} of {seeds}, {name}: {100 * found[name][-1]:.1f} %")
@@ -124,10 +127,17 @@ def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
 Scored = tuple[np.ndarray, tuple[str, str, float]]
 
 
-def _own(kind: str, own: OwnGraph, epsilon: float, delta: float | None, seed: int) -> Scored:
-    """As `fit` does it."""
+def _numbers(own: OwnGraph, mean_degree: float, words: float | None) -> PublicNumbers:
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
-    what = budgeted(kind, PublicNumbers(len(own.ids), labelled, len(own.classes)), epsilon=epsilon, delta=delta)
+    return PublicNumbers(
+        len(own.ids), labelled, len(own.classes), mean_degree=mean_degree, features=own.num_features,
+        words=own.known_words if words is None else words,
+    )  # fmt: skip
+
+
+def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, epsilon: float, delta: float | None, seed: int) -> Scored:
+    """As `fit` does it."""
+    what = budgeted(kind, numbers, epsilon=epsilon, delta=delta)
     stated = what.calibration.statement.rigorous
     return train(own, what, seed).scores, (str(stated.relation), str(stated.scope), stated.epsilon or math.nan)
 

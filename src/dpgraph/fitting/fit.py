@@ -17,14 +17,14 @@ import numpy as np
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.audited import audited, audits_of
-from dpgraph.fitting.budget import MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
-from dpgraph.fitting.card import assumptions, card
+from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
+from dpgraph.fitting.card import assumptions, card, released_parts
 from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
-from dpgraph.fitting.own_graph import DEGREES, OwnGraph
+from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.training import Trained, sides, train
-from dpgraph.methods.votes.own_graph import KINDS
+from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.vote_sensitivity import vote_norm
@@ -82,6 +82,7 @@ def fit(
     delta: float | None = None,
     labelled: int | None = None,
     mean_degree: float = MEAN_DEGREE,
+    words: float | None = None,
     degree_bound: int | None = None,
     seed: int | None = None,
     audit: bool = True,
@@ -111,14 +112,17 @@ def fit(
     numbers = PublicNumbers(
         nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
         voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
-        features=None if own.features is None else own.features.shape[1],
+        words=own.known_words if words is None else words, features=own.num_features,
     )  # fmt: skip
-    what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about)
+    every = scope == "all-outputs"
+    what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
     kind = "votes" if what.votes else "own"
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes)
     say(plan)
+    for text in released_parts(what, numbers):
+        say(f"releases: {text}")
     # before a record is read: where one fails, no noise is drawn and nothing is spent
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     trained = train(own, what, seed)
@@ -156,14 +160,17 @@ def _check_asked(method: str, relation: str, scope: str, epsilon: float, degree_
 def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
     mechanism, classes = trained.budgeted.mechanism, len(own.classes)
     over = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1]
+    mean, reader = trained.mean, trained.reader or READERS[0]
     header = Header(
         format=FORMAT, kind=kind, ids=own.ids, classes=own.classes, columns=own.columns,
-        num_features=DEGREES if own.features is None else own.features.shape[1],
+        num_features=own.num_features,
         degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
-        relation=trained.budgeted.relation,
+        relation=trained.budgeted.relation, shrinkage=reader.shrinkage, strength=reader.strength,
+        mean_std=None if mean is None else mean.std,
     )  # fmt: skip
-    return SavedModel(header, trained.weight, trained.bias, trained.buckets if header.holds_buckets else None)
+    buckets = trained.buckets if header.holds_buckets else None
+    return SavedModel(header, trained.weight, trained.bias, buckets, None if mean is None else mean.released)
 
 
 def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budgeted, folder: Path) -> None:

@@ -19,13 +19,12 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.fitting.own_graph import MOST_NUMBERS, places_of
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
 from dpgraph.methods.votes.prepared import ROW_NORM
-from dpgraph.methods.votes.readers import READERS
-from dpgraph.preparation.rows import unit_rows
+from dpgraph.methods.votes.rows import RowMean, scaled_rows
 from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 PYG = "release.pt"
-FORMAT = 1
+FORMAT = 2
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
 
 
@@ -45,6 +44,9 @@ class Header(Finite):
     secret: bool
     sha256: str  # of model.safetensors
     relation: Relation = Relation.NODE_NULL
+    shrinkage: Annotated[float, Field(ge=0, le=1000)]  # of the reader of the buckets
+    strength: Annotated[float, Field(ge=0, le=1000)]
+    mean_std: Annotated[float, Field(gt=0, le=1e18)] | None = None  # of the noise in the sum of the rows; None: no sum
 
     @model_validator(mode="after")
     def _whole(self) -> Header:
@@ -64,18 +66,26 @@ class Header(Finite):
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """softmax regression on rows of one norm, and buckets (N, C + 1) of votes, or none."""
+    """softmax regression on rows of one norm, buckets (N, C + 1) of votes or none, and the noisy sum of all rows or
+    none, which says how a row is made of a record."""
 
     header: Header
-    weight: np.ndarray  # (C, F)
+    weight: np.ndarray  # (C, F'), F' features that `mean` keeps
     bias: np.ndarray  # (C,)
     buckets: np.ndarray | None
+    row_sum: np.ndarray | None = None  # (F,)
+
+    @property
+    def mean(self) -> RowMean | None:
+        if self.row_sum is None or self.header.mean_std is None:
+            return None
+        return RowMean(self.row_sum, self.header.mean_std)
 
     def own(self, features: np.ndarray) -> np.ndarray:
         """(n, C) probabilities of records by themselves."""
         if features.ndim != 2 or features.shape[1] != self.header.num_features:
             raise invalid("features", features.shape, f"rows of {self.header.num_features} numbers")
-        rows = unit_rows(features) * ROW_NORM
+        rows = scaled_rows(features, self.mean).astype(np.float64) * ROW_NORM
         logits = rows @ self.weight.T.astype(np.float64) + self.bias
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
@@ -99,11 +109,11 @@ class SavedModel:
             raise invalid("list", flat[int((places < 0).argmax())], "ids of nodes that the model was trained with")
         ptr = np.concatenate([[0], np.cumsum([len(row) for row in sets])])
         chosen = sp.csr_matrix((np.ones(len(flat)), places, ptr), shape=(len(sets), len(self.header.ids)))
-        reader, factor = READERS[0], 1 / np.sqrt(np.diff(ptr) + 1.0)
+        factor = self.header.strength / np.sqrt(np.diff(ptr) + 1.0)
         voters = np.maximum(self.buckets[:, -1] / self.header.mass, 1.0)
-        trust = voters / (voters**2 + (reader.shrinkage * self.header.std) ** 2)
+        trust = voters / (voters**2 + (self.header.shrinkage * self.header.std) ** 2)
         read = chosen @ (self.buckets[:, :-1] * trust[:, None])
-        return softmax(np.log(own + SMALLEST) + reader.strength * factor[:, None] * read)
+        return softmax(np.log(own + SMALLEST) + factor[:, None] * read)
 
     def outputs(self) -> np.ndarray:
         """(N, C) of every old node, functions of the release alone: its own bucket, without its record or its share."""
@@ -111,8 +121,9 @@ class SavedModel:
             raise UserError("scope=all-outputs: expected a model with votes: own records are no part of a release")
         none = sp.csr_matrix((len(self.buckets), len(self.buckets)))
         empty = Ballots(none, np.zeros(len(self.buckets), dtype=bool), 1)
-        read = empty.read(self.buckets, np.zeros_like(self.buckets), self.header.mass, self.header.std, 1.0)
-        return softmax(READERS[0].strength * read)
+        header = self.header
+        read = empty.read(self.buckets, np.zeros_like(self.buckets), header.mass, header.std, header.shrinkage)
+        return softmax(header.strength * read)
 
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
@@ -120,6 +131,8 @@ class SavedModel:
         arrays = {"weight": self.weight, "bias": self.bias}
         if self.buckets is not None:
             arrays["buckets"] = self.buckets
+        if self.row_sum is not None:
+            arrays["row_sum"] = self.row_sum
         data = save({name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()})
         header = self.header.model_copy(update={"sha256": hashlib.sha256(data).hexdigest()})
         folder = Path(folder)
@@ -128,7 +141,8 @@ class SavedModel:
         (folder / HEADER).write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def write_csv(self, folder: Path) -> list[Path]:
-        """parameters.csv, and buckets.csv where there are votes: the release as tables, and nothing else."""
+        """parameters.csv, buckets.csv where there are votes, and row_sum.csv where rows are centred: the release as
+        tables, and nothing else."""
         folder = Path(folder)
         folder.mkdir(parents=True)
         header = self.header
@@ -137,7 +151,11 @@ class SavedModel:
             [name, *weights, bias]
             for name, weights, bias in zip(header.classes, self.weight.tolist(), self.bias.tolist())
         ]
-        tables = {"parameters.csv": ([["class", *columns, "bias"], *rows])}
+        kept = range(len(columns)) if self.mean is None else self.mean.kept.tolist()
+        tables = {"parameters.csv": ([["class", *(columns[place] for place in kept), "bias"], *rows])}
+        if self.row_sum is not None:
+            sums = [[name, value] for name, value in zip(columns, self.row_sum.tolist())]
+            tables["row_sum.csv"] = [["feature", "noisy sum of the rows"], *sums]
         if self.buckets is not None:
             heads = ["id", *(f"votes for {name}" for name in header.classes), "mass of voters"]
             tables["buckets.csv"] = [heads, *([name, *row] for name, row in zip(header.ids, self.buckets.tolist()))]
@@ -163,6 +181,8 @@ class SavedModel:
         )
         if self.buckets is not None:
             data.buckets, data.predictions = torch.from_numpy(self.buckets), torch.from_numpy(self.outputs())
+        if self.row_sum is not None:
+            data.row_sum = torch.from_numpy(self.row_sum)
         data.ids, data.classes = list(self.header.ids), list(self.header.classes)
         return data
 
@@ -208,13 +228,18 @@ def load(folder: str | Path) -> SavedModel:
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / PARAMETERS}: expected a file of safetensors: {shown(str(error))}") from None
     size = len(header.classes)
-    wanted = {"weight": (size, header.num_features), "bias": (size,)}
+    found = {name: array.shape for name, array in arrays.items()}
+    width, wanted = header.num_features, dict[str, tuple[int, ...]](bias=(size,))
+    if header.mean_std is not None:
+        wanted["row_sum"] = (width,)
+        if found.get("row_sum") == (width,):
+            width = len(RowMean(arrays["row_sum"], header.mean_std).kept)
+    wanted["weight"] = (size, width)
     if header.holds_buckets:
         wanted["buckets"] = (len(header.ids), size + 1)
-    found = {name: array.shape for name, array in arrays.items()}
     if found != wanted or not all(_usable(array) for array in arrays.values()):
         raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)} of float64")
-    return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"))
+    return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"), arrays.get("row_sum"))
 
 
 def _usable(array: np.ndarray) -> bool:

@@ -63,6 +63,15 @@ class OwnGraph:
         drawn = numpy_generator("dpgraph", "held out", len(self.ids)).random(len(self.ids)) < 0.1
         return np.where(drawn, TEST, TRAIN).astype(np.uint8)
 
+    @property
+    def num_features(self) -> int:
+        return DEGREES if self.features is None else self.features.shape[1]
+
+    @property
+    def known_words(self) -> float | None:
+        """Features of a record that are not 0, where that is known without looking: of a list's length, one."""
+        return 1.0 if self.features is None else None
+
     def graph(self) -> Graph:
         """Duplicates and self-loops are left out, list by list."""
         size = len(self.ids)

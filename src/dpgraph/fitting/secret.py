@@ -4,13 +4,14 @@ os.urandom is a cryptographically secure generator that keeps no state in this p
 Gaussian noise is N(0, std^2) rounded to multiples of a grid g, added to sums that are multiples of g. As x is one,
 round(x + N) = x + round(N): what is released is a function of the ideal Gaussian mechanism's answer, so that every
 accountant holds as it is, and all values are on the same grid whatever x is (the attack of Mironov 2012 on the gaps
-between floating-point numbers finds none).
+between floating-point numbers finds none). Choices have exact probabilities.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,14 @@ import torch
 from scipy.special import ndtri
 
 from dpgraph.errors import invalid
-from dpgraph.training.noise import GaussianNoise
+from dpgraph.methods.votes.ballots import GRID
+from dpgraph.preparation.base import Order
+from dpgraph.training.noise import GaussianNoise, ReleaseNoise
 
 FINE = 30  # noise std / grid is from 2^30 to 2^31
 LARGEST = 2.0**52  # of an integer on the grid: sums and noise stay exact in float64
 RELATIVE = 2.0**-46  # more than 30 times the error of `ndtri` and of what is done with its result
-RAISED = 2.0**-10  # share by which the noise of steps is raised; it has to cover `slack`
+RAISED = 2.0**-10  # share by which all noise is raised; it has to cover what rounding moves
 LEAST_DIGITS = 128  # binary digits of the numbers in `_resolved`
 
 
@@ -88,11 +91,69 @@ def noised(values: np.ndarray, std: float, grid: float) -> np.ndarray:
     return np.asarray((whole + noise) * grid)
 
 
+def exponentially_chosen(utilities: Sequence[int], epsilon: float) -> int:
+    """Place of one of `utilities`, with probability proportional to exp(epsilon utility), exactly so.
+
+    The place in which a uniform number falls among the cumulated probabilities; while the bits drawn of it leave two
+    places possible, more are drawn and the probabilities are evaluated with more digits.
+    """
+    import mpmath
+
+    bits, drawn = 64, int(words(1)[0])
+    while True:
+        with mpmath.workprec(bits + LEAST_DIGITS):
+            weights = [mpmath.exp(mpmath.mpf(epsilon) * (int(one) - int(max(utilities)))) for one in utilities]
+            total, error = mpmath.fsum(weights), mpmath.mpf(2) ** -(bits + LEAST_DIGITS // 2)
+            bounds = [mpmath.fsum(weights[: place + 1]) / total for place in range(len(weights) - 1)]
+            low, high = (mpmath.mpf(end) / mpmath.mpf(2) ** bits for end in (drawn, drawn + 1))
+            places = {sum(bound <= low - error for bound in bounds), sum(bound < high + error for bound in bounds)}
+        if len(places) == 1:
+            return places.pop()
+        drawn, bits = (drawn << 64) | int(words(1)[0]), bits + 64
+
+
 class SecretGenerator:
     """What prepared steps draw besides noise; anything else that a generator can do is refused."""
 
     def random(self, count: int) -> np.ndarray:
         return uniform(count)
+
+    def choose(self, utilities: Sequence[int], epsilon: float) -> int:
+        return exponentially_chosen(utilities, epsilon)
+
+
+class SecretReleases(ReleaseNoise):
+    """Noise of releases besides the steps; `generator` is not used. Sums have to be on a grid already."""
+
+    def __init__(self) -> None: ...
+
+    def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
+        """As in `ReleaseNoise`, and refused where a value is no multiple of `unit`: then its rounding would be unpaid.
+
+        `std` is what was accounted for; the noise is more by the share `RAISED`.
+        """
+        if not std > 0:
+            raise TypeError("a release without noise")
+        whole = values.astype(np.float64)
+        if (whole % unit).any():
+            raise TypeError(f"a release of sums that are no multiples of {unit}")
+        raised = std * (1 + RAISED)
+        return noised(whole, raised, min(unit, max(1 / GRID, grid_of(raised))))
+
+
+class SecretOrder(Order):
+    """All randomness of a release: from the operating system, or none."""
+
+    def generator(self, role: str) -> Any:
+        if role not in ("batches", "choice of the reader"):
+            raise TypeError(f"{role}: nothing of a release may come from a seed")
+        return SecretGenerator()
+
+    def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
+        return SecretNoise(std, torch.Generator())
+
+    def release_noise(self, role: str) -> ReleaseNoise:
+        return SecretReleases()
 
 
 @dataclass
@@ -138,7 +199,3 @@ def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None
     far = 2.0**-FINE * math.sqrt(ids * size) <= norm / (8 * floor)
     if not (near and far):
         raise invalid("classes", classes, "so few that rounded votes are exact enough for a release under node-remove")
-
-
-def as_secret(noise: GaussianNoise) -> SecretNoise:
-    return SecretNoise(noise.std, noise.generator)

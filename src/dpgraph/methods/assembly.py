@@ -133,7 +133,7 @@ def run_loop(run: Run, observe: Observe) -> Outcome:
         return observe(done, logits)
 
     record = train(
-        f"{job.cell.slug} seed {job.seed}",
+        job.doing or f"{job.cell.slug} seed {job.seed}",
         bench.network if run.watched is None else run.watched,
         bench.optimizer,
         run.step,

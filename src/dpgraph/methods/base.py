@@ -44,6 +44,7 @@ class Job:
     device: torch.device
     prepared: PreparedStep | None = None  # None: without privacy
     checkpoint: Path | None = None  # where a long run may leave its state; None: not kept
+    doing: str = ""  # what its progress is called, in the user's words; empty: the cell's name and the seed
 
     def __post_init__(self) -> None:
         no_record = isinstance(self.mechanism, NoRecord)

@@ -22,10 +22,12 @@ from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import cause, read_json
 from dpgraph.planning.cost import memory_mb, train_seconds
+from dpgraph.planning.estimates import FILE, hours_of, read_throughputs
 from dpgraph.planning.plan import Plan
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
+SECONDS_PER_JOB = 8.0  # an interpreter and torch
 SAFETY = 4  # time limit of a job over its estimate: measured cells are within a factor of three, slower cores exist
 
 
@@ -64,6 +66,22 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
     """Every calibration in one bundle, by the bundle's name."""
     items = ((key, cell, SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items())
     return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.config.minutes_per_job, lambda key, _: key)}
+
+
+def seconds_to_run(plan: Plan, training: Iterable[Bundle], folder: Path) -> dict[str, float]:
+    """Planned seconds of the jobs of all bundles without a marker, corrected by the throughputs in `folder`, if any."""
+    known = read_throughputs(folder / FILE) if (folder / FILE).is_file() else None
+    paths = Paths(plan.config)
+    return {
+        bundle.name: SECONDS_PER_JOB
+        + (
+            bundle.seconds
+            if known is None
+            else 3600 * sum(hours_of(plan.cells[name], known).mid for name in bundle.members)
+        )
+        for bundle in training
+        if not paths.trained(bundle.name).exists()
+    }
 
 
 def calibrations_of(plan: Plan, bundle: Bundle) -> list[str]:

@@ -25,7 +25,7 @@ from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Proce
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
 from dpgraph.randomness import entropy, numpy_generator, torch_generator
-from dpgraph.training.noise import GaussianNoise
+from dpgraph.training.noise import GaussianNoise, ReleaseNoise
 
 # what docs/privacy.md proves for terms of this kind; any other combination protects nothing
 PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
@@ -93,6 +93,9 @@ class Order:
 
     def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
         return GaussianNoise(std, torch_generator(*self.names("noise"), device=self.device))
+
+    def release_noise(self, role: str) -> ReleaseNoise:
+        return ReleaseNoise(self.generator(role))
 
     @property
     def noise_over_clip(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -23,14 +24,23 @@ def noisily_positive(*, count: float, sensitivity: float, epsilon: float, genera
     return bool(count + generator.laplace(scale=sensitivity / epsilon) > 0)
 
 
-def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.random.Generator) -> int:
+class Chooser(Protocol):
+    """A source of randomness that samples the exponential mechanism without rounding."""
+
+    def choose(self, utilities: Sequence[int], epsilon: float) -> int: ...
+
+
+def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.random.Generator | Chooser) -> int:
     """Place of one of `utilities`, with probability proportional to exp(epsilon utility): exponential mechanism.
 
     Guarantee: (epsilon, 0)-DP if one record moves every utility by at most 1 and all of them in one direction
-    (McSherry & Talwar 2007, monotone utilities); (2 epsilon, 0) if in any direction. Sampled in floating point.
+    (McSherry & Talwar 2007, monotone utilities); (2 epsilon, 0) if in any direction. Sampled in floating point, unless
+    the generator is a `Chooser`.
     """
     if not len(utilities):
         raise invalid("utilities", "none", "at least one")
     if not 0 < epsilon < math.inf:
         raise invalid("choice_epsilon", epsilon, "a finite number > 0")
+    if not isinstance(generator, np.random.Generator):
+        return generator.choose(utilities, epsilon)
     return int(np.argmax(epsilon * np.asarray(utilities, dtype=float) + generator.gumbel(size=len(utilities))))

@@ -1,10 +1,11 @@
-"""Gaussian noise on the sum of clipped gradients."""
+"""Gaussian noise on the sum of clipped gradients, and on what is released besides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,6 +44,18 @@ class GaussianNoise:
         for buffer in buffers:
             buffer.normal_(generator=self.generator)
         return float(self.std)
+
+
+@dataclass
+class ReleaseNoise:
+    """The noise of releases besides the steps, those of one role one after the other."""
+
+    generator: np.random.Generator
+
+    def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
+        """`values` plus N(0, std^2) each. All of them are multiples of `unit`, a power of two, which research code
+        makes no use of: noise for a release is rounded to such a grid."""
+        return np.asarray(values + std * self.generator.standard_normal(values.shape))
 
 
 def add_gaussian_noise(sums: Sequence[Tensor], std: float | Sequence[float], generator: torch.Generator) -> None:

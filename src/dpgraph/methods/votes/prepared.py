@@ -10,9 +10,9 @@ import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots
 from dpgraph.methods.votes.readers import BucketReader
-from dpgraph.methods.votes.rows import centred_rows, noisy_sum, scaled_rows
+from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
@@ -35,7 +35,10 @@ ROW_NORM = 10.0
 
 
 class PreparedVotes(PreparedTrees):
-    """Rows of one norm, centred if their mean is released; steps over them; then `scores`, once."""
+    """Rows of one norm, centred if their mean is released; steps over them; then `scores`, once.
+
+    All that is random comes from the order: `dpgraph fit` gives one whose noise is the operating system's.
+    """
 
     def __init__(self, order: Order) -> None:
         mechanism, graph = order.mechanism, order.data.graph
@@ -44,17 +47,19 @@ class PreparedVotes(PreparedTrees):
         self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
-        if mechanism.mean_ratio is None:
-            rows = scaled_rows(features)
-        else:
+        self.mean: RowMean | None = None
+        if mechanism.mean_ratio is not None:
             std = mechanism.mean_ratio * noise
-            rows = centred_rows(features, noisy_sum(features, std, order.generator("mean of the rows")), std)
+            noisy = order.release_noise("mean of the rows").on(row_sum(features), std, 1 / GRID)
+            self.mean = RowMean(noisy, std)
             self.made.append(Release(kind=MEAN, noise=std, sensitivity=1.0, count=1))
+        rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
         self.graph: Graph = graph
-        self._degrees = order.generator("degrees")
-        self._votes, self._choice = order.generator("votes"), order.generator("choice of the reader")
+        self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
+        self._choice = order.generator("choice of the reader")
+        self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
         self.reader: BucketReader | None = None
         self.released: np.ndarray | None = None  # (N, C + 1) buckets
 
@@ -86,13 +91,13 @@ class PreparedVotes(PreparedTrees):
         """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)
-            noisy = ballots.received + mechanism.hubs_noise * self._degrees.standard_normal(len(ballots.votes))
+            noisy = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0)
             ballots = ballots.without_hubs(noisy, mechanism.hub_limit)
             self.made.append(
                 Release(kind=HUBS, noise=mechanism.hubs_noise, sensitivity=root, count=1, limit=mechanism.hub_limit)
             )
         std, margin = mechanism.degrees_noise, mechanism.margin
-        noisy = ballots.degrees + std * self._degrees.standard_normal(len(ballots.degrees))
+        noisy = self._degrees.on(ballots.degrees, std, 1.0)
         moved = np.sqrt(mechanism.most_edges)
         self.made.append(Release(kind=DEGREES, noise=std, sensitivity=moved, count=1, margin=margin))
         return ballots.capped(noisy, margin, std)
@@ -110,8 +115,7 @@ class PreparedVotes(PreparedTrees):
         cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
         over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
         std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
-        released = ballots.buckets(cast)
-        released += std * self._votes.standard_normal(released.shape)
+        released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
         self.released = released
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
         if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):

@@ -2,47 +2,75 @@
 
 Where there are few records for the noise, most features of a bag of words are noise only, and all rows have a large
 common part. The mean costs one Gaussian release of sensitivity 1; what follows is a public function of it, record by
-record.
+record, the same for records of training and for new ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
+from dpgraph.methods.votes.ballots import GRID
 from dpgraph.preparation.rows import unit_rows
 
 ROWS = 1 << 13  # records at once
 
 
-def noisy_sum(features: np.ndarray, std: float, generator: np.random.Generator) -> np.ndarray:
-    """(F,) sum over all records (N, F), each of norm 1 or zero, plus N(0, std^2); a record moves it by at most 1."""
+def row_sum(features: np.ndarray) -> np.ndarray:
+    """(F,) sum over all records (N, F), each of norm 1 or zero; a record moves it by at most 1.
+
+    Rows are rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and up to a million records
+    float64 sums are exact, whatever their order.
+    """
     total = np.zeros(features.shape[1])
     for start in range(0, len(features), ROWS):
-        total += unit_rows(features[start : start + ROWS]).sum(axis=0)
-    return np.asarray(total + std * generator.standard_normal(len(total)))
+        rows = unit_rows(features[start : start + ROWS])
+        total += (np.trunc(rows * GRID) / GRID).sum(axis=0)
+    return total
 
 
-def scaled_rows(features: np.ndarray) -> np.ndarray:
-    """(N, F) float32 records of norm 1, or zero."""
-    result = np.empty(features.shape, dtype=np.float32)
-    for start in range(0, len(features), ROWS):
-        result[start : start + ROWS] = unit_rows(features[start : start + ROWS])
-    return result
+@dataclass(frozen=True, eq=False)
+class RowMean:
+    """What was released of the rows: their sum with noise N(0, std^2) in each coordinate, and what follows from it.
 
-
-def centred_rows(features: np.ndarray, released: np.ndarray, std: float) -> np.ndarray:
-    """(N, F') float32 records of norm 1, or zero: features whose released sum (F,) exceeds one std of its noise, less
-    the part along the mean direction.
-
-    Meant for features that are not negative, such as counts. Where no feature exceeds the noise, all are kept and
-    nothing is taken off.
+    Features are kept whose sum exceeds one std, and rows lose their part along the mean direction. Meant for features
+    that are not negative, such as counts. Where no feature exceeds the noise, all are kept and nothing is taken off.
     """
-    kept = np.flatnonzero(released > std)
-    if not len(kept):
-        return scaled_rows(features)
-    direction = released[kept] / np.linalg.norm(released[kept])
+
+    released: np.ndarray  # (F,) float64
+    std: float
+
+    @property
+    def kept(self) -> np.ndarray:
+        """(F',) columns, ascending."""
+        above = np.flatnonzero(self.released > self.std)
+        return above if len(above) else np.arange(len(self.released))
+
+    @property
+    def direction(self) -> np.ndarray:
+        """(F',) of norm 1, or zero where nothing is taken off."""
+        along = np.maximum(self.released[self.kept], 0.0)
+        if not (self.released > self.std).any():
+            return np.zeros_like(along)
+        return np.asarray(along / np.linalg.norm(along))
+
+
+def scaled_rows(features: np.ndarray, mean: RowMean | None = None) -> np.ndarray:
+    """(N, F') float32 records of norm 1, or zero; of the features that `mean` keeps, less the part along it."""
+    if mean is None:
+        result = np.empty(features.shape, dtype=np.float32)
+        for part in _parts(len(features)):
+            result[part] = unit_rows(features[part])
+        return result
+    kept, direction = mean.kept, mean.direction
     result = np.empty((len(features), len(kept)), dtype=np.float32)
-    for start in range(0, len(features), ROWS):
-        rows = unit_rows(features[start : start + ROWS, kept])
-        result[start : start + ROWS] = unit_rows(rows - np.outer(rows @ direction, direction))
+    for part in _parts(len(features)):
+        rows = unit_rows(np.asarray(features[part])[:, kept])
+        result[part] = unit_rows(rows - np.outer(rows @ direction, direction)) if direction.any() else rows
     return result
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(start, start + ROWS) for start in range(0, size, ROWS))

@@ -92,20 +92,30 @@ def stable_rate(size: Size, momentum: float) -> float:
 
 
 def votes(size: Size, epsilon: float | None) -> Setting:
-    """Under node-null; none where few would add up. A reader is chosen, and paid for, where many judge it.
+    """Under node-null; none where few would add up."""
+    if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < 16:
+        return own_records(size, epsilon)
+    return always_votes(size, epsilon)
+
+
+def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> Setting:
+    """Under node-null, however few add up. A reader is chosen, and paid for, where many judge it; never without
+    `choice`.
 
     Votes have 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
     """
-    scarce = size.train_nodes * _mu(size, epsilon) < 1000
-    if scarce and size.entries / size.nodes * size.classes < 16:
-        return own_records(size, epsilon)
     few = _few_words(size)
-    share = SHARE_OF_FEW_WORDS if few else 0.3 if scarce else 0.5
+    share = SHARE_OF_FEW_WORDS if few else 0.3 if _scarce(size, epsilon) else 0.5
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
-    if epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
+    if choice and epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
         reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of one that is fixed
     setting = own_records(size, epsilon, share)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
+
+
+def _scarce(size: Size, epsilon: float | None) -> bool:
+    """Whether training needs most of the budget."""
+    return size.train_nodes * _mu(size, epsilon) < 1000
 
 
 def votes_with_caps(size: Size, epsilon: float | None) -> Setting:

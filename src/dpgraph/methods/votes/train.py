@@ -27,6 +27,7 @@ class Voting:
     prepared: PreparedVotes
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
+        self.prepared.final = network
         own = self.own.logits(network, features).double()
         scores = self.prepared.scores(torch.softmax(own, dim=1).cpu().numpy())
         return torch.from_numpy(scores).to(features.device, features.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
@@ -11,6 +11,9 @@ from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.vote_sensitivity import edge_votes, replaced_votes
+
+if TYPE_CHECKING:
+    import numpy as np
 
 HALVINGS = 60  # of the interval that holds an epsilon
 VotesRelation = Literal["node-null", "record-replace", "edge"]
@@ -84,3 +87,18 @@ def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> fl
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return high
+
+
+def released_errors(*, mu: float, choice: float, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of type I and II of the likelihood ratio tests with these `thresholds` (n,) of the loss, each (n,).
+
+    For a Gaussian mechanism of `mu` > 0 composed with randomised response of `choice`, which dominates every mechanism
+    that `gaussian_and_choice_epsilon` is about: no test has smaller errors of both types (Dong et al. 2022).
+    """
+    from scipy.special import ndtr
+
+    yes = 1 / (1 + math.exp(-choice))
+    less, more = ((thresholds + shift) / mu + mu / 2 for shift in (-choice, choice))
+    first = yes * ndtr(-more) + (1 - yes) * ndtr(-less)
+    second = yes * ndtr(less - mu) + (1 - yes) * ndtr(more - mu)
+    return first, second

@@ -72,8 +72,13 @@ class PoissonVotes(PoissonLots):
         return 0.0 if ratio is None else 1 / (ratio * self.closed()[1])
 
     @property
+    def mean_mu(self) -> float:
+        """Of the mean of the rows; 0: it is not released."""
+        return self._mu(self.mean_ratio)
+
+    @property
     def release_mu(self) -> float:
-        return math.hypot(self._mu(self.mean_ratio), self.votes_mu)
+        return math.hypot(self.mean_mu, self.votes_mu)
 
     @property
     def votes_mu(self) -> float:
@@ -114,7 +119,7 @@ class PoissonVotes(PoissonLots):
             rate=self.sampling_rate,
             noise_multiplier=noise,
             steps=steps,
-            mean_mu=self._mu(self.mean_ratio),
+            mean_mu=self.mean_mu,
             votes_mu=self.votes_mu,
             choice_epsilon=self.choice_epsilon,
             mass=self.mass,
@@ -136,7 +141,7 @@ class PoissonVotes(PoissonLots):
     def releases(self) -> tuple[Release, ...]:
         found = []
         if self.mean_ratio is not None:
-            found.append(Release(kind=MEAN, noise=1 / self._mu(self.mean_ratio), sensitivity=1.0, count=1))
+            found.append(Release(kind=MEAN, noise=1 / self.mean_mu, sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
             noise = 1 / self._mu(self.votes_ratio)
             found.append(Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted))
@@ -303,7 +308,7 @@ class CappedVotes(PoissonVotes):
     def _epsilon_under(self, relation: VotesRelation) -> float:
         from dpgraph.privacy.accountants.votes import released_epsilon
 
-        mu = math.hypot(self._mu(self.mean_ratio), self.received_mu)
+        mu = math.hypot(self.mean_mu, self.received_mu)
         receiver = released_epsilon(mu=mu, choice=self.choice_epsilon, delta=self.delta_left)
         return max(super()._epsilon_under(relation), receiver)
 
