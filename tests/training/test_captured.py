@@ -15,7 +15,7 @@ from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.sampling.slots import SlotClasses
 from dpgraph.training.averaging import Averaged, AveragingStep
 from dpgraph.training.captured import step as captured_steps
-from dpgraph.training.captured.gradients import Records
+from dpgraph.training.captured.gradients import DeviceRecords
 from dpgraph.training.captured.slot_batch import TreeTable
 from dpgraph.training.captured.step import CapturedStep, why_not_captured
 from dpgraph.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
@@ -230,7 +230,7 @@ def test_nothing_is_on_the_host(graph, make_network, terms, kind):
         layout.owner, layout.first, layout.columns = (
             values.to("meta") for values in (layout.owner, layout.first, layout.columns)
         )
-    step.records = Records(step.records.values.to("meta"), step.records.finite)
+    step.records = DeviceRecords(step.records.values.to("meta"), step.records.finite)
     step.limits = [limits.to("meta") for limits in step.limits]
     step.flat = step.flat.to("meta")
     parts = step.flat.split([p.numel() for p in network.parameters()])

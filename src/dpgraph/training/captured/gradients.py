@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dpgraph.models.mlp import Mlp
 from dpgraph.models.network import Network
-from dpgraph.training.captured.slot_batch import AloneSegments, Layout, SlotBatch, SlotSegments
+from dpgraph.training.captured.slot_batch import AloneSegments, SlotBatch, SlotLayout, SlotSegments
 from dpgraph.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.training.fused.activations import Activation, activation_of
 from dpgraph.training.fused.layers import Calls, Pull, chained, perceptron
@@ -20,7 +20,7 @@ from dpgraph.training.ghost import explicit_form, gram_form
 
 
 @dataclass(frozen=True)
-class Records:
+class DeviceRecords:
     """The records (N, F) of all nodes, which do not change."""
 
     values: Tensor
@@ -34,7 +34,7 @@ class RowGradients:
     layer: nn.Linear
     inputs: Tensor  # (n, d_in)
     gradients: Tensor  # (n, d_out); 0 for padding
-    layout: Layout
+    layout: SlotLayout
     finite_inputs: bool
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
@@ -62,11 +62,11 @@ class RowGradients:
         sums[self.layer.bias] += gradients.sum(0)
 
 
-SlotParts = Callable[[Network, SlotBatch, Records], Parts]
+SlotParts = Callable[[Network, SlotBatch, DeviceRecords], Parts]
 
 
 @torch.no_grad()
-def root_parts(network: Network, batch: SlotBatch, records: Records) -> Parts:
+def root_parts(network: Network, batch: SlotBatch, records: DeviceRecords) -> Parts:
     """`training.fused.network.root_parts` over slots."""
     calls = Calls()
     states, pull_states = _encode(network.encoder, batch, records, calls)
@@ -77,7 +77,7 @@ def root_parts(network: Network, batch: SlotBatch, records: Records) -> Parts:
 
 
 @torch.no_grad()
-def neighbour_parts(network: Network, batch: SlotBatch, records: Records) -> Parts:
+def neighbour_parts(network: Network, batch: SlotBatch, records: DeviceRecords) -> Parts:
     """`training.fused.network.neighbour_parts` over slots."""
     calls = Calls()
     states, pull_states = _encode(network.encoder, batch, records, calls)
@@ -102,7 +102,7 @@ def _segments(batch: SlotBatch, states: Tensor) -> SlotSegments | AloneSegments:
     return AloneSegments() if batch.layout.alone else batch.segments(states)
 
 
-def _encode(encoder: Mlp, batch: SlotBatch, records: Records, calls: Calls) -> tuple[Tensor, Pull]:
+def _encode(encoder: Mlp, batch: SlotBatch, records: DeviceRecords, calls: Calls) -> tuple[Tensor, Pull]:
     """States of all rows; the records need no gradient, so that `pull` gives nothing of use."""
     rows, finite, pulls = records.values.index_select(0, batch.nodes), records.finite, []
     for index, layer in enumerate(encoder.layers):
@@ -116,7 +116,7 @@ def _row_layer(
     layer: nn.Linear,
     activation: Activation | None,
     rows: Tensor,
-    layout: Layout,
+    layout: SlotLayout,
     finite: bool,
     calls: Calls,
     goes_on: bool,

@@ -43,7 +43,7 @@ class TreeTable:
         )
 
 
-class Layout:
+class SlotLayout:
     """Where the slots and rows of each class are; the same at every step."""
 
     def __init__(self, classes: SlotClasses, device: torch.device) -> None:
@@ -77,7 +77,7 @@ class Layout:
 class SlotBatch:
     """The trees in the slots of one step."""
 
-    layout: Layout
+    layout: SlotLayout
     table: TreeTable
     ranks: Tensor  # (slots,) of each slot's root in the table
 
@@ -114,7 +114,7 @@ class SlotBatch:
 class SlotSegments:
     """What message-passing layers call of `models.segments.Segments`, over slots."""
 
-    layout: Layout
+    layout: SlotLayout
     there: Sequence[Tensor]  # for each class (slots, width, 1): 1 for a row of the tree, 0 for padding
     sizes: Tensor  # (slots, 1)
 

@@ -26,8 +26,8 @@ from dpgraph.models.gat import GatLayer
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.philox import poisson_masks
 from dpgraph.sampling.slots import DrawnSlots, SlotClasses, fill_slots, public_classes
-from dpgraph.training.captured.gradients import SLOT_FORMS, Records, SlotParts
-from dpgraph.training.captured.slot_batch import Layout, SlotBatch, TreeTable
+from dpgraph.training.captured.gradients import SLOT_FORMS, DeviceRecords, SlotParts
+from dpgraph.training.captured.slot_batch import SlotBatch, SlotLayout, TreeTable
 from dpgraph.training.clipping import clip_columns, clip_factors, clipped_gradient_sum
 from dpgraph.training.fused.network import has_closed_form
 from dpgraph.training.steps import ClippedTerm, PrivateStep
@@ -46,7 +46,7 @@ class Slots:
         self.term, self.sampler, self.key, self.stream = term, sampler, key, stream
         trees, lists = term.trees, term.trees.lists
         self.classes = classes_of(term, sampler)
-        self.layout = Layout(self.classes, trees.device)
+        self.layout = SlotLayout(self.classes, trees.device)
         self.table = TreeTable.of(trees, labels, self.classes.widths[-1])
         sizes = np.diff(trees.row_ptr[-1])
         ends = np.searchsorted(sizes, self.classes.widths, side="right")
@@ -125,7 +125,7 @@ class CapturedStep:
         columns = [clip_columns(step.network, term.clip_norms) for term in step.terms]
         self.column = columns[0][0]
         self.limits = [torch.tensor(limits, dtype=first.dtype, device=self.device) for _, limits in columns]
-        self.records = Records(step.features, bool(torch.isfinite(step.features).all()))
+        self.records = DeviceRecords(step.features, bool(torch.isfinite(step.features).all()))
         self.flat = first.new_zeros(sum(parameter.numel() for parameter in parameters))
         self.noise = torch.empty_like(self.flat)
         parts = self.flat.split([parameter.numel() for parameter in parameters])
