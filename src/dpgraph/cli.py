@@ -184,6 +184,12 @@ def _bench_pagerank(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
 
 
+def _bench_votes(added: Parser) -> None:
+    added.add_argument("--out", type=Path, required=True)
+    text = "edges of the largest stream (default: 10000000)"
+    added.add_argument("--edges", type=int, default=10_000_000, help=text)
+
+
 def _bench_workflow(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
     added.add_argument("--cells", type=int, default=10_000, help="number of cells to aggregate (default: 10000)")
@@ -348,6 +354,7 @@ STAGES: dict[str, Subcommand] = {
         "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products", _bench_sampling
     ),
     "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
+    "bench-votes": _of("bench_votes", "Private votes over a stream of records: time, memory, messages", _bench_votes),
     "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),
     "inventory": _of(

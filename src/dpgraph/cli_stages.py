@@ -323,6 +323,13 @@ def bench_pagerank(options: argparse.Namespace) -> None:
     bench_rows(options.graph, options.out)
 
 
+def bench_votes(options: argparse.Namespace) -> None:
+    from dpgraph.benchmarks.votes import EDGES
+    from dpgraph.benchmarks.votes import bench as bench_stream
+
+    bench_stream(options.out, (*(count for count in EDGES if count < options.edges), options.edges))
+
+
 def bench_workflow(options: argparse.Namespace) -> None:
     from dpgraph.benchmarks.workflow import bench as bench_scale
 

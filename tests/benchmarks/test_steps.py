@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from dpgraph.benchmarks import growth
 from dpgraph.benchmarks.growth import Varied
-from dpgraph.benchmarks.steps import AUTOGRAD, COLUMNS, StepSetting, bench
+from dpgraph.benchmarks.steps import AUTOGRAD, CAPTURED, COLUMNS, NOT_CAPTURED, StepSetting, bench
 
 
 def test_bench_writes_one_row_for_each_step(tmp_path):
@@ -15,13 +15,16 @@ def test_bench_writes_one_row_for_each_step(tmp_path):
     rows = bench(tmp_path / "steps.csv", "cpu", repeats=1, nodes=400, settings=settings)
     assert [(row["architecture"], row["step"]) for row in rows] == [
         *(("mlp", f"{step}{engine}") for engine in ("", AUTOGRAD) for step in ("plain", "private")),
+        ("mlp", CAPTURED),
         *(("gat", f"{step}{engine}") for engine in ("", AUTOGRAD) for step in ("plain", "private", "residual")),
     ]
     with (tmp_path / "steps.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
-    assert [tuple(row) for row in written] == [COLUMNS] * 10
+    assert [tuple(row) for row in written] == [COLUMNS] * 11
     assert [float(row["ratio"]) for row in written if row["step"] == "plain"] == [1, 1]
     assert all(float(row["of_autograd"]) == 1 for row in written if row["step"].endswith(AUTOGRAD))
+    assert [row["step"] for row in written if row["note"] == NOT_CAPTURED] == [CAPTURED]
+    assert all(int(row["calls"]) > 0 for row in written)
     assert all(float(row["cpu_ms"]) > 0 and float(row["peak_mib"]) > 0 for row in written)
 
 

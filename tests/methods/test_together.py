@@ -62,7 +62,8 @@ def test_a_seed_ends_as_if_alone(run, device):
         alone = method(cell.method).run(job, lambda step, logits: {"step": step})
         np.testing.assert_allclose(outcome.logits, alone.logits, rtol=1e-4, atol=1e-4)
         assert outcome.observations == alone.observations
-        assert outcome.notes == alone.notes | {"stacked_seeds": 3}
+        in_turn = alone.notes.get("step") == "captured"  # a program of its own for each seed
+        assert outcome.notes == alone.notes | ({} if in_turn else {"stacked_seeds": 3})
     first, second, _ = outcomes
     assert not np.allclose(first.logits, second.logits, atol=1e-2)
 

@@ -31,6 +31,7 @@ SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_fact
 STEPS, CLIPPING, STACKED, FUSED = (
     f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused")
 )
+PROGRAM = "tests/training/test_captured.py::"
 ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
 LOOPS = "tests/sampling/test_loops.py::test_lists_of_hubs_equal_those_of_array_operations"
 CHOICE = "tests/methods/test_inference_choice.py::"
@@ -1193,6 +1194,89 @@ UNITS = (
          "test_all_classes_in_each_step_are_a_gaussian_mechanism"),
 )  # fmt: skip
 
+STREAMED = (
+    _one(
+        "a node in a list twice gets two votes from a stream",
+        "methods/votes/stream.py",
+        "keys = keys[np.diff(keys, prepend=-1) > 0]",
+        "keys = keys[np.diff(keys, prepend=-1) >= 0]",
+        "tests/methods/test_vote_stream.py::test_one_pass_over_shards_is_the_whole_graph",
+    ),
+)
+
+CAPTURED = (
+    _one(
+        "noise of std / 1.3 in a captured step",
+        "training/captured/step.py",
+        "alpha=float(noise.std))",
+        "alpha=float(noise.std) / 1.3)",
+        PROGRAM + "test_a_step_is_clip_noise_divide_and_update",
+    ),
+    _one(
+        "roots without a slot are left out",
+        "training/captured/step.py",
+        "        if ahead.fits[index]:",
+        "        if ahead.fits:",
+        PROGRAM + "test_a_batch_without_a_slot_for_each_root_is_exact[(1, 12)-adam]",
+    ),
+    _one(
+        "draws of a captured step are not counted",
+        "training/captured/step.py",
+        "            slots.term.draws.count += 1",
+        "            slots.term.draws.count += 0",
+        "tests/methods/test_captured.py::test_what_ran_is_what_was_accounted_for[dp-gnn-1-rigorous]",
+    ),
+    _one(
+        "a captured program keeps numbers that have changed",
+        "training/captured/step.py",
+        "        if self._baked != self._numbers():",
+        "        if self._baked is None:",
+        PROGRAM + "test_numbers_that_change_after_the_capture_are_refused",
+    ),
+    _one(
+        "roots of a tree that is not finite are summed in slots",
+        "training/captured/gradients.py",
+        "            gradients = gradients.masked_fill(lost, 0)",
+        "            gradients = gradients.masked_fill(lost & False, 0)",
+        PROGRAM + "test_a_record_that_is_not_finite_leaves_its_readers_out[1-nan-gcn]",
+    ),
+    _one(
+        "rows of trees in slots are not scaled by clip factors",
+        "training/captured/gradients.py",
+        "gradients * self.layout.per_row(factors).unsqueeze(1)",
+        "gradients * self.layout.per_row(factors).unsqueeze(1).sign()",
+        PROGRAM + "test_sums_are_those_of_the_step_it_stands_for[trees-('gcn', 1, 1, 2, 'tanh')]",
+    ),
+    _one(
+        "padding of slots counts as a row",
+        "training/captured/slot_batch.py",
+        "(layout.columns[:width] < self.sizes[own])",
+        "(layout.columns[:width] <= self.sizes[own])",
+        PROGRAM + "test_sums_are_those_of_the_step_it_stands_for[trees-('gin', 1, 2, 1, 'relu')]",
+    ),
+    _one(
+        "both terms of a captured step draw one batch",
+        "sampling/philox.py",
+        "torch.full_like(pairs, stream)",
+        "torch.full_like(pairs, 0)",
+        PROGRAM + "test_terms_draw_independent_batches",
+    ),
+    _one(
+        "batches of a resumed run begin again",
+        "sampling/philox.py",
+        "torch.arange(first, first + steps, device=like.device)",
+        "torch.arange(0, steps, device=like.device)",
+        PROGRAM + "test_it_goes_on_where_it_was[3]",
+    ),
+    _one(
+        "batches of a resumed run that is averaged begin again",
+        "training/averaging.py",
+        "            self.step.start_at(step)",
+        "            self.step.start_at(0)",
+        PROGRAM + "test_a_step_that_was_not_told_where_it_starts_is_refused",
+    ),
+)
+
 MUTANTS = (
     *NOISE,
     *SAMPLING,
@@ -1206,4 +1290,6 @@ MUTANTS = (
     *SUMS,
     *PATE,
     *UNITS,
+    *CAPTURED,
+    *STREAMED,
 )

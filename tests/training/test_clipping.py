@@ -144,11 +144,11 @@ def test_every_subset_of_forms_gives_the_same_norms(graph, make_network, kind, h
     """Gram and explicit form, views and padded blocks: the choice is speed only."""
     network, _, trees, features, labels, positions = setting(graph, make_network, kind, hops, 2, 1, "tanh")
     norms = gradient_norms(network, trees, positions, features, labels)
-    form = ghost._gram_form
-    monkeypatch.setattr(ghost, "_gram_form", ghost._explicit_form)
+    form = ghost.gram_form
+    monkeypatch.setattr(ghost, "gram_form", ghost.explicit_form)
     assert_same([gradient_norms(network, trees, positions, features, labels)], [norms])
-    monkeypatch.setattr(ghost, "_gram_form", form)
-    monkeypatch.setattr(ghost, "_explicit_form", form)
+    monkeypatch.setattr(ghost, "gram_form", form)
+    monkeypatch.setattr(ghost, "explicit_form", form)
     assert_same([gradient_norms(network, trees, positions, features, labels)], [norms])
     monkeypatch.setattr(segments, "_width_class", np.zeros_like)  # one padded block for all
     assert_same([gradient_norms(network, trees, positions, features, labels)], [norms])

@@ -7,8 +7,6 @@ its miniature is tested.
 
 from __future__ import annotations
 
-import contextlib
-import resource
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.benchmarks.memory import peak_bytes, reset_peak
 from dpgraph.data.adjacency import Csr, symmetric_csr
 from dpgraph.data.graph import Graph
 from dpgraph.data.raw_graph import RawGraph
@@ -195,11 +194,11 @@ def _graph(ptr: np.ndarray, idx: np.ndarray, train_share: float = TRAIN_SHARE) -
 def _timed(
     stages: dict[str, dict[str, Any]], name: str, work: Callable[[], T], size: Callable[[T], dict[str, int]]
 ) -> T:
-    _reset_peak()
+    reset_peak()
     start, busy = time.monotonic(), time.process_time()
     result = work()
     spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - busy}
-    stages[name] = {**spent, "peak_gib": _peak() / GIB, **size(result)}
+    stages[name] = {**spent, "peak_gib": peak_bytes() / GIB, **size(result)}
     return result
 
 
@@ -221,17 +220,3 @@ def _tree_size(trees: EgoTrees) -> dict[str, int]:
 
 def _row_size(rows: sp.csr_matrix) -> dict[str, int]:
     return {"rows": rows.shape[0], "entries": rows.nnz, "largest_row": int(np.diff(rows.indptr).max(initial=0))}
-
-
-def _reset_peak() -> None:
-    with contextlib.suppress(OSError):  # not Linux, or not allowed: peaks are those since the start
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak() -> int:
-    """Bytes of resident memory at their highest since the last reset."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return 1024 * int(status.split("VmHWM:")[1].split()[0])
-    except (OSError, IndexError):
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry, Expected, Licence
@@ -24,9 +25,10 @@ from dpgraph.models.network import Network
 from dpgraph.problems.node_classification.prepare import build
 from dpgraph.progress import progress
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.training.captured.step import CapturedStep, why_not_captured
 from dpgraph.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.training.ghost import Recorder
 from dpgraph.training.memory import keep_freed_memory
@@ -57,8 +59,10 @@ SETTINGS = (
 )
 COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
-    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "of_autograd", "peak_mib"),
+    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "of_autograd", "peak_mib", "calls", "note"),
 )
+CAPTURED = "private captured"
+NOT_CAPTURED = "not captured: no CUDA device; call by call"
 AUTOGRAD = " by autograd"  # of a step's name: the same one, with recorded rows instead of closed forms
 
 
@@ -76,7 +80,9 @@ def bench(
     clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
     against `plain`: of CPU times on a CPU, which other processes disturb least, else of wall times; `ratio_of_minima`
     is the same with minima instead of medians, `of_autograd` that of medians against the same step by autograd.
-    `peak_mib` is the most memory that one step holds beyond what it starts with.
+    `peak_mib` is the most memory that one step holds beyond what it starts with, and `calls` are those of ATen that the
+    host issues for one step. `private captured` is the step of fixed shapes with Poisson batches of the same mean size,
+    for networks of at most one hop: captured and replayed on a GPU, on a CPU call by call, as `note` says.
     """
     where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
     keep_freed_memory()
@@ -137,11 +143,17 @@ def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSett
             "cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in times[name]), 2),
             "ratio": round(ratio(name, statistics.median), 3),
             "ratio_of_minima": round(ratio(name, min), 3),
-            "of_autograd": round(ratio(name, statistics.median, name.removesuffix(AUTOGRAD) + AUTOGRAD), 3),
+            "of_autograd": round(ratio(name, statistics.median, _by_autograd(name)), 3),
             "peak_mib": round(peak_bytes(step, device) / 2**20, 1),
+            "calls": calls(step),
+            "note": NOT_CAPTURED if name == CAPTURED and device.type == "cpu" else "",
         }
         for name, step in steps.items()
     ]
+
+
+def _by_autograd(name: str) -> str:
+    return name.removesuffix(AUTOGRAD).removesuffix(" captured") + AUTOGRAD
 
 
 def make_steps(
@@ -163,13 +175,13 @@ def make_steps(
     sampler = FixedSizeSampler(len(roots), size)
     training = Training(optimizer="adam", learning_rate=0.003, steps=1)
 
-    def trained() -> tuple[Network, torch.optim.Optimizer]:
+    def trained(capturable: bool = False) -> tuple[Network, torch.optim.Optimizer]:
         network = Network(model, graph.num_features, graph.num_classes, torch_generator("bench", seed)).to(device)
-        return network, make_optimizer(network.parameters(), training)
+        return network, make_optimizer(network.parameters(), training, capturable=capturable)
 
-    def private(*terms: ClippedTerm) -> PrivateStep:
+    def private(*terms: ClippedTerm, capturable: bool = False) -> PrivateStep:
         noise = GaussianNoise(1.0, torch_generator("bench", "noise", seed, device=device))
-        return PrivateStep(*trained(), features, labels, terms, noise, float(size))
+        return PrivateStep(*trained(capturable), features, labels, terms, noise, float(size))
 
     def draws(name: str = "batches") -> Draws:
         return Draws(sampler, numpy_generator("bench", name, seed))
@@ -186,6 +198,12 @@ def make_steps(
         if setting.hops:
             second = ClippedTerm(trees, draws("second"), 0.1, neighbours)
             steps[f"residual{name}"] = private(ClippedTerm(alone, draws(), 1.0, root), second)
+    poisson = Draws(PoissonSampler(len(roots), size / len(roots)), numpy_generator("bench", "unused"))
+    fixed = private(ClippedTerm(trees, poisson, 1.0), capturable=True)
+    if why_not_captured(fixed) is None:
+        captured = CapturedStep(fixed, key=seed)
+        captured.start_at(0)
+        steps[CAPTURED] = captured
     return steps
 
 
@@ -196,6 +214,25 @@ def _unknown(losses: RootLosses) -> RootLosses:
         return losses(network, batch, features, labels, recorder)
 
     return same
+
+
+class _Calls(TorchDispatchMode):
+    """Counts calls of ATen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def calls(step: Step) -> int:
+    """Calls of ATen that the host issues for one step."""
+    with _Calls() as counted:
+        step()
+    return counted.count
 
 
 def _timed(step: Step, device: torch.device) -> tuple[float, float]:

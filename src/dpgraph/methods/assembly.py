@@ -17,6 +17,7 @@ from dpgraph.models.network import Network
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.training.averaging import Averaged
+from dpgraph.training.captured.step import DEVICES
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.early_stopping import Watched
 from dpgraph.training.loop import train
@@ -50,7 +51,10 @@ def set_up(job: Job) -> Bench:
     return Bench(
         network=network,
         optimizer=make_optimizer(
-            network.parameters(), job.cell.training, weight_decay=getattr(job.cell.training, "weight_decay", 0.0)
+            network.parameters(),
+            job.cell.training,
+            weight_decay=getattr(job.cell.training, "weight_decay", 0.0),
+            capturable=job.device.type in DEVICES,
         ),
         features=features,
         masks=masks,

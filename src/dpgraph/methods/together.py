@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.methods.assembly import Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
+from dpgraph.training.captured.step import CapturedStep
 from dpgraph.training.checkpoint import Checkpoint, Generator
 from dpgraph.training.loop import Diverged, Row, train
 from dpgraph.training.optimizers import make_optimizer
@@ -114,9 +116,9 @@ def train_stack(
 def stacking_pays(cell: Any, device: torch.device) -> bool:
     """Whether seeds on ego trees are trained side by side: where time goes into starting operations.
 
-    On a GPU always; on a CPU for small batches of narrow networks: of width 64, five seeds took 0.6 to 0.8 times as
-    long together at up to 100 roots, 1.9 times at 400; of width 256, about as long (`bench-growth` measures it).
-    Dropout would draw all masks from one generator.
+    On a GPU always, where `run_together` takes captured steps in turn. On a CPU for small batches of narrow networks:
+    of width 64, five seeds took 0.6 to 0.8 times as long together at up to 100 roots, 1.9 times at 400; of width 256,
+    about as long (`bench-growth` measures it). Dropout would draw all masks from one generator.
     """
     size = cell.training.batch_size
     small = size is not None and size <= STACKED_ROOTS and cell.model.width <= STACKED_WIDTH
@@ -140,13 +142,27 @@ class TreeMethod:
         return run_together(self.prepare, jobs, observes)
 
 
+def _in_turn(prepare: Callable[[Job], Run], job: Job, observe: Observe) -> Outcome | Diverged:
+    """One of several seeds, with a checkpoint of its own."""
+    if (path := job.checkpoint) is not None:
+        job = replace(job, checkpoint=path.with_name(f"{job.seed}.{path.name}"))
+    try:
+        return run_loop(prepare(job), observe)
+    except Diverged as error:
+        return error
+
+
 def run_together(
     prepare: Callable[[Job], Run], jobs: Sequence[Job], observes: Sequence[Observe]
 ) -> list[Outcome | Diverged]:
-    """Private runs of one cell side by side; a single one alone."""
-    runs = [prepare(job) for job in jobs]
-    if len(runs) == 1:
-        return [run_loop(runs[0], observes[0])]
+    """Private runs of one cell side by side; one alone, and captured steps, which no host holds up, in turn."""
+    first = prepare(jobs[0])
+    if len(jobs) == 1:
+        return [run_loop(first, observes[0])]
+    if isinstance(first.step, CapturedStep):
+        del first  # one seed's tables at a time
+        return [_in_turn(prepare, job, observe) for job, observe in zip(jobs, observes, strict=True)]
+    runs = [first, *map(prepare, jobs[1:])]
     steps = [run.step for run in runs if isinstance(run.step, PrivateStep)]
     if len(steps) < len(runs):
         raise TypeError("only private steps on ego trees can be stacked")

@@ -20,6 +20,7 @@ from dpgraph.privacy.public_numbers import expected_batch, noise_std
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
+from dpgraph.training.captured.step import DEVICES, CapturedStep, why_not_captured
 from dpgraph.training.checkpoint import Generator
 from dpgraph.training.clipping import ClipNorms, RootLosses, gradient_norms, neighbour_losses, root_losses
 from dpgraph.training.loop import Diverged
@@ -57,6 +58,7 @@ class PreparedTrees(PreparedStep):
         self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
         self._noise_over_clip = order.noise_over_clip
         self.batches = order.generator("batches")
+        self._key = order.key("batches of the device")
         self.noise = order.noise(order.noise_std)
         self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
@@ -122,6 +124,16 @@ class PreparedTrees(PreparedStep):
         data = self.data
         self._step = PrivateStep(network, optimizer, data.features, data.labels, terms, self.noise, self.divisor)
         return self._step
+
+    def captured(self) -> CapturedStep | None:
+        """The step as one program with batches of its own, for a GPU; None on a CPU, and where it cannot be captured.
+
+        Its draws and its noise are counted in the objects that `ran` reads, and it takes all numbers from them.
+        """
+        step = self._step
+        if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
+            return None
+        return CapturedStep(step, self._key)
 
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
         """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.training.steps import Step
+from dpgraph.training.steps import ScheduledStep, Step
 
 
 class Averaged(nn.Module):
@@ -46,6 +46,10 @@ class AveragingStep:
 
     step: Step
     averaged: Averaged
+
+    def start_at(self, step: int) -> None:
+        if isinstance(self.step, ScheduledStep):
+            self.step.start_at(step)
 
     def __call__(self) -> int:
         read = self.step()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.training.steps import Step
+from dpgraph.training.steps import ScheduledStep, Step
 
 Scores = tuple[float, float]  # the higher, the better; compared in this order
 
@@ -66,6 +66,10 @@ class StoppingStep:
     scores: Callable[[], Scores]
     patience: int
     every: int
+
+    def start_at(self, step: int) -> None:
+        if isinstance(self.step, ScheduledStep):
+            self.step.start_at(step)
 
     def __call__(self) -> int:
         watched = self.watched

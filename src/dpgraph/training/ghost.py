@@ -99,7 +99,7 @@ class LinearGradients:
         gram_limit = d_in * d_out / (d_in + d_out)
         result, scale = rows.gradients.new_empty(2, len(rows.sizes))
         for block in blocks(rows.sizes, rows.inputs.device):
-            form = _gram_form if block.shape[1] <= gram_limit else _explicit_form
+            form = gram_form if block.shape[1] <= gram_limit else explicit_form
             result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
         return result, scale
 
@@ -242,13 +242,13 @@ def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
     return inputs.transpose(1, 2), gradients.transpose(1, 2)
 
 
-def _gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+def gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     gram = torch.matmul(a, a.mT).add_(bias).mul_(torch.matmul(g, g.mT))
     scale = gram.diagonal(dim1=2, dim2=3).sqrt().sum(2).square()
     return gram.sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
 
 
-def _explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     scale = ((a.square().sum(3) + bias) * g.square().sum(3)).sqrt().sum(2).square()
     formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
     return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)

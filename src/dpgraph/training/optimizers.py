@@ -13,18 +13,24 @@ from dpgraph.experiments.cell import Training
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], training: Training, fused: bool | None = None, weight_decay: float = 0.0
+    parameters: Iterable[nn.Parameter],
+    training: Training,
+    fused: bool | None = None,
+    weight_decay: float = 0.0,
+    capturable: bool = False,
 ) -> torch.optim.Optimizer:
     """SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), with an L2 penalty.
 
     Adam is the standard one: Algorithm 5 prints sqrt(s^2) where it means sqrt(s), and divides by m only after the
     moments; here both moments see the averaged gradient. `fused` Adam passes over a large tensor once instead of ten
-    times, with other roundings.
+    times, with other roundings. `capturable` Adam is fused, too, and keeps the number of its steps on the parameters'
+    device: a captured program may update with it.
     """
     shared: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": weight_decay}
     if training.optimizer == "sgd":
         return _eager(torch.optim.SGD)(parameters, momentum=training.momentum, **shared)
-    return _eager(torch.optim.Adam)(parameters, betas=(0.9, 0.999), eps=1e-8, fused=fused, **shared)
+    moments: dict[str, Any] = {"betas": (0.9, 0.999), "eps": 1e-8, "fused": True if capturable else fused}
+    return _eager(torch.optim.Adam)(parameters, capturable=capturable, **moments, **shared)
 
 
 @cache

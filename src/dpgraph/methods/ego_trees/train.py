@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpgraph.methods.assembly import Run, set_up
 from dpgraph.methods.base import Job
 from dpgraph.methods.together import TreeMethod
@@ -27,4 +29,7 @@ def tree_run(job: Job) -> Run:
     bench, prepared = set_up(job), expected(job.prepared, PreparedTrees)
     step = prepared.step(bench.network, bench.optimizer)
     norms = prepared.accounted_clip_norms
-    return Run(job, bench, step, prepared.generators, {"clip_norms": list(norms)})
+    notes: dict[str, Any] = {"clip_norms": list(norms)}
+    if (captured := prepared.captured()) is not None:
+        return Run(job, bench, captured, prepared.generators, {**notes, "step": "captured"})
+    return Run(job, bench, step, prepared.generators, notes)
