@@ -1,4 +1,4 @@
-"""Public rule: teachers, caps and threshold, from a data set's declared numbers and from epsilon. No record is read.
+"""Public rules: teachers, caps and threshold, from a data set's declared numbers and from epsilon. No record is read.
 
 Constants were fixed on four synthetic graphs (docs/privacy.md, section 14): a part has as many nodes as the noise allows,
 and as many queries are answered.
@@ -19,7 +19,13 @@ PER_CLASS, MOST = 0.3, 1.75  # nodes of a part over the root of mu sqrt(N): this
 FULL_MU, LEAST_SHARE = 2.0, 0.25  # where all queries are answered, and the least share of them
 PUBLIC_SHARE = 0.1  # of the nodes, assumed to be the validation nodes: caps follow it, and hold whatever it is
 THRESHOLD, RATIO = 0.3, 10.0  # of the checks that choose whom to answer
+NOISELESS = 20  # nodes of a part
 NONE = -10.0  # a threshold that every query passes
+
+
+def without_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    """Parts of `NOISELESS` nodes: no noise has to be outvoted."""
+    return {"training": {"teachers": max(2, round(size.train_nodes / NOISELESS))}}
 
 
 def by_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:

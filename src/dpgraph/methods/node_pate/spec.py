@@ -12,7 +12,7 @@ from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, PURPLE, Look
 from dpgraph.methods.node_pate.mechanism import node_gnmax
-from dpgraph.methods.node_pate.rules import by_noise
+from dpgraph.methods.node_pate.rules import by_noise, without_noise
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.gnmax import NodeGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -151,5 +151,6 @@ SPECS = (
         look=look,
         inference=own_record,
         seconds=seconds,
+        rules={"parts-of-20": without_noise},
     ),
 )
