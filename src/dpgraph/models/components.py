@@ -11,8 +11,8 @@ SMALLEST = 1e-10  # of a variance over the largest one: below, a direction is ro
 def principal_axes(public: Tensor, components: int) -> tuple[Tensor, Tensor]:
     """(F,) mean and (F, k) leading axes of `public` (Q, F), each divided by the standard deviation along the first.
 
-    k <= `components` and <= F. Of fewer rows than columns the rows' products are decomposed, which has the same axes, and k
-    is below Q: only as many directions as the rows span.
+    k <= `components` and <= F. Of fewer rows than columns the rows' products are decomposed, which has the same axes,
+    and k is below Q: only as many directions as the rows span.
     """
     mean = public.double().mean(dim=0)
     centred = public.double() - mean

@@ -45,18 +45,24 @@ def queries_of(graph: Graph, *names: Name) -> np.ndarray:
     return numpy_generator(*names, "queries").permutation(pool)
 
 
-def votes_of(graph: Graph, plan: NodeTeacherPlan, device: torch.device) -> np.ndarray:
-    """(teachers, Q) int16 classes of the public nodes; classes of other nodes than those of training are not read."""
+def votes_of(graph: Graph, features: torch.Tensor, plan: NodeTeacherPlan) -> np.ndarray:
+    """(teachers, Q) int16 classes of the public nodes; classes of other nodes than those of training are not read.
+
+    `features` (N, F) are the graph's, on the device that computes.
+    """
     train = np.flatnonzero(np.asarray(graph.split) == TRAIN)
     labels = np.full(graph.num_nodes, -1, dtype=np.int64)
     labels[train] = np.asarray(graph.labels)[train]
     queries = queries_of(graph, *plan.names)
-    features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(device)
-    mean, axes = principal_axes(features[torch.from_numpy(queries)], plan.components)
+    mean, axes = queries_axes(features, queries, plan.components)
     lists = Lists(np.asarray(graph.out_ptr), np.asarray(graph.out_idx))
-    return node_teachers_votes(
-        (features - mean) @ axes, labels, lists, train, queries, graph.num_classes, plan
-    )  # fmt: skip
+    rows = features @ axes - mean @ axes  # no second copy of the features
+    return node_teachers_votes(rows, labels, lists, train, queries, graph.num_classes, plan)
+
+
+def queries_axes(features: torch.Tensor, queries: np.ndarray, components: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and axes of what is public, the features of `queries`, alone."""
+    return principal_axes(features[torch.from_numpy(queries)], components)
 
 
 class PreparedNodeTeachers(PreparedTeachers):
@@ -66,4 +72,4 @@ class PreparedNodeTeachers(PreparedTeachers):
         return plan_of(order.cell, order.seed)
 
     def votes(self) -> np.ndarray:
-        return votes_of(self.data.graph, self.plan, self.device)
+        return votes_of(self.data.graph, self.data.features, self.plan)

@@ -1,7 +1,7 @@
 """Teachers on disjoint parts of the training nodes, all at once in closed form, and their votes on public nodes.
 
-Teacher p reads the subgraph of its *view*: its part of the training nodes, and the public nodes that are asked for. Nothing
-else of the graph moves its votes, whatever the other teachers do.
+Teacher p reads the subgraph of its *view*: its part of the training nodes, and the public nodes that are asked for.
+Nothing else of the graph moves its votes, whatever the other teachers do.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def node_teachers_votes(
 ) -> np.ndarray:  # fmt: skip
     """(teachers, Q) int16 classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
 
-    `rows` (N, k) of nodes; `labels` (N,) int64, -1: none, which is no record. Ridge regression of the classes' indicators
-    with a constant. A teacher without any label answers the first class. Raises UserError for more teachers than nodes.
+    `rows` (N, k) of nodes; `labels` (N,) int64, -1: none, which is no record. Ridge regression of the classes'
+    indicators with a constant. A teacher without any label answers the first class. Raises UserError for more teachers
+    than nodes.
     """
     parts = even_parts(plan.teachers, len(labels), train, *plan.names)
     sizes = np.bincount(parts[train], minlength=plan.teachers)
@@ -78,10 +79,8 @@ def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -
     return parts
 
 
-def edges_in_views(
-    lists: Lists, parts: np.ndarray, queries: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Owners and members of the list entries that some teacher reads: within a part, or with a query at one end or both."""
+def edges_in_views(lists: Lists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Owners and members of the list entries that some teacher reads: within a part, or with a query at an end."""
     owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
     asked = np.zeros(len(parts), dtype=bool)
     asked[queries] = True
@@ -94,7 +93,7 @@ def view_means(
     rows: Tensor, edges: tuple[np.ndarray, np.ndarray], parts: np.ndarray, mine: np.ndarray, queries: np.ndarray,
     first: int, last: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(n, k) rows of the training nodes `mine` of teachers first .. last - 1, and (t, Q, k) of the queries in each view.
+    """(n, k) rows of the training nodes `mine` of teachers first .. last - 1, and (t, Q, k) of queries in each view.
 
     Twice, each row is replaced by the mean of itself and of the rows of its list in the view.
     """

@@ -1,7 +1,7 @@
 """Public rules: teachers, caps and threshold, from a data set's declared numbers and from epsilon. No record is read.
 
-Constants were fixed on four synthetic graphs (docs/privacy.md, section 14): a part has as many nodes as the noise allows,
-and as many queries are answered.
+Constants were fixed on four synthetic graphs (docs/privacy.md, 14.1): a part has as many nodes as the noise allows, and
+as many queries are answered.
 """
 
 from __future__ import annotations

@@ -17,13 +17,15 @@ from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.randomness import torch_generator
 from dpgraph.training.optimizers import make_optimizer
 
+ROWS = 4096  # of a look at all nodes
+
 
 class OwnRecords:
     """Each node's class from its own features and the released parameters."""
 
     @torch.no_grad()
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return network(features)  # type: ignore[no-any-return]
+        return torch.cat([network(part) for part in features.split(ROWS)])
 
 
 @dataclass
@@ -48,27 +50,31 @@ class NodePate:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         graph, training = job.graph, job.cell.training
-        labels = torch.from_numpy(released(job))
+        if job.prepared is not None:
+            features = job.prepared.data.features
+        else:
+            features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(job.device)
+        labels = torch.from_numpy(released(job, features))
         queries = torch.from_numpy(queries_of(graph, *names_of(job.cell, job.seed)))
-        features = torch.from_numpy(np.array(graph.features, dtype=np.float32))
         student = FrozenSoftmax(
-            features[queries], job.cell.model.components, graph.num_classes, torch_generator(*job.names("parameters"))
+            features[queries].cpu(),
+            job.cell.model.components,
+            graph.num_classes,
+            torch_generator(*job.names("parameters")),
         ).to(job.device)
         optimizer = make_optimizer(student.last.parameters(), training, weight_decay=training.weight_decay)
-        known, features = labels >= 0, features.to(job.device)
-        step = LabelledStep(
-            student, optimizer, features[queries[known].to(job.device)], labels[known].to(job.device)
-        )  # fmt: skip
+        known = labels >= 0
+        step = LabelledStep(student, optimizer, features[queries[known]], labels[known].to(job.device))
         notes = {} if job.prepared is not None else {"batches": "all labelled", "edge_lists": "own record"}
         bench = Bench(student, optimizer, features, None)
         return run_loop(Run(job, bench, step, {}, notes, inference=OwnRecords()), observe)
 
 
-def released(job: Job) -> np.ndarray:
+def released(job: Job, features: Tensor) -> np.ndarray:
     """(Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
     if job.prepared is not None:
         return expected(job.prepared, PreparedNodeTeachers).labels()
-    votes = votes_of(job.graph, plan_of(job.cell, job.seed), job.device)
+    votes = votes_of(job.graph, features, plan_of(job.cell, job.seed))
     labels = vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
     if job.cell.training.answers is not None:
         labels[job.cell.training.answers :] = NO_ANSWER
