@@ -12,8 +12,8 @@ from dpgraph.errors import UserError
 from dpgraph.randomness import numpy_generator
 from dpgraph.training.node_teachers import (
     STACK,
-    Lists,
     NodeTeacherPlan,
+    OwnerLists,
     edges_in_views,
     even_parts,
     fitted,
@@ -34,9 +34,9 @@ def graph(directed: bool = False):
     return random.normal(size=(NODES, 4)).astype(np.float32), random.integers(0, CLASSES, NODES), entries
 
 
-def lists_of(entries) -> Lists:
+def lists_of(entries) -> OwnerLists:
     owners, members = np.nonzero(entries)
-    return Lists(np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=NODES))]), members)
+    return OwnerLists(np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=NODES))]), members)
 
 
 def votes(rows, labels, entries, plan=PLAN):

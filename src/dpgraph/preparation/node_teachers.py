@@ -15,7 +15,7 @@ from dpgraph.models.components import principal_axes
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.teachers import PreparedTeachers
 from dpgraph.randomness import Name, numpy_generator
-from dpgraph.training.node_teachers import Lists, NodeTeacherPlan, node_teachers_votes
+from dpgraph.training.node_teachers import NodeTeacherPlan, OwnerLists, node_teachers_votes
 
 
 def plan_of(cell: Any, seed: int) -> NodeTeacherPlan:
@@ -55,7 +55,7 @@ def votes_of(graph: Graph, features: torch.Tensor, plan: NodeTeacherPlan) -> np.
     labels[train] = np.asarray(graph.labels)[train]
     queries = queries_of(graph, *plan.names)
     mean, axes = queries_axes(features, queries, plan.components)
-    lists = Lists(np.asarray(graph.out_ptr), np.asarray(graph.out_idx))
+    lists = OwnerLists(np.asarray(graph.out_ptr), np.asarray(graph.out_idx))
     rows = features @ axes - mean @ axes  # no second copy of the features
     return node_teachers_votes(rows, labels, lists, train, queries, graph.num_classes, plan)
 

@@ -33,15 +33,15 @@ class NodeTeacherPlan:
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Lists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
+class OwnerLists:
+    """OwnerLists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
 
     ptr: np.ndarray
     idx: np.ndarray
 
 
 def node_teachers_votes(
-    rows: Tensor, labels: np.ndarray, lists: Lists, train: np.ndarray, queries: np.ndarray, classes: int,
+    rows: Tensor, labels: np.ndarray, lists: OwnerLists, train: np.ndarray, queries: np.ndarray, classes: int,
     plan: NodeTeacherPlan,
 ) -> np.ndarray:  # fmt: skip
     """(teachers, Q) int16 classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
@@ -79,7 +79,7 @@ def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -
     return parts
 
 
-def edges_in_views(lists: Lists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def edges_in_views(lists: OwnerLists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Owners and members of the list entries that some teacher reads: within a part, or with a query at an end."""
     owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
     asked = np.zeros(len(parts), dtype=bool)

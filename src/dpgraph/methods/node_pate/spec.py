@@ -34,7 +34,7 @@ class PublicRows(Finite):
 class NodeStudentTraining(Training):
     """Of the student, a softmax regression on all labelled nodes at once; and of its teachers."""
 
-    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
+    student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
     teacher_reads: Literal["own", "means"] = Field(
         default="own",

@@ -62,7 +62,7 @@ class NodePate:
             graph.num_classes,
             torch_generator(*job.names("parameters")),
         ).to(job.device)
-        optimizer = make_optimizer(student.last.parameters(), training, weight_decay=training.weight_decay)
+        optimizer = make_optimizer(student.last.parameters(), training, weight_decay=training.student_weight_decay)
         known = labels >= 0
         step = LabelledStep(student, optimizer, features[queries[known]], labels[known].to(job.device))
         notes = {} if job.prepared is not None else {"batches": "all labelled", "edge_lists": "own record"}
