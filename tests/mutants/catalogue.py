@@ -1154,6 +1154,31 @@ PATE = (
          STUDENTS + "test_cleansing_begins_anew_without_the_removed_labels"),
 )  # fmt: skip
 
+NODE_TEACHERS, NODES_RELEASED = "training/node_teachers.py", "preparation/node_teachers.py"
+OF_NODES, NODES_TAUGHT = "tests/training/test_node_teachers.py::", "tests/preparation/test_node_teachers.py::"
+NODE_PATE = (
+    _one("edges between parts of the nodes", NODE_TEACHERS, "(parts[owners] == parts[found])", "(parts[owners] >= 0)",
+         OF_NODES + "test_edges_between_parts_are_in_no_view"),
+    _one("a query reads neighbours in all views", NODE_TEACHERS,
+         "view_of[found[read]] + whole[2][read]", "size + whole[2][read]",
+         OF_NODES + "test_a_node_of_any_degree_moves_one_teacher_only"),
+    _one("teachers on nodes share the first part", NODE_TEACHERS, "mine = ids[starts[first] : starts[last]]",
+         "mine = ids[: starts[last] - starts[first]]",
+         OF_NODES + "test_each_teacher_is_what_it_is_alone_on_its_view"),
+    _one("parts of nodes by their rows", NODE_TEACHERS, "parts[train], kind=\"stable\"",
+         "rows[train, 0].numpy(), kind=\"stable\"", OF_NODES + "test_a_node_of_any_degree_moves_one_teacher_only"),
+    _one("axes of private nodes", NODES_RELEASED, "principal_axes(features[torch.from_numpy(queries)], components)",
+         "principal_axes(features, components)",
+         NODES_TAUGHT + "test_neither_classes_of_public_nodes_nor_tested_nodes_are_read"),
+    _one("classes of public nodes teach", NODES_RELEASED, "np.flatnonzero(np.asarray(graph.split) == TRAIN)",
+         "np.flatnonzero(np.asarray(graph.split) <= VALIDATION)",
+         NODES_TAUGHT + "test_neither_classes_of_public_nodes_nor_tested_nodes_are_read"),
+    _one("answers on nodes with half their noise", RELEASED, "check, answer = mechanism.check_ratio * sigma, sigma",
+         "check, answer = mechanism.check_ratio * sigma, sigma / 2", ran("dp-node-pate-means")),
+    _one("both kinds of teachers on nodes share noise", NODES_RELEASED, "reads=told.teacher_reads,", "reads=\"own\",",
+         NODES_TAUGHT + "test_each_release_has_noise_of_its_own"),
+)  # fmt: skip
+
 SUMMED, OF_SUMS = "methods/aggregates/sums.py", "tests/methods/test_aggregates.py::"
 SUMS_RUN, SUMS_MECHANISM = "methods/aggregates/prepared.py", "privacy/mechanisms/aggregates.py"
 SUMS = (
@@ -1289,6 +1314,7 @@ MUTANTS = (
     *RELATIONS,
     *SUMS,
     *PATE,
+    *NODE_PATE,
     *UNITS,
     *CAPTURED,
     *STREAMED,

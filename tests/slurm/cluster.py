@@ -100,6 +100,29 @@ own-texts:
 """
 
 
+# Images: teachers of PATE and two students of one release.
+IMAGES = """
+name: images
+title: Images
+note: No number means anything.
+demonstration: true
+seeds: 2
+tasks:
+  images: {label: Images, task: {dataset: demo-images, split: random-60-15-25}}
+papers:
+  zhang-ch3:
+    rules:
+      - set:
+          training:
+            {learning_rate: 0.002, steps: 40, student_batch_size: 50, teachers: 10, teacher_channels: 2,
+             teacher_width: 8, teacher_steps: 20}
+      - methods: [pate-proved, frozen]
+        set: {privacy: {max_checks: 270, max_answers: 120, check_ratio: 3.0, threshold: 0.5}}
+    artefacts:
+      table3.1: [{methods: [pate-proved, frozen], tasks: [images], epsilons: [8]}]
+"""
+
+
 def write_texts(folder: Path) -> None:
     """200 entities on a ring, each of three words that it shares with its neighbours; one text is empty, one id
     unknown, one relation is an entity's own, and one is given twice."""

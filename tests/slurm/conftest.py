@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import FAILURES, RELATIONS, TEXTS, Run, write_texts
+from tests.slurm.cluster import FAILURES, IMAGES, RELATIONS, TEXTS, Run, write_texts
 from tests.workflow.conftest import copy_workflow
 
 # a test waits for jobs on a machine that may be busy; nothing here is measured
@@ -34,7 +34,8 @@ def workflow(folder: Path, suite: str) -> Run:
         text = text.replace("registry: []", "registry: [own]", 1)
         write_texts(folder / "own")
     config.write_text(text)
-    for name, text in {"failures": FAILURES, "relations": RELATIONS, "texts": TEXTS}.items():
+    suites = {"failures": FAILURES, "images": IMAGES, "relations": RELATIONS, "texts": TEXTS}
+    for name, text in suites.items():
         (folder / f"workflow/suites/{name}.yaml").write_text(text)
     run = Run(folder.resolve())
     run.profile(**POLLING)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -91,15 +92,18 @@ def taught(kind: Kind) -> int:
     return most
 
 
-def laws(kind: Kind, trials: int) -> dict[str, float]:
+Prepare = Callable[[int, int, tuple[int, int]], PreparedTeachers]  # of public records, seed and caps
+
+
+def laws(prepare: Prepare, trials: int) -> dict[str, float]:
     """Standard deviations by which shares of answered queries and of the first class differ from their laws.
 
     All queries have the votes (4, 2, 0); in a run without checks that fail, the first two classes are compared.
     """
-    value, found = images(trials), {}
+    found = {}
     votes = np.tile(np.array([0, 0, 0, 0, 1, 1], dtype=np.int16)[:, None], (1, trials))
-    step = prepared(kind, value, 1, (trials, trials))
-    with patch.object(PreparedTeachers, "votes", lambda self: votes):
+    step = prepare(trials, 1, (trials, trials))
+    with patch.object(type(step), "votes", lambda self: votes):
         labels = step.labels()
     answered = labels >= 0
     passing = float(norm.cdf((4 - THRESHOLD * TEACHERS) / (RATIO * SIGMA)))
@@ -116,11 +120,10 @@ def _deviation(seen: int, count: int, share: float) -> float:
     return (seen - count * share) / math.sqrt(max(count, 1) * share * (1 - share))
 
 
-def over_caps(kind: Kind) -> bool:
+def over_caps(prepare: Prepare) -> bool:
     """Whether a run with all teachers agreed makes more answers than allowed, or states what it does not do."""
-    value = images(100)
-    step = prepared(kind, value, 2, (50, 10))
-    with patch.object(PreparedTeachers, "votes", lambda self: np.zeros((TEACHERS, 100), dtype=np.int16)):
+    step = prepare(100, 2, (50, 10))
+    with patch.object(type(step), "votes", lambda self: np.zeros((TEACHERS, 100), dtype=np.int16)):
         made = int((step.labels() >= 0).sum())
     try:
         step.check()
@@ -137,13 +140,7 @@ def teachers(trials: int, planted: str | None = None) -> AuditResult:
         for name, kind in TEACHER_KINDS.items():
             if (count := taught(kind)) != 1:
                 broken.append(f"{name}: a record moves {count} teachers")
-            broken += [
-                f"{name}, {what}: {z:.3g} standard deviations"
-                for what, z in laws(kind, trials).items()
-                if not abs(z) < LEVEL
-            ]
-            if over_caps(kind):
-                broken.append(f"{name}: caps do not stop the run")
+            broken += released(name, partial(_of_images, kind), trials)
     return AuditResult(
         audit="teachers",
         title=TITLE,
@@ -155,13 +152,25 @@ def teachers(trials: int, planted: str | None = None) -> AuditResult:
     )
 
 
+def released(name: str, prepare: Prepare, trials: int) -> list[str]:
+    """What is wrong with noise and caps of a release, if anything."""
+    broken = [
+        f"{name}, {what}: {z:.3g} standard deviations"
+        for what, z in laws(prepare, trials).items()
+        if not abs(z) < LEVEL
+    ]
+    return [*broken, f"{name}: caps do not stop the run"] if over_caps(prepare) else broken
+
+
+def _of_images(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
+    return prepared(kind, images(public), seed, caps)
+
+
 def _planted(planted: str | None) -> AbstractContextManager[Any]:
     """A bug in the code that runs."""
     changes: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         OVERLAP: (training, "members", _overlapping),
-        LITTLE: (gnmax, "noisy_histograms", lambda votes, std, random: noisy_histograms(votes, std / 2, random)),
-        QUIET: (gnmax, "noisy_largest_count", lambda votes, std, random: noisy_largest_count(votes, 1e-9, random)),
-        UNCAPPED: (preparation, "confident_gnmax", _uncapped),
+        **RELEASE_CHANGES,
     }
     return nullcontext() if planted is None else patch.object(*changes[planted])
 
@@ -175,3 +184,10 @@ def _overlapping(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[n
 
 def _uncapped(votes: np.ndarray, **settings: Any) -> Answers:
     return confident_gnmax(votes, **{**settings, "max_answers": 2 * settings["max_answers"]})
+
+
+RELEASE_CHANGES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    LITTLE: (gnmax, "noisy_histograms", lambda votes, std, random: noisy_histograms(votes, std / 2, random)),
+    QUIET: (gnmax, "noisy_largest_count", lambda votes, std, random: noisy_largest_count(votes, 1e-9, random)),
+    UNCAPPED: (preparation, "confident_gnmax", _uncapped),
+}

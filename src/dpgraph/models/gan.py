@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from dpgraph.models.components import principal_axes
+
 INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as Salimans et al. have them for MNIST
 
 
@@ -56,13 +58,10 @@ class FrozenSoftmax(nn.Module):
     def __init__(self, public: Tensor, components: int, classes: int, generator: torch.Generator) -> None:
         """`public` (Q, F) rows that everybody may read; of at most as many components as there are columns."""
         super().__init__()
-        centred = public.double() - public.double().mean(dim=0)
-        values, vectors = torch.linalg.eigh(centred.T @ centred / len(public))
-        order = values.argsort(descending=True)[:components]
-        largest = values[order[:1]].clamp_min(1e-12).sqrt()
-        self.register_buffer("mean", public.mean(dim=0))
-        self.register_buffer("axes", (vectors[:, order] / largest).float())
-        self.last = dense(len(order), classes, generator)
+        mean, axes = principal_axes(public, components)
+        self.register_buffer("mean", mean)
+        self.register_buffer("axes", axes)
+        self.last = dense(axes.shape[1], classes, generator)
 
     def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
         """`noise` is not read: nothing is perturbed."""

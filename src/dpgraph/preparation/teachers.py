@@ -117,13 +117,17 @@ class PreparedTeachers(PreparedStep):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes of teachers")
         self.gnmax, self.device = mechanism, order.device
         self.records: Records = order.data.graph
-        self.plan = plan_of(order.cell, order.seed)
+        self.plan = self.planned(order)
         self.threshold = order.privacy.threshold * self.plan.teachers
         # students of one release share it: same teachers, noise, caps and seed give the same labels
-        told = digest([mechanism.chosen, astuple(self.plan), self.threshold], 32)
+        told = digest([mechanism.chosen, astuple(self.plan), self.threshold], 32)  # type: ignore[call-overload]
         self._noise = ("dpgraph", order.cell.task.folder, "votes of teachers", order.seed, told)
         self.made: list[Release] = []
         self._labels: np.ndarray | None = None
+
+    def planned(self, order: Order) -> Any:
+        """What teachers are trained by: a dataclass of public settings that has their number."""
+        return plan_of(order.cell, order.seed)
 
     def votes(self) -> np.ndarray:
         """(teachers, Q) private."""

@@ -237,6 +237,19 @@ GNMAX = Statement(
     ),
     not_covered=(_public("teachers' settings, the threshold and the student's"),),
 )
+GNMAX_NODES = replace(
+    GNMAX,
+    relation=Relation.TRAINING_NODE,
+    sampling="none; every training node teaches one teacher, by a public shuffle of the ids",
+    assumptions=(
+        "the validation nodes are public: their features and the edges between them, not their classes",
+        "a teacher reads the subgraph of its own part and of the validation nodes: a training node moves one vote of "
+        "each histogram, whatever its degree",
+        *GNMAX.assumptions[1:2],
+        "which validation nodes are labelled, in which order and how many is public",
+        *GNMAX.assumptions[3:],
+    ),
+)
 CLASSES = Statement(
     method="Poisson-subsampled Gaussian, a unit replaced, privacy loss distribution",
     relation=Relation.CLASS,

@@ -16,7 +16,7 @@ from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import Procedure, Release
-from dpgraph.privacy.statements import GNMAX, Statement
+from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
 
@@ -30,11 +30,12 @@ class ConfidentGnmax(NoisySteps):
     outcomes, so are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G there).
     """
 
+    stated: ClassVar[Statement] = GNMAX
     relation = GNMAX.relation
     prepared: ClassVar[str] = "dpgraph.preparation.teachers:PreparedTeachers"
     steps_cost: ClassVar[bool] = False
 
-    kind: Literal["confident-gnmax"] = "confident-gnmax"
+    kind: Literal["confident-gnmax", "confident-gnmax-nodes"] = "confident-gnmax"
     max_checks: int = Field(description="Public cap: the run stops before one more check")
     max_answers: int = Field(description="Public cap: the run stops before one more answer")
     check_ratio: float = Field(description="sigma_1 / sigma_2, public")
@@ -85,10 +86,10 @@ class ConfidentGnmax(NoisySteps):
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.accountants.pate import capped_epsilon
 
-        return self._proved(self._stated(GNMAX.method), capped_epsilon(**self._spent()))
+        return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
 
     def _stated(self, method: str) -> Statement:
-        return replace(GNMAX.filled({"M": self.max_checks, "M_l": self.max_answers}), method=method)
+        return replace(self.stated.filled({"M": self.max_checks, "M_l": self.max_answers}), method=method)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -109,3 +110,16 @@ class ConfidentGnmax(NoisySteps):
             steps=self.closed()[0],
             releases=self.releases,
         )
+
+
+class NodeGnmax(ConfidentGnmax):
+    """The same where teachers have parts of the training nodes, and public validation nodes are asked for (Theorem N).
+
+    A teacher reads its part's subgraph and the public nodes, so one training node moves one vote of every histogram.
+    """
+
+    stated: ClassVar[Statement] = GNMAX_NODES
+    relation = GNMAX_NODES.relation
+    prepared: ClassVar[str] = "dpgraph.preparation.node_teachers:PreparedNodeTeachers"
+
+    kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"

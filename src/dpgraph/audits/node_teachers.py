@@ -1,0 +1,181 @@
+"""Audits of PATE on a graph: which teachers a training node moves with its record and all its edges, and the release.
+
+Teachers, parts and the release are those that the method prepares for its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpgraph.audits.cases import CPU, NODE_TEACHER_KINDS, Kind
+from dpgraph.audits.result import AuditResult
+from dpgraph.audits.teachers import (
+    CLASSES,
+    LITTLE,
+    QUIET,
+    RATIO,
+    RELEASE_CHANGES,
+    SIGMA,
+    TEACHERS,
+    THRESHOLD,
+    UNCAPPED,
+    released,
+)
+from dpgraph.data.adjacency import transpose
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.planning.resolve import mechanism_for, resolve
+from dpgraph.preparation import node_teachers as preparation
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.node_teachers import PreparedNodeTeachers, votes_of
+from dpgraph.privacy.calibration import Calibration
+from dpgraph.randomness import numpy_generator
+from dpgraph.training import node_teachers as training
+
+RECORDS, PUBLIC, FEATURES, SHARE = 60, 30, 6, 0.25  # training nodes, public ones; share of all pairs that are edges
+READS = ("own", "means")
+OVERLAP, ACROSS, PRIVATE_AXES = "parts overlap", "edges between parts", "axes of private records"
+NODE_TEACHERS_BUGS = {
+    OVERLAP: "a node teaches two teachers",
+    ACROSS: "whom a node moves",
+    PRIVATE_AXES: "whom a node moves",
+    LITTLE: "laws",
+    QUIET: "laws",
+    UNCAPPED: "caps",
+}
+TITLE = "which teachers a training node moves with all its edges; noise and caps of the release of their votes"
+
+
+def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
+    """RECORDS of training, `public` ones and a tested one; `edges` (N, N) bool, none: without."""
+    random, size = numpy_generator("audits", "node teachers"), RECORDS + public + 1
+    owners, found = np.nonzero(edges) if edges is not None else (np.zeros(0, dtype=np.int64),) * 2
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
+    back = transpose(ptr, found.astype(np.int32))
+    return Graph(
+        name="audit",
+        features=random.random((size, FEATURES), dtype=np.float32),
+        labels=np.arange(size) % CLASSES,
+        split=np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8),
+        num_classes=CLASSES,
+        out_ptr=ptr,
+        out_idx=found.astype(np.int32),
+        in_ptr=back[0],
+        in_idx=back[1],
+    )
+
+
+def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
+    cell = resolve(
+        {
+            "task": {"dataset": "audit"},
+            "method": kind.method,
+            "model": {"components": 4},
+            "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
+            "privacy": {
+                "variant": kind.variant, "noise_multiplier": SIGMA, "delta": 1e-3, "check_ratio": RATIO,
+                "threshold": THRESHOLD, "max_checks": caps[0], "max_answers": caps[1],
+            },
+            "seeds": (0,),
+        }
+    )  # fmt: skip
+    # the statement of this calibration is not used, and its epsilon takes time
+    calibration = Calibration.model_construct(mechanism=mechanism_for(cell, RECORDS))
+    (job,) = make_jobs(value, cell, [seed], calibration, CPU)
+    return expected(job.prepared, PreparedNodeTeachers)
+
+
+def moved(kind: Kind, reads: str) -> int:
+    """The most teachers whose votes one training node moves, with another record and every edge of its turned over.
+
+    A dense graph, in which each node has neighbours in all parts and among the public nodes; and a node that leaves.
+    """
+    size, most = RECORDS + PUBLIC + 1, 0
+    upper = np.triu(numpy_generator("audits", "node teachers", "edges").random((size, size)) < SHARE, 1)
+    edges = upper | upper.T
+    value = graph_of(PUBLIC, edges)
+    before = _votes(kind, value, reads)
+    for node in range(0, RECORDS, 5):
+        turned, gone = edges.copy(), edges.copy()
+        turned[node], turned[:, node] = ~edges[node], ~edges[:, node]
+        turned[node, node] = False
+        gone[node], gone[:, node] = False, False
+        for other, content, label in ((turned, 9.0, (node + 1) % CLASSES), (gone, 0.0, -1)):
+            features, labels = value.features.copy(), value.labels.copy()
+            features[node], labels[node] = content, label
+            after = _votes(kind, replace(graph_of(PUBLIC, other), features=features, labels=labels), reads)
+            most = max(most, int((before != after).any(axis=1).sum()))
+    return most
+
+
+def _votes(kind: Kind, value: Graph, reads: str) -> np.ndarray:
+    step = prepared(kind, value, reads, 0, (20, 10))
+    return votes_of(step.data.graph, step.data.features, step.plan)
+
+
+def _release(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
+    return prepared(kind, graph_of(public), "own", seed, caps)
+
+
+def node_teachers(trials: int, planted: str | None = None) -> AuditResult:
+    """A training node moves one teacher's votes, whatever its edges; noise and caps are as accounted for."""
+    broken: list[str] = []
+    with _planted(planted):
+        for name, kind in NODE_TEACHER_KINDS.items():
+            for reads in READS:
+                if (count := moved(kind, reads)) != 1:
+                    broken.append(f"{name}, {reads}: a node moves {count} teachers")
+            broken += released(name, partial(_release, kind), trials)
+    return AuditResult(
+        audit="node-teachers",
+        title=TITLE,
+        planted=planted,
+        passed=not broken,
+        claim=f"as Theorem N wants, of {len(NODE_TEACHER_KINDS) * len(READS)} kinds of teachers",
+        finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
+        trials=trials,
+    )
+
+
+def _planted(planted: str | None) -> AbstractContextManager[Any]:
+    """A bug in the code that runs."""
+    changes: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+        OVERLAP: (training, "fitted", _with_the_next(training.fitted)),
+        ACROSS: (training, "view_means", _across(training.view_means)),
+        PRIVATE_AXES: (
+            preparation,
+            "queries_axes",
+            lambda rows, queries, k: preparation.principal_axes(rows, k),
+        ),
+        **RELEASE_CHANGES,
+    }
+    return nullcontext() if planted is None else patch.object(*changes[planted])
+
+
+def _with_the_next(fitted: Callable[..., Any]) -> Callable[..., Any]:
+    """Each teacher is fitted on the next one's part, too."""
+
+    def overlapping(own: Any, labels: np.ndarray, sizes: np.ndarray, classes: int, ridge: float) -> Any:
+        parts = np.split(np.arange(len(own)), np.cumsum(sizes)[:-1])
+        chosen = np.concatenate([np.concatenate(pair) for pair in zip(parts, [*parts[1:], parts[0]], strict=True)])
+        return fitted(own[chosen], labels[chosen], sizes + np.roll(sizes, -1), classes, ridge)
+
+    return overlapping
+
+
+def _across(view_means: Callable[..., Any]) -> Callable[..., Any]:
+    """A teacher's nodes are read with the rows of public nodes in all views mixed: the queries' means are shared."""
+
+    def shared(*given: Any) -> Any:
+        own, asked = view_means(*given)
+        return own, asked.mean(dim=0, keepdim=True).expand_as(asked).clone()
+
+    return shared

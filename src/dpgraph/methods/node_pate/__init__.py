@@ -1,0 +1,1 @@
+"""PATE on a graph: teachers on parts of the training nodes, queries are public nodes."""

@@ -1,0 +1,81 @@
+"""The student of PATE on a graph: softmax regression on public nodes, whose labels are all that it reads of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.models.gan import FrozenSoftmax
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.node_teachers import PreparedNodeTeachers, names_of, plan_of, queries_of, votes_of
+from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
+from dpgraph.randomness import torch_generator
+from dpgraph.training.optimizers import make_optimizer
+
+ROWS = 4096  # of a look at all nodes
+
+
+class OwnRecords:
+    """Each node's class from its own features and the released parameters."""
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return torch.cat([network(part) for part in features.split(ROWS)])
+
+
+@dataclass
+class LabelledStep:
+    """The mean cross-entropy of all labelled public nodes, once; of none, nothing moves."""
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    features: Tensor  # (L, F)
+    labels: Tensor  # (L,)
+
+    def __call__(self) -> int:
+        if len(self.labels):
+            self.optimizer.zero_grad(set_to_none=True)
+            nn.functional.cross_entropy(self.network(self.features), self.labels).backward()
+            self.optimizer.step()
+        return len(self.labels)
+
+
+class NodePate:
+    """Without a prepared step the labels are majorities, without noise."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        graph, training = job.graph, job.cell.training
+        if job.prepared is not None:
+            features = job.prepared.data.features
+        else:
+            features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(job.device)
+        labels = torch.from_numpy(released(job, features))
+        queries = torch.from_numpy(queries_of(graph, *names_of(job.cell, job.seed)))
+        student = FrozenSoftmax(
+            features[queries].cpu(),
+            job.cell.model.components,
+            graph.num_classes,
+            torch_generator(*job.names("parameters")),
+        ).to(job.device)
+        optimizer = make_optimizer(student.last.parameters(), training, weight_decay=training.student_weight_decay)
+        known = labels >= 0
+        step = LabelledStep(student, optimizer, features[queries[known]], labels[known].to(job.device))
+        notes = {} if job.prepared is not None else {"batches": "all labelled", "edge_lists": "own record"}
+        bench = Bench(student, optimizer, features, None)
+        return run_loop(Run(job, bench, step, {}, notes, inference=OwnRecords()), observe)
+
+
+def released(job: Job, features: Tensor) -> np.ndarray:
+    """(Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
+    if job.prepared is not None:
+        return expected(job.prepared, PreparedNodeTeachers).labels()
+    votes = votes_of(job.graph, features, plan_of(job.cell, job.seed))
+    labels = vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
+    if job.cell.training.answers is not None:
+        labels[job.cell.training.answers :] = NO_ANSWER
+    return labels
