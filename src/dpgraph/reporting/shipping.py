@@ -32,12 +32,14 @@ from dpgraph.reporting.leaderboard.finding import finding, overview
 from dpgraph.reporting.leaderboard.guide import STANDINGS, SUMMARY, guide
 from dpgraph.reporting.leaderboard.page import Links, page, shared_files
 from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import read_results, write_csv
 
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
 WITHDRAWN = "WITHDRAWN.md"  # written by hand: why a suite's verdicts are not to be read until it is run again
 LIMIT = 10 * 2**20  # bytes of all suites together
+ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
@@ -208,9 +210,14 @@ def _best(table: pd.DataFrame) -> list[str]:
         others = ["; ".join(f"{significant(at)}: {_value(row)}" for at, row in seen.others(best)) or DASH] * seen.more
         promise = f"{about['relation']}; {about['scope']}"
         lines.append(
-            "| " + " | ".join([about["data"], promise, power_of_ten(about["delta"]), *numbers, *others]) + " |"
+            "| " + " | ".join([_about(about), promise, power_of_ten(about["delta"]), *numbers, *others]) + " |"
         )
     return [*lines, ""]
+
+
+def _about(about: dict) -> str:
+    named = about["metric"] == quantity(ACCURACY).label
+    return str(about["data"]) if named else f"{about['data']}, {about['metric']}"
 
 
 def _value(row: dict | None) -> str:

@@ -79,7 +79,8 @@ def finding(plan: Plan, table: pd.DataFrame) -> str:
         f"{row['label']} reaches {row['mean']:.1f} % ({row['relation']}; {row['scope']})"
         for row in best.to_dict("records")
     ]
-    public = table[(table["data"] == first["data"]) & (table["kind"] == PUBLIC)]
+    same = (table["data"] == first["data"]) & (table["metric"] == first["metric"])
+    public = table[same & (table["kind"] == PUBLIC)]
     without = f", against {public['mean'].max():.1f} % without privacy" if len(public) else ""
     sentence = f"{first['data']} at ε = {significant(float(budget))}, {first['metric'].removesuffix(' (%)')}: "
     sentence += "; ".join(parts) + without + "."

@@ -45,12 +45,13 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
     values: dict[tuple[str, str, str, str], pd.Series] = {}
     targets: dict[str, set[float]] = {}
+    names = _names(plan)
     for entry, metric in _shown(plan):
         outcome = known.outcome(entry, metric)
         place = (entry.paper, entry.task_id, metric, entry.cell.slug)
         if place in rows or not outcome.ok or outcome.eps_rigorous == 0:
             continue
-        rows[place] = row = _row(entry, plan.task(entry.task_id), metric, outcome, commits)
+        rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
         targets.setdefault(row["data"], set()).update(() if entry.epsilon is None else (entry.epsilon,))
         values[place] = outcome.values
     for data, asked in targets.items():
@@ -87,13 +88,26 @@ def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
             yield from ((entry, artefact.metric) for entry in plan.entries_of(name))
 
 
-def _row(entry: Entry, task: Task, metric: str, outcome: EntryResult, commits: dict[str, str]) -> dict[str, Any]:
+def _names(plan: Plan) -> dict[str, str]:
+    """By task, what it is called: with its split where two tasks that are shown have one label on unlike splits."""
+    tasks = {entry.task_id: _data(entry.suite_task.label, plan.task(entry.task_id)) for entry, _ in _shown(plan)}
+    splits: dict[str, set[str]] = {}
+    for task, name in tasks.items():
+        splits.setdefault(name, set()).add(plan.task(task).split)
+    return {
+        task: f"{name} ({plan.task(task).split})" if len(splits[name]) > 1 else name for task, name in tasks.items()
+    }
+
+
+def _row(
+    entry: Entry, task: Task, data: str, metric: str, outcome: EntryResult, commits: dict[str, str]
+) -> dict[str, Any]:
     summary = outcome.summary()
     what = kind(outcome)
     mode = MODES[what]
     relation, scope = getattr(outcome, f"relation_{mode}"), getattr(outcome, f"scope_{mode}")
     return {
-        "data": _data(entry.suite_task.label, task),
+        "data": data,
         "dataset": task.dataset,
         "setting": task.setting,
         "split": task.split,
