@@ -11,7 +11,14 @@ import numpy as np
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
-from dpgraph.methods.votes.rules import always_votes, own_records, votes, votes_with_caps, votes_with_schema
+from dpgraph.methods.votes.rules import (
+    always_votes,
+    own_graph_cell,
+    own_records,
+    votes,
+    votes_with_caps,
+    votes_with_schema,
+)
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.votes import released_epsilon
 from dpgraph.privacy.calibration import Calibration
@@ -195,12 +202,9 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
 def _solved(
     relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
 ) -> Budgeted:
-    """A sum is divided by the number of all roots, so the step is longer where few of them have a label."""
     roots = numbers.nodes if numbers.voters is None else numbers.voters
-    longer = setting["training"]["learning_rate"] * roots / numbers.labelled
-    own = {"task": {"dataset": "own-graph"}, "method": "dp-votes", "seeds": [0]}
-    budget = {"training": {"learning_rate": longer}, "privacy": {"epsilon": epsilon, "delta": delta}}
-    cell = resolve(merged(own, setting, budget), "fit")
+    budget = {"epsilon": epsilon, "delta": delta}
+    cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
     return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 
 

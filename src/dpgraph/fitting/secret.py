@@ -128,7 +128,7 @@ class SecretReleases(ReleaseNoise):
     def __init__(self) -> None: ...
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-        """As in `ReleaseNoise`, and refused where a value is no multiple of `unit`: then its rounding would be unpaid.
+        """As in `ReleaseNoise`; raises TypeError for values that are no multiples of `unit`, whose rounding would cost.
 
         `std` is what was accounted for; the noise is more by the share `RAISED`.
         """

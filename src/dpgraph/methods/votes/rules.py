@@ -91,6 +91,22 @@ def stable_rate(size: Size, momentum: float) -> float:
     return 2 * (1 + momentum) * size.classes * size.words / ROW_NORM**2
 
 
+def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Setting) -> Setting:
+    """A cell of a user's own graph, where a root without a label adds nothing to a sum.
+
+    A sum is divided by the number of all roots, so the step is longer where few have a label.
+    """
+    longer = setting["training"]["learning_rate"] * roots / labelled
+    return {
+        **setting,
+        "task": {"dataset": "own-graph"},
+        "method": "dp-votes",
+        "training": {**setting["training"], "learning_rate": longer},
+        "privacy": {**setting["privacy"], **privacy},
+        "seeds": [0],
+    }
+
+
 def votes(size: Size, epsilon: float | None) -> Setting:
     """Under node-null; none where few would add up."""
     if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < 16:
