@@ -44,7 +44,7 @@ def _settings(added: argparse.ArgumentParser) -> None:
     """What the public rule of settings reads besides sizes."""
     text = "public mean degree, for which settings are made (10; with --dataset: as the registry declares)"
     added.add_argument("--mean-degree", type=float, metavar="NUMBER", help=text)
-    text = "public number of features that are not 0 in a mean record (most; with --dataset: as the registry declares)"
+    text = "features are counts, and so many of a mean record are not 0: public (default: numbers of any kind)"
     added.add_argument("--words", type=float, metavar="NUMBER", help=text)
 
 

@@ -123,7 +123,7 @@ def test_all_noise_is_what_was_accounted_for_and_a_little_more(monkeypatch):
 def test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read(tmp_path):
     """Two releases of the same data differ by their noise; rows, also of new nodes, follow from what was released."""
     wide = from_arrays(*words())
-    first, second = (fit(wide, 2.0, method="own") for _ in range(2))
+    first, second = (fit(wide, 2.0, method="own", words=10.0) for _ in range(2))
     ratio = (first.model.row_sum - second.model.row_sum).std() / (np.sqrt(2) * first.model.header.mean_std)
     assert 0.85 < ratio < 1.15
     mechanism = first.card["mechanism"]
@@ -140,6 +140,20 @@ def test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_re
     assert "row_sum.csv" in {path.name for path in loaded.write_csv(tmp_path / "tables")}
     head = (tmp_path / "tables/parameters.csv").read_text().splitlines()[0].split(",")
     assert len(head) == len(loaded.mean.kept) + 2
+
+
+def test_features_that_may_be_negative_are_all_kept():
+    """A sum near zero says nothing: without those below the noise, half of what is to be learnt is lost."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 1500)
+    features = 0.6 * rng.normal(size=(3, 12))[labels] + rng.normal(size=(1500, 12))
+    own = from_arrays(np.zeros((2, 0), int), labels, features - features.mean(axis=0))
+    right = {}
+    for stated in (None, 6.0):
+        fitted = fit(own, 20.0, method="own", words=stated)
+        right[stated] = (fitted.predictions.argmax(1) == labels)[own.roles != 0].mean()
+        assert (fitted.model.weight.shape[1] == 12) == (stated is None)
+    assert right[None] > right[6.0] + 0.04
 
 
 def words(size=900, features=400):
@@ -301,7 +315,7 @@ def test_objects_of_other_libraries_are_the_same_graph():
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "header", "no file", "mean"])
 def test_load_refuses_damaged_folders(damage, tmp_path):
-    fitted = fit(small(size=40), 4.0)
+    fitted = fit(small(size=40), 4.0, words=2.0)
     fitted.model.save(tmp_path)
     loaded = load(tmp_path)
     assert np.array_equal(loaded.weight, fitted.model.weight)

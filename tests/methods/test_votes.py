@@ -208,6 +208,20 @@ def test_centred_rows_keep_features_above_the_noise_and_lose_the_mean() -> None:
     assert np.array_equal(nothing, scaled_rows(counts))
 
 
+def test_of_features_that_may_be_negative_only_a_mean_beyond_its_noise_is_taken_off() -> None:
+    random = np.random.default_rng(2)
+    noise = random.standard_normal(50)
+    found = RowMean(noise, 1.0, signed=True)
+    assert (len(found.kept), found.direction.any()) == (50, False)
+    one = RowMean(noise + 30 * (np.arange(50) == 3) - 30 * (np.arange(50) == 7), 1.0, signed=True)
+    assert len(one.kept) == 50
+    assert np.linalg.norm(one.direction) == pytest.approx(1)
+    assert one.direction[3] > 0.6 > -0.6 > one.direction[7]
+    assert not one.direction[np.abs(one.released) <= 1].any()
+    rows = scaled_rows(random.standard_normal((20, 50)), one)
+    assert rows @ one.direction == pytest.approx(np.zeros(20), abs=1e-6)
+
+
 def test_one_full_step_from_zero_is_the_sum_of_each_class() -> None:
     """The class sums of docs/privacy.md, 12.1: what one clipped step releases, without noise."""
     graph = homophilous(120)

@@ -1030,7 +1030,7 @@ OWN_GRAPHS = (
          "rows = unit_rows(features[start : start + ROWS])",
          "rows = np.nan_to_num(np.array(features[start : start + ROWS], dtype=np.float64))",
          VOTED + "test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact"),
-    _one("rows centred by the exact mean", BUCKETS, "RowMean(noisy, std)", "RowMean(row_sum(features), std)",
+    _one("rows centred by the exact mean", BUCKETS, "RowMean(noisy, std,", "RowMean(row_sum(features), std,",
          FITTED + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read"),
     _one("the mean of the rows is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu), choice_epsilon",
          "votes_mu, choice_epsilon", OF_VOTES + "test_every_part_costs"),

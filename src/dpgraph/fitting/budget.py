@@ -38,7 +38,8 @@ MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 class PublicNumbers:
     """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
 
-    `words`: features that are not 0 in a mean record; None: all of them, as far as their number is known.
+    `words`: features are counts, of which so many are not 0 in a mean record; None: they are numbers of any kind, of
+    which most are not 0, and may be negative.
     """
 
     nodes: int
@@ -203,7 +204,7 @@ def _solved(
     relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
 ) -> Budgeted:
     roots = numbers.nodes if numbers.voters is None else numbers.voters
-    budget = {"epsilon": epsilon, "delta": delta}
+    budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.words is None}
     cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
     return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 

@@ -60,9 +60,9 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
 def _settings(numbers: PublicNumbers) -> str:
     """What the public rule of settings reads besides."""
     if numbers.words is not None:
-        words = f"{numbers.words:g} features of a mean record that are not 0 (--words)"
+        words = f"counts as features, {numbers.words:g} of a mean record not 0 (--words)"
     else:
-        words = "records of which most features are not 0 (--words states how many are not)"
+        words = "features that are numbers of any kind (--words states that they are counts, and how many are not 0)"
     text = (
         f"settings, by a public rule, are made for a mean degree of {numbers.mean_degree:g} (--mean-degree) and "
         f"{words}: public numbers; wrong ones make the model worse, not less private"
@@ -77,8 +77,9 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
     mechanism = what.mechanism
     steps, noise = mechanism.closed()
     said = {
-        MEAN: "the mean of the rows of all nodes, which says what features are kept and what is taken off each row, "
-        f"also of new nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
+        MEAN: "the mean of the rows of all nodes, which says "
+        f"{'which features are kept and ' if numbers.words is not None else ''}what is taken off each row, also of new "
+        f"nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
         HUBS: "who is a hub (noise std {noise:.4g})",
         DEGREES: "degrees of voters, for caps (noise std {noise:.4g})",
         BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",

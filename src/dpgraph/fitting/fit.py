@@ -167,7 +167,7 @@ def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
         degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
         relation=trained.budgeted.relation, shrinkage=reader.shrinkage, strength=reader.strength,
-        mean_std=None if mean is None else mean.std,
+        mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed,
     )  # fmt: skip
     buckets = trained.buckets if header.holds_buckets else None
     return SavedModel(header, trained.weight, trained.bias, buckets, None if mean is None else mean.released)

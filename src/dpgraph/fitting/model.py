@@ -47,6 +47,7 @@ class Header(Finite):
     shrinkage: Annotated[float, Field(ge=0, le=1000)]  # of the reader of the buckets
     strength: Annotated[float, Field(ge=0, le=1000)]
     mean_std: Annotated[float, Field(gt=0, le=1e18)] | None = None  # of the noise in the sum of the rows; None: no sum
+    signed: bool = False  # whether features may be negative, so that all are kept
 
     @model_validator(mode="after")
     def _whole(self) -> Header:
@@ -79,7 +80,7 @@ class SavedModel:
     def mean(self) -> RowMean | None:
         if self.row_sum is None or self.header.mean_std is None:
             return None
-        return RowMean(self.row_sum, self.header.mean_std)
+        return RowMean(self.row_sum, self.header.mean_std, self.header.signed)
 
     def own(self, features: np.ndarray) -> np.ndarray:
         """(n, C) probabilities of records by themselves."""
@@ -233,7 +234,7 @@ def load(folder: str | Path) -> SavedModel:
     if header.mean_std is not None:
         wanted["row_sum"] = (width,)
         if found.get("row_sum") == (width,):
-            width = len(RowMean(arrays["row_sum"], header.mean_std).kept)
+            width = len(RowMean(arrays["row_sum"], header.mean_std, header.signed).kept)
     wanted["weight"] = (size, width)
     if header.holds_buckets:
         wanted["buckets"] = (len(header.ids), size + 1)

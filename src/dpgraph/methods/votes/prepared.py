@@ -51,7 +51,7 @@ class PreparedVotes(PreparedTrees):
         if mechanism.mean_ratio is not None:
             std = mechanism.mean_ratio * noise
             noisy = order.release_noise("mean of the rows").on(row_sum(features), std, 1 / GRID)
-            self.mean = RowMean(noisy, std)
+            self.mean = RowMean(noisy, std, self._how.signed_rows)
             self.made.append(Release(kind=MEAN, noise=std, sensitivity=1.0, count=1))
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)

@@ -16,6 +16,7 @@ from dpgraph.methods.votes.ballots import GRID
 from dpgraph.preparation.rows import unit_rows
 
 ROWS = 1 << 13  # records at once
+BEYOND = 4.0  # standard deviations of the squared norm of noise alone
 
 
 def row_sum(features: np.ndarray) -> np.ndarray:
@@ -35,24 +36,34 @@ def row_sum(features: np.ndarray) -> np.ndarray:
 class RowMean:
     """What was released of the rows: their sum with noise N(0, std^2) in each coordinate, and what follows from it.
 
-    Features are kept whose sum exceeds one std, and rows lose their part along the mean direction. Meant for features
-    that are not negative, such as counts. Where no feature exceeds the noise, all are kept and nothing is taken off.
+    Of features that are not negative, such as counts, those are kept whose sum exceeds one std, and rows lose their
+    part along the mean direction. Where no feature exceeds the noise, all are kept and nothing is taken off.
+    `signed`: features may be negative. A sum near zero then says nothing of a feature, so all are kept, and rows lose
+    their part along the sums beyond one std, if all of them together are more than noise.
     """
 
     released: np.ndarray  # (F,) float64
     std: float
+    signed: bool = False
+
+    @property
+    def _above(self) -> np.ndarray:
+        """(F,) bool"""
+        return np.asarray((np.abs(self.released) if self.signed else self.released) > self.std)
 
     @property
     def kept(self) -> np.ndarray:
         """(F',) columns, ascending."""
-        above = np.flatnonzero(self.released > self.std)
-        return above if len(above) else np.arange(len(self.released))
+        above = np.flatnonzero(self._above)
+        return above if len(above) and not self.signed else np.arange(len(self.released))
 
     @property
     def direction(self) -> np.ndarray:
         """(F',) of norm 1, or zero where nothing is taken off."""
-        along = np.maximum(self.released[self.kept], 0.0)
-        if not (self.released > self.std).any():
+        along = np.where(self._above, self.released, 0.0)[self.kept]
+        count = len(self.released)
+        noise = self.std**2 * (count + BEYOND * np.sqrt(2 * count)) if self.signed else 0.0  # chi-square's
+        if np.square(self.released).sum() <= noise or not along.any():
             return np.zeros_like(along)
         return np.asarray(along / np.linalg.norm(along))
 

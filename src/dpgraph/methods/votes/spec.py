@@ -37,6 +37,10 @@ class VotesPrivacy(Privacy):
         default=0.0,
         description="The same for the mean of the rows, which keeps features and centres rows; 0: it is not released",
     )
+    signed_rows: bool = Field(
+        default=False,
+        description="Whether features may be negative: then the mean keeps all, and is taken off only beyond its noise",
+    )
     vote_mass: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=0.3, description="a: what a vote adds to the coordinate that counts voters"
     )
@@ -119,7 +123,7 @@ class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
-        "privacy": (*NetworkCell.NOISE_IGNORES["privacy"], "shrinkage", "strength"),
+        "privacy": (*NetworkCell.NOISE_IGNORES["privacy"], "shrinkage", "strength", "signed_rows"),
     }
 
     model: UndroppedMlp
