@@ -282,7 +282,8 @@ def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
         assert "pipeline/execute.py" in loaded
         rest = loaded - closure(name) - left_out - looked_up
         assert rest <= {"methods/looks.py", "methods/asked.py", "methods/attacks.py", "methods/cost.py",
-                        "methods/pagerank/roots.py", "methods/votes/readers.py", "methods/node_pate/rules.py", "methods/votes/rules.py",
+                        "methods/pagerank/roots.py", "methods/votes/readers.py", "methods/votes/rules.py",
+                        "methods/node_pate/rules.py",
                         "methods/votes/caps.py",  # which rules read
                         "methods/own_graphs.py",  # settings by rule, which are in the cell
                         "privacy/vote_sensitivity.py",
