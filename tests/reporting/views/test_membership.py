@@ -306,7 +306,8 @@ def test_degree_errors_are_in_edges_everywhere(run, tmp_path):
     assert "points" not in text
     for name in ("degrees", "degrees-sweep"):
         svg = write_figure(plan, f"zhang/{name}", frame, tmp_path / name)[1].read_text()
-        assert "<!-- RMSE of the degree" in svg and "(edges) -->" in svg  # in one line or in two
+        assert "<!-- RMSE of the degree" in svg
+        assert "(edges) -->" in svg  # in one line or in two
         assert "<!-- predicting the mean degree -->" in svg
     claim = claims_table(plan, frame).iloc[0]
     assert "GM" in claim["statement"]
