@@ -23,6 +23,7 @@ HEIGHTS = {1: 3.2, 2: 3.3, 3: 2.5}  # inches of a panel, by panels next to each 
 WRITTEN = 10  # classes up to which shares are written into the cells
 COLOURS = LinearSegmentedColormap.from_list("confusion", ["#FFFFFF", "#9CC7E3", "#0072B2", "#08294A"])
 BAR = 0.45  # inches
+LINE = 0.16  # inches of a title's line beyond the first
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
@@ -35,7 +36,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
         for (axes,), one in zip(grid, shown):
             _panel(axes, one, plan.suite.demonstration, width)
         if shown:
-            figure.set_figheight(figure.get_figheight() + BAR)
+            lines = max(axes.get_title(loc="left").count("\n") for (axes,) in grid)
+            figure.set_figheight(figure.get_figheight() + BAR + LINE * lines * math.ceil(len(shown) / across))
             scale = ScalarMappable(Normalize(0, 100), COLOURS)
             bar = figure.colorbar(
                 scale, ax=[axes for (axes,) in grid], location="bottom", fraction=0.05, aspect=45, pad=0.02
