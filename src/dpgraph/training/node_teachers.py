@@ -34,7 +34,7 @@ class NodeTeacherPlan:
 
 @dataclass(frozen=True)
 class OwnerLists:
-    """OwnerLists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
+    """Lists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
 
     ptr: np.ndarray
     idx: np.ndarray
