@@ -213,7 +213,8 @@ def claims(options: argparse.Namespace) -> None:
 
     plan = read_plan(options)
     paths = Paths(plan.config)
-    write_claims(plan, read_results(paths.results), paths.claims, paths.claims.with_suffix(".html"))
+    page = paths.claims.with_suffix(".html")
+    write_claims(plan, read_results(paths.results), paths.claims, page, Path(options.workflow))
 
 
 def runtimes(options: argparse.Namespace) -> None:

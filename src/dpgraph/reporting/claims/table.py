@@ -30,7 +30,7 @@ from dpgraph.experiments.suite import SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.left_out import COMPUTE
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.along import compare_along
 from dpgraph.reporting.claims.averaging import DataSet, Knowns, data_sets_of
@@ -55,13 +55,18 @@ COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "pap
            "scope", "evidence", "comparisons", "suite")  # fmt: skip
 
 
-def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
-    """Reads the class frequencies of graphs where a claim is about classes."""
+def write_claims(
+    plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path, workflow: Path = WORKFLOW
+) -> list[Path]:
+    """Reads the class frequencies of graphs where a claim is about classes.
+
+    workflow: the folder of suites, whose suite paper says what a claim that is not run here would cost.
+    """
     names = {f"{paper}/{part.artefact}" for paper, claim in plan.claims().values() for part in claim.parts
              if isinstance(part, RarerClasses)}  # fmt: skip
     table = claims_table(plan, results, {name: class_counts(plan, name) for name in names if name in plan.artefacts})
     absent = table.loc[(table["verdict"] == NOT_RUN) & table["level"].notna(), "claim"]
-    for name, where in cost_elsewhere(plan, absent).items():
+    for name, where in cost_elsewhere(plan, absent, workflow).items():
         table.loc[table["claim"] == name, "reason"] += f"; {where}"
     write_csv(table, path_csv)
     write_text(path_html, claims_page(plan, table))
