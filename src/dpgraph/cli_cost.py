@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from dpgraph.cli_stages import read_plan
 from dpgraph.experiments.paths import Paths
@@ -27,11 +30,11 @@ def add_throughputs(added: Parser) -> None:
 
 def cost(options: argparse.Namespace) -> None:
     from dpgraph.experiments.config import load
-    from dpgraph.planning.estimates import ALL, FILE, Cluster, costs, read_throughputs
+    from dpgraph.planning.estimates import ALL, FILE, Cluster, costs, read_throughputs, together
 
     plan = read_plan(options)
-    known = read_throughputs(options.throughputs or Path(options.workflow) / FILE)
-    machine = Cluster() if options.cluster is None else load(Cluster, options.cluster)
+    known = together(read_throughputs(options.throughputs or Path(options.workflow) / FILE))
+    machine = Cluster(cores=os.cpu_count() or 1) if options.cluster is None else load(Cluster, options.cluster)
     rows = costs(plan, known, machine)
     if options.json:
         numbers = [
@@ -53,12 +56,14 @@ def cost(options: argparse.Namespace) -> None:
             f"{row.memory_gib:>5.1f} GiB{_hours(row.wall_hours):>10}{_hours(row.gpu_hours):>9}"
         )
     basis = known[ALL]
-    places = f"{machine.gpus} GPUs" if machine.gpus and machine.gpu_speed else f"{machine.cores} cores"
+    places = f"{machine.gpus} GPU" if machine.gpus and machine.gpu_speed else f"{machine.cores} core"
+    if not places.startswith("1 "):
+        places += "s"
     print(
-        f"\nEstimates. Core hours: training on one core of {basis.processor}, from {basis.cells} cells of suite "
-        f"{basis.suite} at {basis.commit};\na tenth of those cells took less than the lower end of the range, a tenth "
-        f"more than the upper. Wall hours: on {places} of {machine.name},\nan upper bound without data stages. "
-        "Rows share cells; the last row has each once."
+        f"\nEstimates. Core hours: training on one core of {basis.processor}, from {basis.cells:,} cells of suites\n"
+        f"{basis.suite} (commits {basis.commit}); in each of them a tenth of a method's cells\ntook less than the "
+        f"lower end of the range, a tenth more than the upper. Wall hours: on {places} of {machine.name}, an "
+        "upper\nbound without data stages. Rows share cells; the last row has each once."
         + (
             "\n* with cells of methods that were not measured: the factor of all methods."
             if rows[-1].unmeasured
@@ -75,20 +80,29 @@ def _hours(value: float) -> str:
 
 
 def throughputs(options: argparse.Namespace) -> None:
-    from dpgraph.planning.estimates import FILE, write_throughputs
+    from dpgraph.planning.estimates import FILE, read_throughputs, together, write_throughputs
     from dpgraph.reporting.results import read_results
-    from dpgraph.reporting.throughputs import left_out_check
+    from dpgraph.reporting.throughputs import against, left_out_check
     from dpgraph.reporting.throughputs import throughputs as learnt
 
     plan = read_plan(options)
     results = read_results(Paths(plan.config).results)
     out = options.out or Path(options.workflow) / FILE
     rows = learnt(plan, results)
+    others = [row for row in read_throughputs(out) if row.suite != plan.suite.name] if out.is_file() else []
     if not options.check:
-        write_throughputs(rows, out)
-        print(f"{out}: {len(rows) - 1} methods")
+        write_throughputs([*others, *rows], out)
+        print(f"{out}: {len(rows) - 1} methods of suite {plan.suite.name}")
+    if others:
+        names = ", ".join(dict.fromkeys(row.suite for row in others))
+        found = against(plan, results, together(others))
+        print(_said(f"suite {plan.suite.name}", found, f"suites {names}"))
     for row in left_out_check(plan, results).to_dict("records"):
-        print(
-            f"{row['dataset']}: estimated {row['estimated_h']:.2f} h from the other data sets, measured "
-            f"{row['measured_h']:.2f} h: {row['ratio']:.2f}"
-        )
+        print(_said(row["dataset"], row, "the other data sets"))
+
+
+def _said(what: str, row: Mapping[str, Any], source: str) -> str:
+    return (
+        f"{what}: estimated {row['estimated_h']:.2f} h from {source}, measured {row['measured_h']:.2f} h: "
+        f"{row['ratio']:.2f}"
+    )

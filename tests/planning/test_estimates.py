@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +21,7 @@ from dpgraph.planning.estimates import (
     costs,
     hours_of,
     read_throughputs,
+    together,
     write_throughputs,
 )
 from dpgraph.planning.plan import load_plan
@@ -52,7 +54,19 @@ def results_of(plan, seconds):
 def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
     path, rows = tmp_path / "throughputs.csv", [throughput("mlp"), throughput(ALL, 1.5)]
     write_throughputs(rows, path)
-    assert list(read_throughputs(path).values()) == rows
+    assert read_throughputs(path) == rows
+
+
+def test_seconds_of_suites_are_added_and_the_range_is_the_widest():
+    """10 s planned, 20 s measured in one suite; 30 and 30 in the other: 50 for 40."""
+    one = throughput("mlp", low=0.5, high=3.0)
+    two = replace(one, planned_s=30.0, measured_s=30.0, low=0.8, high=4.0, suite="search", commit="def")
+    joined = together([one, two, throughput(ALL)])
+    assert joined["mlp"].factor == pytest.approx(1.25)
+    assert (joined["mlp"].low, joined["mlp"].high) == (0.5, 4.0)
+    assert (joined["mlp"].cells, joined["mlp"].runs) == (8, 16)
+    assert (joined["mlp"].suite, joined["mlp"].commit, joined["mlp"].processor) == ("cpu, search", "abc, def", "a core")
+    assert joined[ALL] == throughput(ALL)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +77,7 @@ def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
         ("{head}\nmlp,a,1,1,1,1,1,s,c,p\n", "numbers where they are"),
         ("{head}\nmlp,1,1,0,1,1,1,s,c,p\n", "mlp: expected seconds above 0"),
         ("{head}\nmlp,1,1,1,1,2,1,s,c,p\n", "low up to high"),
-        ("{head}\nmlp,1,1,1,1,1,1,s,c,p\n", "expected a row for all methods"),
+        ("{head}\nmlp,1,1,1,1,1,1,s,c,p\n", "expected a row for all methods of suite s"),
     ],
 )
 def test_what_is_no_table_of_throughputs_is_one_line(tmp_path, text, message):
@@ -146,7 +160,7 @@ def test_what_is_learnt_from_a_run_gives_its_hours(plan):
         spent = sum(len(cell.seeds) * (1.0 if method == "mlp" else 3.0) for cell in cells)
         assert rows[method].measured_s == pytest.approx(spent)
         assert rows[method].low <= rows[method].factor <= rows[method].high
-    assert against(plan, results, rows) == pytest.approx(1.0)
+    assert against(plan, results, rows)["ratio"] == pytest.approx(1.0)
 
 
 def test_cells_that_did_not_end_teach_nothing(plan):
@@ -179,9 +193,32 @@ def test_the_subcommand_says_what_it_rests_on(tmp_path, capsys):
     assert main([*given, "--config", '{"papers": ["daigavane"]}']) == 0
     text = capsys.readouterr().out
     assert "Estimates." in text
-    assert "4 cells of suite cpu at abc" in text
+    assert "4 cells of suites\ncpu (commits abc)" in text
     assert "GPU hours: not known" in text
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("name: big\ncoers: 64\n")
     assert main([*given, "--config", '{"papers": ["daigavane"]}', "--cluster", str(cluster)]) == 2
     assert "coers" in capsys.readouterr().err
+
+
+def test_a_run_replaces_its_own_suite_and_is_checked_by_the_others(plan, tmp_path, monkeypatch, capsys):
+    """The other suite knows factor 2 for all methods; the run took four times its plan."""
+    monkeypatch.chdir(tmp_path)
+    results = results_of(plan, lambda cell: 4 * train_seconds(cell) / len(cell.seeds))
+    monkeypatch.setattr("dpgraph.reporting.results.read_results", lambda path: results)
+    out = tmp_path / "throughputs.csv"
+    other = replace(throughput(ALL), suite="search")
+    write_throughputs([other, replace(throughput(ALL, 9.0), suite="demo")], out)
+    given = ["--suite", "demo", "--workflow", str(WORKFLOW), "--config", '{"papers": ["daigavane"]}', "--out", str(out)]
+    before = out.read_bytes()
+    assert main(["throughputs", *given, "--check"]) == 0
+    assert out.read_bytes() == before
+    assert "suite demo: estimated" in capsys.readouterr().out
+    assert main(["throughputs", *given]) == 0
+    text = capsys.readouterr().out
+    assert "from suites search, measured" in text
+    assert ": 0.50\n" in text
+    rows = read_throughputs(out)
+    assert rows[0] == other
+    assert {row.suite for row in rows[1:]} == {"demo"}
+    assert next(row for row in rows[1:] if row.method == ALL).factor == pytest.approx(4, rel=1e-3)

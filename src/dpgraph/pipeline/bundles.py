@@ -22,7 +22,7 @@ from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import cause, read_json
 from dpgraph.planning.cost import memory_mb, train_seconds
-from dpgraph.planning.estimates import FILE, hours_of, read_throughputs
+from dpgraph.planning.estimates import FILE, hours_of, read_throughputs, together
 from dpgraph.planning.plan import Plan
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
@@ -70,7 +70,7 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle], folder: Path) -> dict[str, float]:
     """Planned seconds of the jobs of all bundles without a marker, corrected by the throughputs in `folder`, if any."""
-    known = read_throughputs(folder / FILE) if (folder / FILE).is_file() else None
+    known = together(read_throughputs(folder / FILE)) if (folder / FILE).is_file() else None
     paths = Paths(plan.config)
     return {
         bundle.name: SECONDS_PER_JOB

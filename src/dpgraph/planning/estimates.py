@@ -1,14 +1,14 @@
 """What a suite costs before it runs: hours, memory and wall time of each artefact, from measured throughputs.
 
-The planner's seconds (planning/cost.py) are corrected by what the method's cells took where they were measured; how far
-single cells were from that gives the range. Everything here is an estimate, and says on what it rests.
+The planner's seconds (planning/cost.py) are corrected by what the method's cells took in the suites that were run; how
+far single cells were from that gives the range. Everything here is an estimate, and says on what it rests.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ TOTAL = "all, each cell once"
 
 @dataclass(frozen=True)
 class Throughput:
-    """Of one method's cells that were run: `measured_s` CPU seconds of training where `planned_s` were planned.
+    """Of one method's cells in a suite that was run: `measured_s` CPU seconds of training for `planned_s` planned.
 
     A tenth of the cells took less than `low` times the plan, a tenth more than `high` times.
     """
@@ -85,12 +85,12 @@ class Cost:
     unmeasured: int  # cells of methods without a throughput of their own
 
 
-def read_throughputs(path: Path) -> dict[str, Throughput]:
-    """By method. Raises UserError for a file that is not there or is no such table."""
+def read_throughputs(path: Path) -> list[Throughput]:
+    """A row for each suite and method. Raises UserError for a file that is not there or is no such table."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: expected the throughputs that `dpgraph throughputs` writes after a run")
     kinds = {one.name: one.type for one in fields(Throughput)}
-    found: dict[str, Throughput] = {}
+    found: list[Throughput] = []
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             try:
@@ -99,10 +99,34 @@ def read_throughputs(path: Path) -> dict[str, Throughput]:
                 raise UserError(f"{path}: expected the columns {', '.join(kinds)}, numbers where they are") from None
             if not (one.planned_s > 0 and one.measured_s > 0 and 0 < one.low <= one.high):
                 raise UserError(f"{path}: {one.method}: expected seconds above 0, and low up to high")
-            found[one.method] = one
-    if ALL not in found:
-        raise UserError(f"{path}: expected a row for {ALL}")
+            found.append(one)
+    for suite in {one.suite for one in found} or {"any"}:
+        if not any(one.method == ALL and one.suite == suite for one in found):
+            raise UserError(f"{path}: expected a row for {ALL} of suite {suite}")
     return found
+
+
+def together(rows: Iterable[Throughput]) -> dict[str, Throughput]:
+    """By method, of all suites: seconds are added, and the range is the widest of any suite."""
+    groups: dict[str, list[Throughput]] = {}
+    for row in rows:
+        groups.setdefault(row.method, []).append(row)
+    return {name: _joined(name, group) for name, group in groups.items()}
+
+
+def _joined(method: str, rows: Sequence[Throughput]) -> Throughput:
+    return Throughput(
+        method=method,
+        cells=sum(row.cells for row in rows),
+        runs=sum(row.runs for row in rows),
+        planned_s=sum(row.planned_s for row in rows),
+        measured_s=sum(row.measured_s for row in rows),
+        low=min(row.low for row in rows),
+        high=max(row.high for row in rows),
+        suite=", ".join(row.suite for row in rows),
+        commit=", ".join(dict.fromkeys(row.commit for row in rows)),
+        processor=" and ".join(dict.fromkeys(row.processor for row in rows)),
+    )
 
 
 def _value(text: str, kind: str) -> Any:

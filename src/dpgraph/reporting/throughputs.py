@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -94,13 +95,14 @@ def left_out_check(plan: Plan, results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["dataset", "cells", "estimated_h", "measured_h", "ratio"])
 
 
-def against(plan: Plan, results: pd.DataFrame, known: Mapping[str, Throughput]) -> float:
-    """Estimated over measured hours of the cells that ran."""
-    table = measured(plan, results)
-    return float(_row("all", table, plan.cells, known)["ratio"])
+def against(plan: Plan, results: pd.DataFrame, known: Mapping[str, Throughput]) -> dict[str, Any]:
+    """Of the cells that ran, by throughputs of other runs: dataset "all", cells, estimated_h, measured_h, ratio."""
+    return _row("all", measured(plan, results), plan.cells, known)
 
 
-def _row(dataset: str, part: pd.DataFrame, cells: Mapping[str, Cell], known: Mapping[str, Throughput]) -> dict:
+def _row(
+    dataset: str, part: pd.DataFrame, cells: Mapping[str, Cell], known: Mapping[str, Throughput]
+) -> dict[str, Any]:
     estimated = sum(hours_of(cells[slug], known).mid for slug in part["cell"])
     spent = float(part["measured_s"].sum()) / 3600
     return {
