@@ -46,15 +46,24 @@ def cost(options: argparse.Namespace) -> None:
         ]
         print(json.dumps({"cluster": machine.model_dump(), "estimates": numbers}, indent=1))
         return
-    head = f"{'artefact':<34}{'cells':>7}{'runs':>8}{'core h':>10}{'range':>18}{'memory':>9}{'wall h':>10}{'GPU h':>9}"
-    print(head)
+    lines = [("artefact", "cells", "runs", "core h", "range", "memory", "wall h", "GPU h")]
     for row in rows:
-        spread = f"{_hours(row.low_hours)} to {_hours(row.high_hours)}"
-        mark = "*" if row.unmeasured else ""
-        print(
-            f"{row.artefact:<34}{row.cells:>7,}{row.runs:>8,}{_hours(row.core_hours) + mark:>10}{spread:>18}"
-            f"{row.memory_gib:>5.1f} GiB{_hours(row.wall_hours):>10}{_hours(row.gpu_hours):>9}"
+        lines.append(
+            (
+                row.artefact,
+                f"{row.cells:,}",
+                f"{row.runs:,}",
+                _hours(row.core_hours) + ("*" if row.unmeasured else ""),
+                f"{_hours(row.low_hours)} to {_hours(row.high_hours)}",
+                f"{row.memory_gib:.1f} GiB",
+                _hours(row.wall_hours),
+                _hours(row.gpu_hours),
+            )
         )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        numbers = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *numbers]))
     basis = known[ALL]
     places = f"{machine.gpus} GPU" if machine.gpus and machine.gpu_speed else f"{machine.cores} core"
     if not places.startswith("1 "):
