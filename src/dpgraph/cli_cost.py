@@ -62,8 +62,8 @@ def cost(options: argparse.Namespace) -> None:
         )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *others in lines:
-        numbers = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
-        print("  ".join([first.ljust(widths[0]), *numbers]))
+        padded = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *padded]))
     basis = known[ALL]
     places = f"{machine.gpus} GPU" if machine.gpus and machine.gpu_speed else f"{machine.cores} core"
     if not places.startswith("1 "):
