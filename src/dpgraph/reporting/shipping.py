@@ -206,7 +206,8 @@ def _best(table: pd.DataFrame) -> list[str]:
     lines = ["## Best proved results", "", "Mean of test values in %. A line is a ranking of its own.", ""]
     lines += ["| " + " | ".join(heads) + " |", "|---|---|---|" + "--:|" * (1 + len(seen.budgets)) + "---|" * seen.more]
     for about, best in seen.lines:
-        numbers = [_value(best.get(at)) for at in (math.inf, *seen.budgets)]
+        shown = seen.shown(best)
+        numbers = [_value(shown.get(at), at) for at in (math.inf, *seen.budgets)]
         others = ["; ".join(f"{significant(at)}: {_value(row)}" for at, row in seen.others(best)) or DASH] * seen.more
         promise = f"{about['relation']}; {about['scope']}"
         lines.append(
@@ -220,8 +221,12 @@ def _about(about: dict) -> str:
     return str(about["data"]) if named else f"{about['data']}, {about['metric']}"
 
 
-def _value(row: dict | None) -> str:
-    return DASH if row is None else f"{row['mean']:.1f} ({markdown(str(row['label']))})"
+def _value(row: dict | None, column: float | None = None) -> str:
+    """column: the budget that heads the column, which is said beside the value if the row has a smaller one."""
+    if row is None:
+        return DASH
+    smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
+    return f"{row['mean']:.1f} ({markdown(str(row['label']))}{smaller})"
 
 
 def _short(text: object, limit: int = 220) -> str:

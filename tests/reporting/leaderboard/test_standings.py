@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from dpgraph.reporting.leaderboard.finding import COLUMNS, finding, overview
+from dpgraph.reporting.leaderboard.finding import COLUMNS, Overview, finding, overview
 from dpgraph.reporting.leaderboard.standings import RANKING, standings
 from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike
 
@@ -88,10 +88,30 @@ def test_the_overview_holds_the_best_proved_rows_and_no_others(table):
     assert sorted(shown) == sorted(proved.drop_duplicates([*RANKING, "cell"])["cell"])
     assert len(seen.budgets) <= COLUMNS
     for _, best in seen.lines:
-        apart = [at for at, _ in seen.others(best)]
-        assert sorted([*apart, *(at for at in seen.budgets if at in best)]) == sorted(
-            at for at in best if at != math.inf
-        )
+        assert _everything(seen, best) == sorted(row["cell"] for at, row in best.items() if at != math.inf)
+
+
+def _everything(seen, best):
+    """Cells of private rows that a line shows, in columns and beside them."""
+    columns = [row for at, row in seen.shown(best).items() if at != math.inf]
+    return sorted(row["cell"] for row in [*columns, *(row for _, row in seen.others(best))])
+
+
+def test_a_budget_without_a_column_is_in_the_next_larger_one_if_that_is_empty():
+    row = {at: {"cell": f"c{at:g}", "budget": at} for at in (1.0, 4.0, 8.0, 12.0, 15.0)}
+    seen = Overview((1.0, 4.0, 15.0), ())
+    alone = {1.0: row[1.0], 12.0: row[12.0], math.inf: {"cell": "public", "budget": math.inf}}
+    assert seen.shown(alone) == {1.0: row[1.0], 15.0: row[12.0], math.inf: alone[math.inf]}
+    assert seen.others(alone) == []
+    both = {8.0: row[8.0], 12.0: row[12.0]}
+    assert seen.shown(both) == {15.0: row[12.0]}  # the larger budget of the two
+    assert seen.others(both) == [(8.0, row[8.0])]
+    taken = {12.0: row[12.0], 15.0: row[15.0]}
+    assert seen.shown(taken) == {15.0: row[15.0]}
+    assert seen.others(taken) == [(12.0, row[12.0])]
+    beyond = {20.0: {"cell": "c20", "budget": 20.0}}
+    assert seen.shown(beyond) == {}
+    assert [at for at, _ in seen.others(beyond)] == [20.0]
 
 
 def test_the_finding_names_the_best_of_every_promise(plan, table):

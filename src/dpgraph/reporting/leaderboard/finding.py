@@ -20,7 +20,8 @@ NOTHING_PROVED = "No private result of this suite has a proved ε"
 class Overview:
     """Best rows: a line for each data set, relation, scope and delta, a column for each budget, and no privacy.
 
-    Where there are many budgets, those of few lines have no column: they are in `others` of their lines.
+    Where there are many budgets, those of few lines have no column. Such a row is in the next larger column, which
+    holds for it, too, if its line has nothing there; else it is in `others` of its line.
     """
 
     budgets: tuple[float, ...]
@@ -30,11 +31,20 @@ class Overview:
     def more(self) -> bool:
         return any(self.others(best) for _, best in self.lines)
 
+    def shown(self, best: dict[float, dict]) -> dict[float, dict]:
+        """Best row by column, and without privacy (inf)."""
+        found = {at: row for at, row in best.items() if at in self.budgets or at == math.inf}
+        for at, row in sorted(best.items(), key=lambda one: -one[0]):
+            column = min((budget for budget in self.budgets if budget >= at), default=None)
+            if column is not None:
+                found.setdefault(column, row)
+        return found
+
     def others(self, best: dict[float, dict]) -> list[tuple[float, dict]]:
-        """(budget, best row) of a line's budgets without a column."""
-        return sorted(
-            ((at, row) for at, row in best.items() if at not in self.budgets and at != math.inf), key=lambda one: one[0]
-        )
+        """(budget, best row) of a line's budgets that no column shows."""
+        cells = [row["cell"] for row in self.shown(best).values()]
+        rest = [(at, row) for at, row in best.items() if at != math.inf and row["cell"] not in cells]
+        return sorted(rest, key=lambda one: one[0])
 
 
 def overview(table: pd.DataFrame) -> Overview:

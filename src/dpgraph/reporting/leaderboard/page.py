@@ -21,7 +21,7 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
-from dpgraph.reporting.leaderboard.finding import finding, overview
+from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
@@ -79,6 +79,8 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         cells=links.cells,
         relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
+        protects=_protects(overview(table)),
+        meant=lambda about: "; ".join(text for _, text in _terms(about)),
         uncovered=_uncovered(table),
         checks=dict(zip(own["label"], own["checks"])),
         commits=sorted({text for text in table["commit"] if text}),
@@ -115,6 +117,19 @@ def _script(value: Any) -> str:
 def _names(table: pd.DataFrame, column: str, known: set) -> list[str]:
     found = dict.fromkeys(name for text in table[column] for name in str(text).split(" / "))
     return [name for name in found if name in known and name != "none"]
+
+
+def _terms(about: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, what it means in a few words) of a line's relations and scopes."""
+    found: list[tuple[str, str]] = []
+    for kind, column in ((Relation, "relation"), (Scope, "scope")):
+        names = [name for name in str(about[column]).split(" / ") if name in set(kind)]
+        found += [(name, kind(name).short) for name in names]
+    return found
+
+
+def _protects(lines: Overview) -> dict[str, str]:
+    return dict(sorted({term for about, _ in lines.lines for term in _terms(about)}))
 
 
 def _uncovered(table: pd.DataFrame) -> dict[str, list[str]]:

@@ -95,8 +95,19 @@ def _names(plan: Plan) -> dict[str, str]:
     for task, name in tasks.items():
         splits.setdefault(name, set()).add(plan.task(task).split)
     return {
-        task: f"{name} ({plan.task(task).split})" if len(splits[name]) > 1 else name for task, name in tasks.items()
+        task: f"{name} ({_spoken(plan.task(task).split)})" if len(splits[name]) > 1 else name
+        for task, name in tasks.items()
     }
+
+
+def _spoken(split: str) -> str:
+    """
+    >>> _spoken("random-70-10-20"), _spoken("per-class-20-30"), _spoken("train-rest")
+    ('random 70/10/20', 'per class 20/30', 'train rest')
+    """
+    words = split.split("-")
+    numbers = [word for word in words if word.isdigit()]
+    return " ".join([*(word for word in words if not word.isdigit()), *filter(None, ["/".join(numbers)])])
 
 
 def _row(
