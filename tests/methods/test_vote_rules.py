@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -30,7 +31,6 @@ from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.vote_sensitivity import capped_votes
 from dpgraph.problems.base import Size
@@ -41,9 +41,18 @@ DENSE = Size(
 )  # fmt: skip
 
 
-def test_mu_is_that_of_the_epsilon() -> None:
-    for epsilon in (0.1, 1.0, 20.0):
-        assert gaussian_epsilon(mu=gaussian_mu(epsilon, 1e-5), delta=1e-5) == pytest.approx(epsilon, rel=1e-6)
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 3.3e-5, 1e-2])
+def test_mu_is_that_of_the_epsilon(delta: float) -> None:
+    """delta = Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2), with 50 digits: a relative 1e-9 on either side of mu
+    has less, and more, than the delta that was asked for."""
+    with mpmath.workdps(50):
+        for epsilon in (0.01, 0.1, 1.0, 8.0, 20.0, 200.0):
+            mu = mpmath.mpf(gaussian_mu(epsilon, delta))
+            less, more = (
+                mpmath.ncdf(-epsilon / one + one / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / one - one / 2)
+                for one in (mu * (1 - mpmath.mpf("1e-9")), mu * (1 + mpmath.mpf("1e-9")))
+            )
+            assert less < delta < more
 
 
 def test_more_budget_or_records_take_more_steps() -> None:
