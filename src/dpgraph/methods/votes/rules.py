@@ -74,6 +74,7 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
             "clip_norm": round(ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
             "votes_share": 0.0,
             "mean_share": round(mean * (1 - paid), 6),
+            **({"signed_rows": True} if size.signed else {}),
         },
     }
 
