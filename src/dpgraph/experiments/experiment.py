@@ -175,8 +175,8 @@ class Artefact(Finite):
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
         "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
         "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
-        "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains (accuracy less that of a reference, by mean degree and "
-        "homophily)"
+        "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains "
+        "(accuracy less that of a reference, by mean degree and homophily)"
     )
     title: str
     caption: str = ""
@@ -193,8 +193,8 @@ class Artefact(Finite):
     reference: Id | dict[Id, Id] | None = Field(
         default=None,
         description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
-        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); gains: the "
-        "method that others are compared with",
+        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); "
+        "gains: the method that others are compared with",
     )
     reference_value: str | None = Field(
         default=None, description="hard-cases in a sweep: label of the value at which the reference is"

@@ -22,7 +22,8 @@ from dpgraph.reporting.views.gains.rows import Given, gain_points
 # by sign of what the interval holds
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
 TEXTS = {1: "more accurate", -1: "less accurate", 0: "not told apart"}
-BESIDE, ABOVE = 0.16, 0.2  # shares of the axes beside and above the outermost graphs, where numbers are
+BESIDE = 0.16  # share of the axis beside the outermost graphs, where numbers are
+UNDER, ABOVE = 0.1, 0.2  # of homophily
 OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
 DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
 
@@ -73,7 +74,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     low, high = np.log(degrees.min()), np.log(degrees.max())
     beyond = BESIDE / (1 - 2 * BESIDE) * (high - low) or math.log(DEFAULT_RATIO)
     axes.set_xlim(math.exp(low - beyond), math.exp(high + beyond))
-    axes.set_ylim(min(agreed.min() - 0.1, 0.0), agreed.max() + ABOVE)
+    axes.set_ylim(agreed.min() - UNDER, agreed.max() + ABOVE)
     for sign, look in LOOKS.items():
         of = signs == sign
         if of.any():
