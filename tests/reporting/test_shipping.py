@@ -1,5 +1,6 @@
 """What `ship` keeps of a suite: made-up results of the demonstration, with stand-ins for its tables and figures."""
 
+import gzip
 import json
 import math
 import re
@@ -80,6 +81,19 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
     contents = (shipped / "README.md").read_text()
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents
+
+
+def test_long_tables_of_numbers_are_packed_and_links_find_them(made, shipped, tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "LONG", 1)
+    ship(made, tmp_path)
+    kept, packed = shipped / made.suite.name, tmp_path / made.suite.name
+    names = [str(path.relative_to(packed)) for path in packed.rglob("*.csv.gz")]
+    assert names
+    for name in names:
+        assert gzip.decompress((packed / name).read_bytes()) == (kept / name.removesuffix(".gz")).read_bytes()
+        assert f"({name})" in (packed / "README.md").read_text()
+        assert f'"{name}"' in (packed / "index.html").read_text()
+        assert name.removesuffix(".gz") + '"' not in (packed / "index.html").read_text()
 
 
 def test_small_results_and_what_their_columns_are_stay(made, shipped, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ predictions and graphs stay in results/: no row of a data set is kept.
 
 from __future__ import annotations
 
+import gzip
 import math
 import shutil
 from collections.abc import Iterator
@@ -41,6 +42,8 @@ WITHDRAWN = "WITHDRAWN.md"  # written by hand: why a suite's verdicts are not to
 LIMIT = 10 * 2**20  # bytes of all suites together
 ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
+LONG = 50_000  # bytes above which the numbers of a table or figure are kept packed, .csv.gz
+COLOURS = 64  # of a picture; all drawings have fewer that a reader tells apart
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
 
@@ -60,7 +63,8 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
         for source, place in _copied(plan):
             _copy(source, folder / place)
         table = standings(plan, results)
-        links = Links("md", "png", False, False, HELD_BACK, "..", tuple(_top(folder)))
+        packed = frozenset(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.csv.gz"))
+        links = Links("md", "png", False, False, HELD_BACK, "..", packed, tuple(_top(folder)))
         write_text(folder / "index.html", page(plan, table, claims, links))
         write_text(folder / "README.md", _readme(plan, table, claims, commit, folder))
         write_csv(table, folder / STANDINGS)
@@ -99,7 +103,8 @@ def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
             place = paths.figure if described.kind == "figure" else paths.table
             source = place(artefact, suffix)
             if source.is_file():
-                yield source, str(source.relative_to(paths.suite))
+                packed = ".gz" * (suffix == "csv" and source.stat().st_size > LONG)
+                yield source, f"{source.relative_to(paths.suite)}{packed}"
             elif suffix != "wide.md":
                 raise UserError(f"{source}: no such file; it is made by `dpgraph run --suite {plan.suite.name}`")
     for source in (paths.claims, paths.baselines, paths.figure("audits", "png")):
@@ -111,11 +116,13 @@ def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A picture loses what no reader sees: colours beyond 256, which make most of its size."""
+    """A picture loses what no reader sees: colours beyond `COLOURS`, which make most of its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".png":
         with Image.open(source) as image:
-            image.convert("RGB").quantize(256).save(target, optimize=True)
+            image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    elif target.suffix == ".gz":
+        target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
     else:
         shutil.copyfile(source, target)
 
@@ -158,11 +165,20 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
             lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
-            lines += [*_caption(read_caption(figure(name, "txt"))), f"[numbers](figures/{name}.csv)", ""]
+            lines += [
+                *_caption(read_caption(figure(name, "txt"))),
+                f"[numbers]({_numbers(folder, f'figures/{name}.csv')})",
+                "",
+            ]
         elif described.kind == "table":
             wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
-            lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV](tables/{name}.csv)", ""]
+            numbers = _numbers(folder, f"tables/{name}.csv")
+            lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV]({numbers})", ""]
     return "\n".join(lines)
+
+
+def _numbers(folder: Path, place: str) -> str:
+    return place if (folder / place).is_file() else f"{place}.gz"
 
 
 def _caption(caption: list[str]) -> list[str]:

@@ -41,6 +41,7 @@ class Links:
     typeset: bool = True  # LaTeX and PDF are there, too
     held_back: tuple[str, ...] = ()  # views whose figures are not there
     shared: str = ""  # folder of `shared_files`, which several pages read; empty: they are in the page
+    packed: frozenset[str] = frozenset()  # CSV files that are there as .csv.gz
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -50,6 +51,9 @@ class Links:
         ("results.parquet", "results.parquet"),
         ("results.columns.csv", "its columns"),
     )
+
+    def csv(self, name: str) -> str:
+        return f"{name}.csv" + ".gz" * (f"{name}.csv" in self.packed)
 
 
 def write_index(
@@ -164,12 +168,12 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
         if artefact.kind == "table":
             shown = [(f"tables/{name}.{links.tables}", "table")]
             shown += [(f"tables/{name}.wide.{links.tables}", "as in the paper")] * (artefact.view in able)
-            shown += [(f"tables/{name}.csv", "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
+            shown += [(links.csv(f"tables/{name}"), "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
         elif artefact.view in links.held_back:
             continue
         else:
             shown = [(f"figures/{name}.{links.figures}", "figure"), *[(f"figures/{name}.pdf", "PDF")] * links.typeset]
-            shown += [(f"figures/{name}.csv", "CSV")]
+            shown += [(links.csv(f"figures/{name}"), "CSV")]
         found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), shown))
     return list(found.items())
 
