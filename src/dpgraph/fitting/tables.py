@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -185,22 +186,15 @@ def from_arrays(
     ids: Sequence[str] | None = None,
     where: str = "graph",
 ) -> OwnGraph:
-    """From arrays; labels are whole numbers (-1: none) or texts ("": none)."""
+    """From arrays; labels are whole numbers (-1 or NaN: none) or texts ("", None or NaN: none)."""
     edges, y = _array(edge_index, f"{where}: edge_index"), _array(labels, f"{where}: y")
     if y.ndim != 1:
         y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or y.dtype.kind not in "iufUO":
+    if y.ndim != 1 or y.dtype.kind not in "biufUO":
         raise UserError(f"{where}: y of shape {y.shape}, type {y.dtype}: expected a label for each node")
     if edges.ndim != 2 or edges.shape[0] != 2 or (edges.size and edges.dtype.kind not in "iu"):
         raise UserError(f"{where}: edge_index of shape {edges.shape}, type {edges.dtype}: expected integers (2, E)")
-    if y.dtype.kind in "iuf":
-        whole = y.astype(np.float64)
-        missing = ~np.isfinite(whole) | (whole < 0)
-        if (whole[~missing] % 1 != 0).any():
-            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
-        texts = ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
-    else:
-        texts = ["" if value is None else str(value) for value in y.tolist()]
+    texts = _label_texts(y, where)
     places, found = labels_of(texts, classes, where)
     if features is not None:
         matrix = features.toarray() if hasattr(features, "toarray") else _array(features, f"{where}: x")
@@ -214,6 +208,26 @@ def from_arrays(
         edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
         classes_given=classes is not None, where=where,
     )  # fmt: skip
+
+
+def _label_texts(y: np.ndarray, where: str) -> list[str]:
+    """(N,) names of labels, "" for none: None, NaN and negative numbers, also where an array holds any objects."""
+    import pandas as pd
+
+    if y.dtype.kind in "iuf":
+        whole = y.astype(np.float64)
+        missing = ~np.isfinite(whole) | (whole < 0)
+        if (whole[~missing] % 1 != 0).any():
+            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
+        return ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
+    return ["" if none else _label_text(value) for value, none in zip(y.tolist(), pd.isna(y).tolist())]
+
+
+def _label_text(value: Any) -> str:
+    """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return "" if value < 0 else str(int(value)) if value % 1 == 0 else str(value)
+    return str(value)
 
 
 def roles_of(split: Any, size: int, where: str) -> np.ndarray:
