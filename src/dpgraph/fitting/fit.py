@@ -36,7 +36,8 @@ LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What `fit` returns; `predictions` (N, C): row i is for node i alone unless the scope is all outputs.
+    """What `fit` returns; `predictions` (N, C): row i is for node `model.header.ids[i]` alone, unless the scope is all
+    outputs. Nodes of CSV files and of NetworkX are in the order of their ids, all others in that of the data.
 
     So is row i of `buckets` (N, C + 1), which are those of node-remove only: elsewhere they are a part of the model.
     """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.fitting.own_graph import OwnGraph, in_order
 from dpgraph.fitting.tables import from_arrays, read_npz, roles_of
 
 
@@ -26,7 +26,7 @@ def own_graph(
     """`labels` and `features` go with SciPy matrices and (2, E) arrays only.
 
     `classes`: the public list; labels that are numbers are named "0", "1" and so on. `split`: train, val or test of
-    each node, in the place of what the object has. `directed` None: undirected, but for a directed graph of
+    each node, in the order of the object, in the place of what it has. `directed` None: undirected, but for a directed graph of
     NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not go with
     it.
     """
@@ -108,4 +108,4 @@ def _networkx(graph: Any, split: Any, asked: dict[str, Any], directed: bool | No
     ids = [str(name) for name, _ in nodes]
     if len(set(ids)) != len(ids):
         raise UserError("graph: two nodes have one name as text, such as 1 and '1': expected distinct ones")
-    return from_arrays(edges.T, labels, features, split, ids=ids, where="graph", **asked)
+    return in_order(from_arrays(edges.T, labels, features, split, ids=ids, where="graph", **asked))

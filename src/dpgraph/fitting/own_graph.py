@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -92,6 +92,24 @@ class OwnGraph:
             name="own-graph", features=features, labels=self.labels, split=self.roles, num_classes=len(self.classes),
             out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1],
         )  # fmt: skip
+
+
+def in_order(own: OwnGraph) -> OwnGraph:
+    """Nodes by their ids (shorter ones first, so that n2 is before n10), whatever the order of the rows they came in.
+
+    Ids are public and the model lists them; a table's order is nobody's promise, and one that is sorted by label would
+    publish the labels.
+    """
+    order = np.array(sorted(range(len(own.ids)), key=lambda place: (len(own.ids[place]), own.ids[place])))
+    if (np.diff(order) == 1).all():
+        return own
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return replace(
+        own, ids=tuple(own.ids[one] for one in order.tolist()), source=place[own.source], target=place[own.target],
+        features=None if own.features is None else own.features[order], labels=own.labels[order],
+        split=None if own.split is None else own.split[order],
+    )  # fmt: skip
 
 
 def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:

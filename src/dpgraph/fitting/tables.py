@@ -13,7 +13,7 @@ import numpy as np
 
 from dpgraph.data.readers import DAMAGE
 from dpgraph.errors import UserError, invalid, meant, shown
-from dpgraph.fitting.own_graph import OwnGraph, labels_of, places_of, split_of
+from dpgraph.fitting.own_graph import OwnGraph, in_order, labels_of, places_of, split_of
 
 NPZ = ("edge_index", "x", "y", "split", "directed")
 
@@ -91,8 +91,8 @@ def read_csv_graph(
             raise invalid("--range", text, "none without features")
         _scale(features, columns, text)
     ends = _ends(edges, ids, nodes)
-    return OwnGraph(
-        tuple(ids), *ends, features, labels, found, split, directed, columns, classes is not None, str(nodes)
+    return in_order(
+        OwnGraph(tuple(ids), *ends, features, labels, found, split, directed, columns, classes is not None, str(nodes))
     )
 
 
