@@ -38,6 +38,9 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         if own.features is not None
         else "there are no features: each node has the length of its own list, a part of its record, instead"
     )
+    if own.ranges:
+        ends = ", ".join(f"{name} {low:g}..{high:g}" for name, low, high in own.ranges)
+        scale += f"; these ranges are public, and become -1..1: {ends} (--range)"
     labels = f"the number of labels to train on is taken for public: {numbers.labelled} (--labelled states it); "
     removed = relation is Relation.NODE_REMOVE
     if removed and own.split is None:

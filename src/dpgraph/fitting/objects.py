@@ -26,9 +26,9 @@ def own_graph(
     """`labels` and `features` go with SciPy matrices and (2, E) arrays only.
 
     `classes`: the public list; labels that are numbers are named "0", "1" and so on. `split`: train, val or test of
-    each node, in the order of the object, in the place of what it has. `directed` None: undirected, but for a directed graph of
-    NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not go with
-    it.
+    each node, in the order of the object, in the place of what it has. `directed` None: undirected, but for a directed
+    graph of NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not
+    go with it.
     """
     if isinstance(data, OwnGraph):
         if (labels, features, classes, split, directed) != (None,) * 5:
