@@ -146,9 +146,7 @@ def fit(options: argparse.Namespace) -> None:
         seed=options.seed,
         audit=not options.no_audit,
         out=options.out,
-        # files' and columns' names are the user's own and stay out of what is published
-        command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
-        f"--relation {shlex.quote(options.relation)} --scope {shlex.quote(options.scope)}",
+        command=_published(options),
         say=print,
     )
     print(f"{fitted.card['status']}: {options.out}")
@@ -158,6 +156,18 @@ def fit(options: argparse.Namespace) -> None:
         print(f"each row for its own node alone: {options.out / 'owners'}")
     checks = options.out / "curator" / "checks.json"
     print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
+
+
+def _published(options: argparse.Namespace) -> str:
+    """The command for the card: names of files and columns are the user's own and stay out of what is published."""
+    said = [f"--epsilon {options.epsilon:g}"]
+    for name in ("method", "relation", "scope"):
+        said.append(f"--{name} {shlex.quote(getattr(options, name))}")
+    for name in ("delta", "labelled", "mean-degree", "words", "degree-bound", "seed"):
+        value = getattr(options, name.replace("-", "_"))
+        said += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
+    said += [f"--{name}" for name in ("directed", "no-audit") if getattr(options, name.replace("-", "_"))]
+    return f"dpgraph fit ... {' '.join(said)}"
 
 
 def _in_words(checks: dict[str, Any]) -> str:
