@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +83,12 @@ def read_csv_graph(
     scales = _ranges(ranges, columns)
     if features is not None:
         scale_columns(features, columns, scales)
-    ends = _ends(edges, ids, nodes)
+    source, target = _ends(edges, ids, nodes)
     return in_order(
         OwnGraph(
             tuple(ids),
-            *ends,
+            source,
+            target,
             features,
             labels,
             found,
@@ -253,7 +253,7 @@ def _label_texts(y: np.ndarray, where: str) -> list[str]:
 
 def _label_text(value: Any) -> str:
     """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return "" if value < 0 else str(int(value)) if value % 1 == 0 else str(value)
     return str(value)
 
