@@ -87,7 +87,7 @@ def test_the_card_of_a_known_seed_promises_nothing(tmp_path):
     secret, known = (fit(small(), 4.0, seed=seed, out=tmp_path / str(seed)).card for seed in (None, 1))
     assert any("drawn in secret" in text for text in secret["assumptions"])
     assert not any("drawn in secret" in text for text in known["assumptions"])
-    assert "whoever knows the seed can take the noise off" in known["assumptions"][0]
+    assert "anyone who has it can take the noise off" in known["assumptions"][0]
     texts = [(tmp_path / name / "card.md").read_text() for name in ("None/release", "1/not-private")]
     for said in ("all of it charged", "tradeoff.png"):
         assert said in texts[0]

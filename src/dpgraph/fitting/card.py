@@ -26,7 +26,7 @@ NONE: Mapping[str, str] = MappingProxyType({})
 PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
 SEED_KNOWN = "not private: seed known"
-NOBODY = "for none of these numbers is anybody protected: whoever knows the seed can take the noise off"
+NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
 CURVE = "tradeoff.png"
 
 
