@@ -21,6 +21,12 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [t for t in targets if "://" not in t and not (page.parent / t).exists()] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs/tutorial.ipynb"], ids=lambda page: page.name)
+def test_pages_call_the_console_script(page: Path) -> None:
+    """`python -m dpgraph NAME` is what rules call, with the interpreter of the workflow."""
+    assert re.findall(r"python -m dpgraph [a-z][a-z-]*", page.read_text(encoding="utf-8")) == []
+
+
 def test_every_experiment_s_first_author_is_cited() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     names = {author["family-names"] for reference in cited["references"] for author in reference["authors"]}

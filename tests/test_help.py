@@ -117,6 +117,14 @@ def test_what_argparse_refuses_is_one_line_with_the_user_s_own_word(arguments, l
     assert capsys.readouterr().err == f"{line}\n"
 
 
+def test_a_paper_that_is_not_there_is_named_by_its_option(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(["list", "claims", "--paper", "daigavan"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --paper=daigavan: expected one of daigavane, ")
+    assert said.endswith("did you mean daigavane?\n")
+
+
 def test_a_mechanism_s_name_is_guessed(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["epsilon", "gausian"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shlex
 import sys
@@ -24,11 +23,15 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
     _relation(added)
     _settings(added)
-    added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
+    _scope(added)
     added.add_argument("--seed", type=int, help="reproducible, for research: no release is written")
     text = "do not run audits of the mechanism (seconds) for the card"
     added.add_argument("--no-audit", action="store_true", help=text)
     added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def _scope(added: argparse.ArgumentParser) -> None:
+    added.add_argument("--scope", default="others", help="others, or all-outputs (all predictions may be published)")
 
 
 def _relation(added: argparse.ArgumentParser) -> None:
@@ -82,6 +85,7 @@ def add_afford(added: argparse.ArgumentParser) -> None:
     added.add_argument("--epsilon", type=float, required=True)
     added.add_argument("--delta", type=float, help="default: 1 / (10 N)")
     _relation(added)
+    _scope(added)
     _settings(added)
 
 
@@ -118,7 +122,7 @@ def add_predict(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph predict mine --nodes new.csv --edges new-edges.csv --out new-predictions.csv"
     added.add_argument("model", type=Path, help="folder that fit made, or its release/")
     added.add_argument("--nodes", type=Path, required=True, help="CSV file of new nodes: id and the model's features")
-    added.add_argument("--edges", type=Path, help="CSV file: id of a new node, id of an old one in its list")
+    added.add_argument("--edges", type=Path, help="CSV file: a new node and an old one (directed: in that order)")
     added.add_argument("--id", default="id", metavar="COLUMN")
     added.add_argument("--out", type=Path, required=True, help="CSV file")
 
@@ -142,9 +146,7 @@ def fit(options: argparse.Namespace) -> None:
         seed=options.seed,
         audit=not options.no_audit,
         out=options.out,
-        # files' and columns' names are the user's own and stay out of what is published
-        command=f"dpgraph fit ... --epsilon {options.epsilon:g} --method {shlex.quote(options.method)} "
-        f"--relation {shlex.quote(options.relation)} --scope {shlex.quote(options.scope)}",
+        command=_published(options),
         say=print,
     )
     print(f"{fitted.card['status']}: {options.out}")
@@ -154,6 +156,18 @@ def fit(options: argparse.Namespace) -> None:
         print(f"each row for its own node alone: {options.out / 'owners'}")
     checks = options.out / "curator" / "checks.json"
     print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
+
+
+def _published(options: argparse.Namespace) -> str:
+    """The command for the card: names of files and columns are the user's own and stay out of what is published."""
+    said = [f"--epsilon {options.epsilon:g}"]
+    for name in ("method", "relation", "scope"):
+        said.append(f"--{name} {shlex.quote(getattr(options, name))}")
+    for name in ("delta", "labelled", "mean-degree", "words", "degree-bound", "seed"):
+        value = getattr(options, name.replace("-", "_"))
+        said += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
+    said += [f"--{name}" for name in ("directed", "no-audit") if getattr(options, name.replace("-", "_"))]
+    return f"dpgraph fit ... {' '.join(said)}"
 
 
 def _in_words(checks: dict[str, Any]) -> str:
@@ -218,29 +232,12 @@ def predict(options: argparse.Namespace) -> None:
     import csv
 
     from dpgraph.fitting.model import load
-    from dpgraph.fitting.tables import _numbers, column_of, read_table
+    from dpgraph.fitting.new_nodes import read_new_nodes
 
     model = load(options.model)
     header = model.header
-    if header.degree_features or not header.columns:
-        raise UserError(f"{options.model}: expected one of a CSV file with features; for others: SavedModel.predict")
-    table = read_table(options.nodes)
-    ids = column_of(table, options.id, options.nodes, "--id")
-    for name in header.columns:
-        column_of(table, name, options.nodes, "features")
-    lists: list[list[str]] | None = None
-    if options.edges is not None:
-        edges = read_table(options.edges)
-        if len(edges.columns) < 2:
-            raise UserError(f"{options.edges}: one column: expected two with the ids of the ends")
-        ends = [column_of(edges, name, options.edges, "edges") for name in edges.columns[:2]]
-        grouped = {name: list[str]() for name in ids}
-        for row, (new, old) in enumerate(zip(*ends, strict=True)):
-            if new not in grouped:
-                raise UserError(f"{options.edges}, row {row + 2}: {new}: expected an id of {options.nodes} first")
-            grouped[new].append(old)
-        lists = [grouped[name] for name in ids]
-    rows = model.predict(_numbers(table, header.columns, options.nodes), lists)
+    new = read_new_nodes(header, options.nodes, options.edges, options.id)
+    ids, rows = new.ids, model.predict(new.features, new.lists)
     with options.out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
@@ -270,8 +267,9 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def afford(options: argparse.Namespace) -> None:
-    from dpgraph.fitting.budget import RELATIONS, PublicNumbers, budgeted
+    from dpgraph.fitting.budget import PublicNumbers, budgeted
     from dpgraph.fitting.fit import afford as in_words
+    from dpgraph.fitting.fit import check_asked
     from dpgraph.privacy.relation import Relation
 
     for name, least in (("nodes", 2), ("classes", 2), ("labelled", 1)):
@@ -279,10 +277,7 @@ def afford(options: argparse.Namespace) -> None:
             raise invalid(f"--{name}", getattr(options, name), f"an integer in {least}..10^9")
     if options.labelled > options.nodes:
         raise invalid("--labelled", options.labelled, f"at most --nodes {options.nodes}")
-    if options.relation not in RELATIONS:
-        raise invalid("--relation", options.relation, f"one of {', '.join(RELATIONS)}")
-    if not 0 < options.epsilon < math.inf:
-        raise invalid("--epsilon", options.epsilon, "a finite number > 0")
+    check_asked("auto", options.relation, options.scope, options.epsilon, options.degree_bound)
     relation = Relation(options.relation)
     mean_degree, words = _stated(options)
     numbers = PublicNumbers(
@@ -290,8 +285,9 @@ def afford(options: argparse.Namespace) -> None:
         voters=options.labelled if relation is Relation.NODE_REMOVE else None,
         mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
     )  # fmt: skip
-    what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation)
-    print(in_words(what, labelled=options.labelled, classes=options.classes))
+    every = options.scope == "all-outputs"
+    what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation, all_outputs=every)
+    print(in_words(what, labelled=options.labelled, classes=options.classes, all_outputs=every))
 
 
 def export(options: argparse.Namespace) -> None:

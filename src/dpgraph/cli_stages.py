@@ -18,7 +18,7 @@ from dpgraph.experiments.documents import json_value, read_yaml, text_of, yaml_v
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import CellRecord
 from dpgraph.pipeline.bundles import Bundle, calibration_bundles, training_bundles
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan, load_plan, suite_papers
 from dpgraph.planning.resolve import resolve
 
 log = logging.getLogger("dpgraph")
@@ -347,6 +347,11 @@ def schemas(options: argparse.Namespace) -> None:
 def list_(options: argparse.Namespace) -> None:
     from dpgraph.catalogue import catalogue, print_rows
 
+    if options.paper is not None:  # the user's own option, before the plan speaks of the config's papers
+        asked = argparse.Namespace(**vars(options) | {"paper": None})
+        known = suite_papers(read_config(asked), Path(options.workflow))
+        if options.paper not in known:
+            raise invalid("--paper", options.paper, f"one of {', '.join(known)}")
     plan = read_plan(options)
     print_rows(catalogue(options.what, plan, options.paper), as_json=options.json)
 

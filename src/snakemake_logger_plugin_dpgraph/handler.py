@@ -133,7 +133,7 @@ class LogHandler(LogHandlerBase):
                     self.jobs.fail(told["jobid"], now)
                     self._say(*self._failure(told))
             case LogEvent.ERROR | LogEvent.GROUP_ERROR:
-                if not _repeats_job_error(told):
+                if not _repeats_job_error(told) and not self._is_of_ctrl_c(self.format(record)):
                     self._say(self.format(record))
             case None:
                 self._say_message(record)
@@ -145,8 +145,14 @@ class LogHandler(LogHandlerBase):
         self.interrupted |= text.startswith("Terminating processes on user request")
         if record.levelno < WARNING and text.startswith(USUAL):
             return
+        if self._is_of_ctrl_c(text):
+            return
         if record.levelno >= WARNING or not self.working or text.startswith(WORTH_A_LINE):
             self._say(text)
+
+    def _is_of_ctrl_c(self, text: str) -> bool:
+        """Snakemake's last word that jobs did not complete, where none failed and Ctrl-C ended them."""
+        return self.interrupted and not self.jobs.failed and "At least one job did not complete" in text
 
     def _failure(self, told: dict[str, Any]) -> list[str]:
         """Rule, cause as the cluster reports it, log file and the log's last line."""

@@ -83,6 +83,27 @@ def test_a_known_seed_gives_the_same_numbers_and_no_release(tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
+def test_the_card_of_a_known_seed_promises_nothing(tmp_path):
+    secret, known = (fit(small(), 4.0, seed=seed, out=tmp_path / str(seed)).card for seed in (None, 1))
+    assert any("drawn in secret" in text for text in secret["assumptions"])
+    assert not any("drawn in secret" in text for text in known["assumptions"])
+    assert "anyone who has it can take the noise off" in known["assumptions"][0]
+    texts = [(tmp_path / name / "card.md").read_text() for name in ("None/release", "1/not-private")]
+    for said in ("all of it charged", "tradeoff.png"):
+        assert said in texts[0]
+        assert said not in texts[1]
+
+
+def test_the_card_has_the_command_and_no_name_of_a_file(tmp_path):
+    data = write_csv(tmp_path)
+    asked = "--words 2 --mean-degree 12.5 --delta 0.001 --labelled 40 --no-audit --directed"
+    assert main(["fit", *data, "--epsilon", "4", *asked.split(), "--out", str(tmp_path / "out")]) == 0
+    command = json.loads((tmp_path / "out/release/card.json").read_text())["command"]
+    assert set(asked.split()) <= set(command.split())
+    assert "csv" not in command
+    assert "--seed" not in command
+
+
 def test_two_releases_differ_and_predictions_are_good_where_noise_is_small():
     own = small(size=600)
     first, second = fit(own, 50.0), fit(own, 50.0)

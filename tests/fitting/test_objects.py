@@ -2,6 +2,7 @@
 
 import networkx
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 import torch
@@ -62,6 +63,30 @@ def test_labels_of_geometric_in_a_column_or_missing():
     assert own_graph(data).labels.tolist() == [0, 1, -1, 1]
 
 
+@pytest.mark.parametrize("none", [None, float("nan"), -1, pandas.NA], ids=str)
+def test_a_missing_label_is_no_class_whatever_says_so(none):
+    graph = networkx.path_graph(4)
+    for place, label in enumerate((0, 1, none, 1.0)):
+        graph.nodes[place]["label"] = label
+    assert own_graph(graph).classes == ("0", "1")
+    assert own_graph(graph).labels.tolist() == [0, 1, -1, 1]
+    texts = np.array(["a", "b", none, "b"], dtype=object)
+    assert own_graph(ENDS, texts).labels.tolist() == [0, 1, -1, 1]
+    assert own_graph(ENDS, pandas.Series(["a", "b", None, "b"], dtype="string")).classes == ("a", "b")
+    assert own_graph(ENDS, np.array([True, False, True, False])).classes == ("False", "True")
+
+
+def test_tensors_are_arrays():
+    same(own_graph(torch.from_numpy(ENDS), torch.from_numpy(LABELS), torch.from_numpy(FEATURES)))
+    with pytest.raises(UserError, match="data=Tensor: expected"):
+        own_graph(torch.eye(4).to_sparse())
+
+
+def test_a_zero_that_a_matrix_stores_is_no_edge():
+    matrix = sp.coo_matrix((np.array([1, 1, 1, 0]), np.c_[ENDS, [3, 0]]), shape=(4, 4))
+    same(own_graph(matrix, LABELS, FEATURES))
+
+
 def test_masks_are_the_split_unless_another_is_given():
     masks = {f"{name}_mask": torch.arange(4) == place for place, name in enumerate(("train", "val", "test"))}
     data = geometric(**masks)
@@ -97,10 +122,11 @@ def test_directions():
         (ENDS.astype(float), {"labels": LABELS}, "expected integers"),
         (ENDS, {"labels": LABELS, "split": ["train"]}, "split of 1: expected a role for each of 4"),
         (own_graph(ENDS, LABELS), {"directed": True}, "expected no labels, features, classes, split or directed"),
+        (geometric(train_mask=torch.ones(4, 10)), {}, "data.train_mask: 10 splits: expected one, or split="),
         (object(), {}, "data=object: expected a graph of PyTorch Geometric"),
         ([geometric(), geometric()], {}, "data=list: expected a graph"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_is_refused(data, options, named):
     with pytest.raises(UserError, match=named):

@@ -3,10 +3,13 @@
 import tempfile
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
+from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.tables import read_csv_graph, read_npz
 
 NODES = "id,label,x,split\n" + "".join(f"v{i},{'ab'[i % 2]},{i}.5,{'train' if i % 3 else 'test'}\n" for i in range(8))
@@ -71,3 +74,22 @@ def test_pickles_are_refused(tmp_path):
     np.savez(tmp_path / "g.npz", edge_index=np.array([[{}], [{}]], dtype=object), y=np.arange(4))
     with pytest.raises(UserError, match="without pickles"):
         read_npz(tmp_path / "g.npz")
+
+
+def test_the_order_of_the_rows_is_not_published():
+    """A table that is sorted by label would publish the labels: a release lists the ids in its order."""
+    head, *rows = [*NODES.splitlines(), "v10,a,0,train", "v9,b,1,val"]
+    one = read("\n".join([head, *rows]), EDGES)
+    two = read("\n".join([head, *sorted(rows, key=lambda row: (row.split(",")[1], row[::-1]))]), EDGES)
+    assert one.ids == two.ids == (*(f"v{i}" for i in range(8)), "v9", "v10")
+    for name in ("source", "target", "features", "labels", "split"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+    graph = networkx.Graph()
+    graph.add_nodes_from((f"v{i}", {"label": "ab"[i % 2]}) for i in (7, 1, 3, 0, 2))
+    graph.add_edges_from([("v7", "v1"), ("v3", "v0")])
+    own = own_graph(graph, split=["test", "train", "train", "val", "train"])
+    assert own.ids == ("v0", "v1", "v2", "v3", "v7")
+    assert own.labels.tolist() == [0, 1, 0, 1, 1]
+    assert own.split.tolist() == [VALIDATION, TRAIN, TRAIN, TRAIN, TEST]
+    ends = np.sort([own.source, own.target], axis=0)
+    assert {tuple(one) for one in ends.T.tolist()} == {(1, 4), (0, 3)}

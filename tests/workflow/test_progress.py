@@ -161,8 +161,11 @@ def test_snakemake_s_word_of_ctrl_c_counts_for_jobs_without_a_log(handler):
     begin(made)
     tell(made, message="Terminating processes on user request, this might take some time.")
     failure(made, [])
+    for event in (LogEvent.ERROR, None):
+        tell(made, event, "WorkflowError:\nAt least one job did not complete successfully.", ERROR)
     made.close()
     assert "failed" not in stream.getvalue()
+    assert "WorkflowError" not in stream.getvalue()
 
 
 def test_a_failed_job_that_is_tried_again_is_no_failure(jobs):

@@ -26,6 +26,8 @@ NONE: Mapping[str, str] = MappingProxyType({})
 PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
 SEED_KNOWN = "not private: seed known"
+NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
+CURVE = "tradeoff.png"
 
 
 def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
@@ -38,6 +40,9 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         if own.features is not None
         else "there are no features: each node has the length of its own list, a part of its record, instead"
     )
+    if own.ranges:
+        ends = ", ".join(f"{name} {low:g}..{high:g}" for name, low, high in own.ranges)
+        scale += f"; these ranges are public, and become -1..1: {ends} (--range)"
     labels = f"the number of labels to train on is taken for public: {numbers.labelled} (--labelled states it); "
     removed = relation is Relation.NODE_REMOVE
     if removed and own.split is None:
@@ -140,7 +145,10 @@ def card(
         "releases": released_parts(what, numbers),
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
         "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
-        "assumptions": [*assumptions(own, numbers, relation), *rigorous.assumptions],
+        "assumptions": [
+            *(() if secret else (NOBODY,)), *assumptions(own, numbers, relation),
+            *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
+        ],
         "not_covered": uncovered,
         "checks": {
             "what ran is what was accounted for": "passed",
@@ -179,7 +187,10 @@ def markdown(value: dict[str, Any]) -> str:
         f"- scope: {value['scope']}: {value['scope_in_words']}",
         f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
     ]
-    lines += ["", "## Released, all of it charged", "", *(f"- {text}" for text in value["releases"])]
+    if value["epsilon"] is not None:
+        lines.append(f"- trade-off curve (least error of a test for one record): [{CURVE}]({CURVE})")
+    charged = "Released, all of it charged" if value["epsilon"] is not None else "What a release would hold"
+    lines += ["", f"## {charged}", "", *(f"- {text}" for text in value["releases"])]
     if value["beside"]:
         lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
         lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]

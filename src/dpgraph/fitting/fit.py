@@ -19,7 +19,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.audited import audited, audits_of
 from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
 from dpgraph.fitting.card import assumptions, card, released_parts
-from dpgraph.fitting.model import FORMAT, Header, SavedModel, as_json, softmax
+from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
@@ -36,7 +36,8 @@ LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What `fit` returns; `predictions` (N, C): row i is for node i alone unless the scope is all outputs.
+    """What `fit` returns; `predictions` (N, C): row i is for node `model.header.ids[i]` alone, unless the scope is all
+    outputs. Nodes of CSV files and of NetworkX are in the order of their ids, all others in that of the data.
 
     So is row i of `buckets` (N, C + 1), which are those of node-remove only: elsewhere they are a part of the model.
     """
@@ -49,8 +50,12 @@ class Fitted:
     buckets: np.ndarray | None = None
 
 
-def afford(what: Budgeted, *, labelled: int, classes: int) -> str:
-    """Whether the budget is enough, in words, from public numbers."""
+def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
+    """Whether the budget is enough, in words, from public numbers.
+
+    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 beside noise of d^.5 stds. With
+    all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) beside one std.
+    """
     ratio = labelled / classes * what.training_mu
     verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
     text = (
@@ -64,6 +69,11 @@ def afford(what: Budgeted, *, labelled: int, classes: int) -> str:
     noise = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1] * vote_norm(num_classes=classes, mass=mechanism.mass)
     if isinstance(mechanism, CappedVotes):  # a vote weighs 1 / sqrt(K), K at least the floor and the noise's margin
         noise *= math.sqrt(max(mechanism.degree_floor, 1 + mechanism.margin * mechanism.degrees_noise))
+    if all_outputs:
+        noise *= max(math.sqrt(mechanism.degree_floor), noise)
+        text += (
+            " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
+        )
     return f"{text} Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
 
 
@@ -96,7 +106,7 @@ def fit(
     `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
-    _check_asked(method, relation, scope, epsilon, degree_bound)
+    check_asked(method, relation, scope, epsilon, degree_bound)
     about = Relation(relation)
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
@@ -119,7 +129,7 @@ def fit(
     kind = "votes" if what.votes else "own"
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
-    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes)
+    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
     for text in released_parts(what, numbers):
         say(f"releases: {text}")
@@ -138,7 +148,7 @@ def fit(
     return fitted
 
 
-def _check_asked(method: str, relation: str, scope: str, epsilon: float, degree_bound: int | None) -> None:
+def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_bound: int | None = None) -> None:
     """What nothing can be promised for, before any data are read."""
     if relation not in RELATIONS:
         raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
@@ -167,7 +177,7 @@ def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
         degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
         relation=trained.budgeted.relation, shrinkage=reader.shrinkage, strength=reader.strength,
-        mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed,
+        mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed, ranges=own.ranges,
     )  # fmt: skip
     buckets = trained.buckets if header.holds_buckets else None
     return SavedModel(header, trained.weight, trained.bias, buckets, None if mean is None else mean.released)
@@ -179,7 +189,7 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         # what was made with a known seed protects nobody: nothing of it is called a release
-        write_release(made / ("release" if secret else "not-private"), fitted.model, fitted.card, what, scope=scope)
+        write_release(made / FOLDERS[0 if secret else 1], fitted.model, fitted.card, what, scope=scope)
         if scope != "all-outputs":
             _write_owners(made / "owners", fitted, own)
         curator = made / "curator"

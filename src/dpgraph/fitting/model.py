@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Finite
-from dpgraph.fitting.own_graph import MOST_NUMBERS, places_of
+from dpgraph.fitting.own_graph import MOST_NUMBERS, Ranges, length_rows, places_of, scale_columns
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
 from dpgraph.methods.votes.prepared import ROW_NORM
 from dpgraph.methods.votes.rows import RowMean, scaled_rows
@@ -25,6 +25,7 @@ from dpgraph.privacy.relation import Relation
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 PYG = "release.pt"
 FORMAT = 2
+FOLDERS = ("release", "not-private")  # where `fit` puts a model: with secret noise, and with that of a known seed
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
 
 
@@ -48,6 +49,7 @@ class Header(Finite):
     strength: Annotated[float, Field(ge=0, le=1000)]
     mean_std: Annotated[float, Field(gt=0, le=1e18)] | None = None  # of the noise in the sum of the rows; None: no sum
     signed: bool = False  # whether features may be negative, so that all are kept
+    ranges: Ranges = ()  # of columns: their public ends become -1 and 1, of new nodes, too
 
     @model_validator(mode="after")
     def _whole(self) -> Header:
@@ -57,7 +59,14 @@ class Header(Finite):
                 raise ValueError(f"{name}: expected each one once")
         if self.columns and len(self.columns) != self.num_features:
             raise ValueError(f"columns: expected none or {self.num_features}, found {len(self.columns)}")
+        if any(name not in self.columns or not low < high for name, low, high in self.ranges):
+            raise ValueError("ranges: expected columns, each with LOW < HIGH")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of features; of what came as an array, by place."""
+        return self.columns or tuple(f"feature {place}" for place in range(self.num_features))
 
     @property
     def holds_buckets(self) -> bool:
@@ -82,21 +91,28 @@ class SavedModel:
             return None
         return RowMean(self.row_sum, self.header.mean_std, self.header.signed)
 
-    def own(self, features: np.ndarray) -> np.ndarray:
-        """(n, C) probabilities of records by themselves."""
-        if features.ndim != 2 or features.shape[1] != self.header.num_features:
-            raise invalid("features", features.shape, f"rows of {self.header.num_features} numbers")
+    def _own(self, features: np.ndarray) -> np.ndarray:
+        """(n, C) probabilities of records (n, num_features) by themselves."""
         rows = scaled_rows(features, self.mean).astype(np.float64) * ROW_NORM
         logits = rows @ self.weight.T.astype(np.float64) + self.bias
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def predict(self, features: np.ndarray, lists: list[list[str]] | None = None) -> np.ndarray:
+    def predict(self, features: np.ndarray | None, lists: list[list[str]] | None = None) -> np.ndarray:
         """(n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
 
+        `features` are as they were given to `fit`, and None for a model without any, which reads the lists' lengths.
         A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids.
         """
-        own = self.own(np.asarray(features, dtype=np.float64))
+        if features is None:
+            if not self.header.degree_features or lists is None:
+                raise invalid("features", None, "none only with lists and a model without features")
+            features = length_rows(np.array([len(set(one)) for one in lists], dtype=np.int64))
+        rows = np.array(features, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.header.num_features:
+            raise invalid("features", rows.shape, f"rows of {self.header.num_features} numbers")
+        scale_columns(rows, self.header.columns, self.header.ranges)
+        own = self._own(rows)
         if lists is not None and self.header.relation is Relation.NODE_REMOVE:
             raise UserError("lists of new nodes: expected none: under node-remove buckets are for their owners alone")
         if self.buckets is None or lists is None:
@@ -147,7 +163,7 @@ class SavedModel:
         folder = Path(folder)
         folder.mkdir(parents=True)
         header = self.header
-        columns = header.columns or tuple(f"feature {place}" for place in range(header.num_features))
+        columns = header.names
         rows = [
             [name, *weights, bias]
             for name, weights, bias in zip(header.classes, self.weight.tolist(), self.bias.tolist())
@@ -206,13 +222,15 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def load(folder: str | Path) -> SavedModel:
-    """The model in a folder `release/` (or in the folder that has one); raises UserError for anything else."""
+    """The model in a folder `release/`, or `not-private/` of a known seed, or in the folder that has one of them.
+
+    Raises UserError for anything else.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load as load_arrays
 
     folder = Path(folder)
-    if (folder / "release").is_dir():
-        folder = folder / "release"
+    folder = next((folder / name for name in FOLDERS if (folder / name).is_dir()), folder)
     try:
         header = Header.model_validate_json((folder / HEADER).read_bytes())
         data = (folder / PARAMETERS).read_bytes()

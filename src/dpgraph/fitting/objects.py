@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.fitting.own_graph import OwnGraph, in_order
 from dpgraph.fitting.tables import from_arrays, read_npz, roles_of
 
 
@@ -26,9 +26,9 @@ def own_graph(
     """`labels` and `features` go with SciPy matrices and (2, E) arrays only.
 
     `classes`: the public list; labels that are numbers are named "0", "1" and so on. `split`: train, val or test of
-    each node, in the place of what the object has. `directed` None: undirected, but for a directed graph of
-    NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not go with
-    it.
+    each node, in the order of the object, in the place of what it has. `directed` None: undirected, but for a directed
+    graph of NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not
+    go with it.
     """
     if isinstance(data, OwnGraph):
         if (labels, features, classes, split, directed) != (None,) * 5:
@@ -37,6 +37,8 @@ def own_graph(
     if isinstance(data, str | Path):
         found = read_npz(Path(data), classes)
         return found if directed is None and split is None else _changed(found, split, directed)
+    if str(getattr(data, "layout", "")) == "torch.strided":  # a tensor of edges, as `edge_index`
+        data = _array(data)
     is_array = hasattr(data, "tocoo") or isinstance(data, np.ndarray)
     for name, value in (("labels", labels), ("features", features)):
         if value is not None and not is_array:
@@ -53,8 +55,9 @@ def own_graph(
             entries = data.tocoo()
             if entries.shape[0] != entries.shape[1]:
                 raise invalid("graph of shape", entries.shape, "a square matrix")
-            data = np.stack([entries.row, entries.col])
-        return from_arrays(data, labels, features, split, **asked)
+            there = entries.data != 0  # a zero that is stored is no edge
+            data = np.stack([entries.row[there], entries.col[there]])
+        return from_arrays(data, _array(labels), _array(features), split, **asked)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], dict):
         return from_arrays(data[0]["edge_index"], data[1], data[0].get("node_feat"), split, **asked)  # of OGB
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and len(data) == 1:
@@ -63,8 +66,9 @@ def own_graph(
 
 
 def _array(value: Any) -> Any:
-    if value is None:
-        return None
+    """A tensor as an array; sparse matrices stay as they are."""
+    if value is None or hasattr(value, "tocoo"):
+        return value
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
@@ -78,6 +82,9 @@ def _geometric(data: Any, split: Any, asked: dict[str, Any]) -> OwnGraph:
     if y is None:
         raise UserError("data.y: expected a label for each node, -1 for none")
     masks = [_array(getattr(data, f"{name}_mask", None)) for name in ("train", "val", "test")]
+    several = [mask.shape[1] for mask in masks if mask is not None and mask.ndim == 2]
+    if split is None and several:
+        raise UserError(f"data.train_mask: {several[0]} splits: expected one, or split= with a role for each node")
     if split is None and all(mask is not None and mask.shape == (len(y),) for mask in masks):
         # a node without a role has a label that nobody trains on: it is held out
         split = np.select(masks, ["train", "val", "test"], default="test")
@@ -89,7 +96,7 @@ def _networkx(graph: Any, split: Any, asked: dict[str, Any], directed: bool | No
     nodes = list(graph.nodes(data=True))
     names = {name: place for place, (name, _) in enumerate(nodes)}
     edges = np.array([(names[u], names[v]) for u, v, *_ in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    labels = np.array([str(values.get("label", "")) for _, values in nodes], dtype=object)
+    labels = np.fromiter((values.get("label") for _, values in nodes), dtype=object, count=len(nodes))
     rows = [values.get("x") for _, values in nodes]
     features = None
     if any(row is not None for row in rows):
@@ -101,4 +108,4 @@ def _networkx(graph: Any, split: Any, asked: dict[str, Any], directed: bool | No
     ids = [str(name) for name, _ in nodes]
     if len(set(ids)) != len(ids):
         raise UserError("graph: two nodes have one name as text, such as 1 and '1': expected distinct ones")
-    return from_arrays(edges.T, labels, features, split, ids=ids, where="graph", **asked)
+    return in_order(from_arrays(edges.T, labels, features, split, ids=ids, where="graph", **asked))

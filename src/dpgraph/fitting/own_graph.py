@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dpgraph.randomness import numpy_generator
 
 DEGREES = 16  # columns of a graph without features: powers of two of the own list's length
 MOST_NUMBERS = 2 * 10**9  # of features, in memory
+
+
+Ranges = tuple[tuple[str, float, float], ...]  # column, and the public ends that become -1 and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class OwnGraph:
     columns: tuple[str, ...] = ()
     classes_given: bool = False
     where: str = "graph"
+    ranges: Ranges = ()  # of columns that were brought to -1..1
 
     def __post_init__(self) -> None:
         size, where = len(self.ids), self.where
@@ -85,13 +89,45 @@ class OwnGraph:
             back = ptr, idx
         features = self.features
         if features is None:
-            place = np.minimum(np.log2(np.diff(ptr) + 1).astype(np.int64), DEGREES - 1)
-            # a null record has an empty list, and must be a row of zeros, which does not vote
-            features = np.eye(DEGREES, dtype=np.float32)[place] * (np.diff(ptr) > 0)[:, None].astype(np.float32)
+            features = length_rows(np.diff(ptr))
         return Graph(
             name="own-graph", features=features, labels=self.labels, split=self.roles, num_classes=len(self.classes),
             out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1],
         )  # fmt: skip
+
+
+def length_rows(lengths: np.ndarray) -> np.ndarray:
+    """(n, DEGREES) float32 rows of nodes without features: which power of two the list's length is nearest below.
+
+    A null record has an empty list, and must be a row of zeros, which does not vote.
+    """
+    place = np.minimum(np.log2(lengths + 1).astype(np.int64), DEGREES - 1)
+    return np.eye(DEGREES, dtype=np.float32)[place] * (lengths > 0)[:, None].astype(np.float32)
+
+
+def scale_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) -> None:
+    """LOW..HIGH of each of these columns becomes -1..1, in place; what is outside is clipped."""
+    for name, low, high in ranges:
+        column = features[:, columns.index(name)]
+        column[:] = np.clip((column - low) / (high - low) * 2 - 1, -1, 1)
+
+
+def in_order(own: OwnGraph) -> OwnGraph:
+    """Nodes by their ids (shorter ones first, so that n2 is before n10), whatever the order of the rows they came in.
+
+    Ids are public and the model lists them; a table's order is nobody's promise, and one that is sorted by label would
+    publish the labels.
+    """
+    order = np.array(sorted(range(len(own.ids)), key=lambda place: (len(own.ids[place]), own.ids[place])))
+    if (np.diff(order) == 1).all():
+        return own
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return replace(
+        own, ids=tuple(own.ids[one] for one in order.tolist()), source=place[own.source], target=place[own.target],
+        features=None if own.features is None else own.features[order], labels=own.labels[order],
+        split=None if own.split is None else own.split[order],
+    )  # fmt: skip
 
 
 def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:

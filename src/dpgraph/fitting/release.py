@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.fitting.budget import Budgeted
-from dpgraph.fitting.card import draw_curve, markdown
+from dpgraph.fitting.card import CURVE, draw_curve, markdown
 from dpgraph.fitting.model import SavedModel, as_json
 
 PREDICTIONS = "predictions.csv"
@@ -26,7 +26,7 @@ def write_release(folder: Path, model: SavedModel, card: dict[str, Any], what: B
     (folder / "card.json").write_text(as_json(card), encoding="utf-8")
     (folder / "card.md").write_text(markdown(card), encoding="utf-8")
     if model.header.secret:
-        draw_curve(what, folder / "tradeoff.png")
+        draw_curve(what, folder / CURVE)
     if scope == "all-outputs":
         write_rows(folder / PREDICTIONS, model.header.ids, model.header.classes, model.outputs())
 

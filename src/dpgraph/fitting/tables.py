@@ -12,7 +12,7 @@ import numpy as np
 
 from dpgraph.data.readers import DAMAGE
 from dpgraph.errors import UserError, invalid, meant, shown
-from dpgraph.fitting.own_graph import OwnGraph, labels_of, places_of, split_of
+from dpgraph.fitting.own_graph import OwnGraph, Ranges, in_order, labels_of, places_of, scale_columns, split_of
 
 NPZ = ("edge_index", "x", "y", "split", "directed")
 
@@ -70,12 +70,7 @@ def read_csv_graph(
 ) -> OwnGraph:
     """`edges`: the first two columns are ids; `nodes`: id, label, split, and numbers, which are features."""
     table = read_table(nodes)
-    ids = column_of(table, id_column, nodes, "--id")
-    repeated = _first_repeated(ids)
-    if repeated is not None:
-        raise UserError(f"{nodes}, row {repeated + 2}: id={shown(ids[repeated])} again: expected each id once")
-    if "" in ids:
-        raise UserError(f"{nodes}, row {ids.index('') + 2}: no id: expected one in column {shown(id_column)}")
+    ids = ids_of(table, nodes, id_column)
     labels, found = labels_of(column_of(table, label_column, nodes, "--label"), classes, str(nodes))
     if split_column is None and "split" in table.columns:
         split_column = "split"
@@ -84,24 +79,52 @@ def read_csv_graph(
         column_of(table, name, nodes, "--ignore")
     taken = {id_column, label_column, split_column, *ignored}
     columns = tuple(name for name in table.columns if name not in taken)
-    features = _numbers(table, columns, nodes) if columns else None
-    for text in ranges:
-        if features is None:
-            raise invalid("--range", text, "none without features")
-        _scale(features, columns, text)
-    ends = _ends(edges, ids, nodes)
-    return OwnGraph(
-        tuple(ids), *ends, features, labels, found, split, directed, columns, classes is not None, str(nodes)
+    features = numbers_of(table, columns, nodes) if columns else None
+    scales = _ranges(ranges, columns)
+    if features is not None:
+        scale_columns(features, columns, scales)
+    source, target = _ends(edges, ids, nodes)
+    return in_order(
+        OwnGraph(
+            tuple(ids),
+            source,
+            target,
+            features,
+            labels,
+            found,
+            split,
+            directed,
+            columns,
+            classes is not None,
+            str(nodes),
+            scales,
+        )
     )
 
 
-def _ends(edges: Path, ids: list[str], nodes: Path) -> tuple[np.ndarray, np.ndarray]:
+def ids_of(table: Any, path: Path, id_column: str) -> list[str]:
+    """An id in each row, each once."""
+    ids = column_of(table, id_column, path, "--id")
+    repeated = _first_repeated(ids)
+    if repeated is not None:
+        raise UserError(f"{path}, row {repeated + 2}: id={shown(ids[repeated])} again: expected each id once")
+    if "" in ids:
+        raise UserError(f"{path}, row {ids.index('') + 2}: no id: expected one in column {shown(id_column)}")
+    return ids
+
+
+def read_ends(edges: Path) -> tuple[list[str], list[list[str]]]:
+    """Names and texts of the first two columns."""
     table = read_table(edges)
     if len(table.columns) < 2:
         raise UserError(f"{edges}: {len(table.columns)} column: expected two with the ids of the ends")
+    names = list(table.columns[:2])
+    return names, [column_of(table, name, edges, "edges") for name in names]
+
+
+def _ends(edges: Path, ids: list[str], nodes: Path) -> list[np.ndarray]:
     ends = []
-    for name in table.columns[:2]:
-        texts = column_of(table, name, edges, "edges")
+    for name, texts in zip(*read_ends(edges), strict=True):
         places = places_of(texts, ids)
         wrong = np.flatnonzero(places < 0)
         if len(wrong):
@@ -109,21 +132,27 @@ def _ends(edges: Path, ids: list[str], nodes: Path) -> tuple[np.ndarray, np.ndar
             found = f"{edges}, row {row + 2}, column {shown(name)}: {shown(texts[row])}"
             raise UserError(f"{found}: expected an id of {nodes}")
         ends.append(places)
-    return ends[0], ends[1]
+    return ends
 
 
-def _scale(features: np.ndarray, columns: tuple[str, ...], text: str) -> None:
-    """LOW..HIGH of a column becomes -1..1, in place; what is outside is clipped. Both ends are public."""
-    name, _, ends = text.rpartition("=")
-    low, _, high = ends.partition(":")
-    try:
-        bounds = float(low), float(high)
-    except ValueError:
-        bounds = 0.0, 0.0
-    if name not in columns or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
-        raise invalid("--range", text, "COLUMN=LOW:HIGH with a column of features and LOW < HIGH")
-    column = features[:, columns.index(name)]
-    column[:] = np.clip((column - bounds[0]) / (bounds[1] - bounds[0]) * 2 - 1, -1, 1)
+def _ranges(texts: Sequence[str], columns: tuple[str, ...]) -> Ranges:
+    """COLUMN=LOW:HIGH of each text. Both ends are public."""
+    found: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        name, _, ends = text.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            bounds = float(low), float(high)
+        except ValueError:
+            bounds = 0.0, 0.0
+        if name not in columns or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
+            raise invalid(
+                "--range", text, f"COLUMN=LOW:HIGH with a column of features and LOW < HIGH{meant(name, columns)}"
+            )
+        if name in found:
+            raise invalid("--range", text, "each column once")
+        found[name] = bounds
+    return tuple((name, *bounds) for name, bounds in found.items())
 
 
 def _first_repeated(ids: list[str]) -> int | None:
@@ -133,7 +162,7 @@ def _first_repeated(ids: list[str]) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def _numbers(table: Any, columns: tuple[str, ...], path: Path) -> np.ndarray:
+def numbers_of(table: Any, columns: tuple[str, ...], path: Path) -> np.ndarray:
     import pandas as pd
 
     features = np.empty((len(table), len(columns)), dtype=np.float32)
@@ -185,22 +214,15 @@ def from_arrays(
     ids: Sequence[str] | None = None,
     where: str = "graph",
 ) -> OwnGraph:
-    """From arrays; labels are whole numbers (-1: none) or texts ("": none)."""
+    """From arrays; labels are whole numbers (-1 or NaN: none) or texts ("", None or NaN: none)."""
     edges, y = _array(edge_index, f"{where}: edge_index"), _array(labels, f"{where}: y")
     if y.ndim != 1:
         y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or y.dtype.kind not in "iufUO":
+    if y.ndim != 1 or y.dtype.kind not in "biufUO":
         raise UserError(f"{where}: y of shape {y.shape}, type {y.dtype}: expected a label for each node")
     if edges.ndim != 2 or edges.shape[0] != 2 or (edges.size and edges.dtype.kind not in "iu"):
         raise UserError(f"{where}: edge_index of shape {edges.shape}, type {edges.dtype}: expected integers (2, E)")
-    if y.dtype.kind in "iuf":
-        whole = y.astype(np.float64)
-        missing = ~np.isfinite(whole) | (whole < 0)
-        if (whole[~missing] % 1 != 0).any():
-            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
-        texts = ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
-    else:
-        texts = ["" if value is None else str(value) for value in y.tolist()]
+    texts = _label_texts(y, where)
     places, found = labels_of(texts, classes, where)
     if features is not None:
         matrix = features.toarray() if hasattr(features, "toarray") else _array(features, f"{where}: x")
@@ -214,6 +236,26 @@ def from_arrays(
         edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
         classes_given=classes is not None, where=where,
     )  # fmt: skip
+
+
+def _label_texts(y: np.ndarray, where: str) -> list[str]:
+    """(N,) names of labels, "" for none: None, NaN and negative numbers, also where an array holds any objects."""
+    import pandas as pd
+
+    if y.dtype.kind in "iuf":
+        whole = y.astype(np.float64)
+        missing = ~np.isfinite(whole) | (whole < 0)
+        if (whole[~missing] % 1 != 0).any():
+            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
+        return ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
+    return ["" if none else _label_text(value) for value, none in zip(y.tolist(), pd.isna(y).tolist())]
+
+
+def _label_text(value: Any) -> str:
+    """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return "" if value < 0 else str(int(value)) if value % 1 == 0 else str(value)
+    return str(value)
 
 
 def roles_of(split: Any, size: int, where: str) -> np.ndarray:

@@ -158,6 +158,11 @@ def _suite(config: Config, workflow: Path) -> Suite:
     return load(Suite, path)
 
 
+def suite_papers(config: Config, workflow: Path = WORKFLOW) -> tuple[str, ...]:
+    """Names of the suite's papers, whatever the config's are."""
+    return tuple(_suite(config, workflow).papers)
+
+
 def suite_artefacts(config: Config, workflow: Path = WORKFLOW) -> list[str]:
     """Ids of the suite's artefacts, of the config's papers; nothing is resolved."""
     papers = _suite(config, workflow).papers.items()

@@ -23,7 +23,7 @@ BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"), (m
 NO_VALUE = "no row"
 TOP = """# Which method when
 
-`python -m dpgraph ship` writes this page from the proved rows of [docs/results](results/README.md); nothing in it is
+`dpgraph ship` writes this page from the proved rows of [docs/results](results/README.md); nothing in it is
 written by hand. A value is the mean of a test metric in %, of the method that is best in its suite; *+2* says that two
 more methods cannot be told apart from it (paired t test over seeds at 5 %). Each value links to its suite, where the
 row, its cell and its commit stand. A method that is only *claimed* to be private is not on this page.
