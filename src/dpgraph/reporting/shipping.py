@@ -43,7 +43,7 @@ LIMIT = 10 * 2**20  # bytes of all suites together
 ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
 LONG = 50_000  # bytes above which the numbers of a table or figure are kept packed, .csv.gz
-COLOURS = 64  # of a picture; all drawings have fewer that a reader tells apart
+COLOURS = 256  # of a picture; with fewer, colour bars show bands
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
 
