@@ -7,14 +7,22 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+import torch
 from scipy.special import ndtr, ndtri
 
+from dpgraph.data.readers import sbm
+from dpgraph.data.records import TEST
+from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config
-from dpgraph.methods.registry import spec
+from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.registry import method, spec
 from dpgraph.methods.votes.caps import best_caps
 from dpgraph.methods.votes.rules import (
     FEW,
@@ -30,10 +38,10 @@ from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.vote_sensitivity import capped_votes
-from dpgraph.problems.base import Size
+from dpgraph.problems.base import Size, size_by_registry
+from dpgraph.problems.node_classification.prepare import build
 
 SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
 DENSE = Size(
@@ -41,9 +49,18 @@ DENSE = Size(
 )  # fmt: skip
 
 
-def test_mu_is_that_of_the_epsilon() -> None:
-    for epsilon in (0.1, 1.0, 20.0):
-        assert gaussian_epsilon(mu=gaussian_mu(epsilon, 1e-5), delta=1e-5) == pytest.approx(epsilon, rel=1e-6)
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 3.3e-5, 1e-2])
+def test_mu_is_that_of_the_epsilon(delta: float) -> None:
+    """delta = Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2), with 50 digits: a relative 1e-9 on either side of mu
+    has less, and more, than the delta that was asked for."""
+    with mpmath.workdps(50):
+        for epsilon in (0.01, 0.1, 1.0, 8.0, 20.0, 200.0):
+            mu = mpmath.mpf(gaussian_mu(epsilon, delta))
+            less, more = (
+                mpmath.ncdf(-epsilon / one + one / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / one - one / 2)
+                for one in (mu * (1 - mpmath.mpf("1e-9")), mu * (1 + mpmath.mpf("1e-9")))
+            )
+            assert less < delta < more
 
 
 def test_more_budget_or_records_take_more_steps() -> None:
@@ -206,6 +223,35 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
+
+
+def test_features_that_are_declared_to_be_of_either_sign_are_kept() -> None:
+    """Gaussian features: the rule for counts drops those whose noisy sum is negative, half of them, and what is left
+    says less. Declared, never looked up: nothing changes for other data sets."""
+    task = Task(dataset="demo-sbm")
+    known = entry("demo-sbm")
+    graph = build(task, known, sbm.read(Path(), **known.options))  # type: ignore[arg-type]
+    declared, silent = (
+        size_by_registry(task, known.model_copy(update={"expected": known.expected.model_copy(update={"signed": one})}))
+        for one in (True, None)
+    )
+    assert size_by_registry(task, known) == declared
+    assert size_by_registry(task.model_copy(update={"features": "project-8"}), entry("cora")).signed
+
+    def right(size: Size, rule: Any) -> float:
+        part = rule(size, 4.0)
+        cell = resolve({**part, "task": task.model_dump(), "method": "dp-votes", "seeds": [0],
+                        "privacy": {**part["privacy"], "epsilon": 4.0}})  # fmt: skip
+        calibration = calibrate(cell, len(graph.train_nodes), num_protected=graph.num_nodes)
+        (job,) = make_jobs(graph, cell, [0], calibration, torch.device("cpu"))
+        logits = method("dp-votes").run(job, lambda step, logits: {}).logits
+        return float((logits.argmax(axis=1) == graph.labels)[graph.split == TEST].mean())
+
+    assert right(declared, own_records) > right(silent, own_records) + 0.1
+    assert right(declared, votes) > right(silent, votes)
+    for rule in (own_records, votes):
+        kept, usual = rule(declared, 4.0), rule(silent, 4.0)
+        assert kept == {**usual, "privacy": {**usual["privacy"], "signed_rows": True}}
 
 
 @pytest.mark.parametrize("suite", ["votes", "votes-full"])

@@ -150,6 +150,69 @@ def test_a_node_reads_the_others_and_not_itself() -> None:
     assert np.array_equal(ballots.scores(chances, read, READERS[-1]).argmax(1), chances.argmax(1))  # own alone
 
 
+def test_with_one_hop_a_node_reads_its_own_bucket() -> None:
+    graph = cases()["hub"]
+    step, chances = prepared_votes(graph, 0, one_hop=True, degree_floor=4), predictions(graph)
+    ballots = step.ballots()
+    cast = ballots.ballots(step.labels_that_vote, chances, 0.3)
+    released = ballots.buckets(cast)
+    two_hops = prepared_votes(graph, 0, degree_floor=4).ballots()
+    assert np.array_equal(released, two_hops.buckets(cast))  # what is released is the same
+    read = ballots.read(released, cast, 0.3, 0.8, 1.5)
+    for node in range(graph.num_nodes):
+        mass = max(released[node, 3] / 0.3, 1.0)
+        others = mass / (mass**2 + (1.5 * 0.8) ** 2) * (released[node, :3] - cast[node, :3])
+        assert read[node] == pytest.approx(others, abs=1e-12)
+    scores = ballots.scores(chances, read, BucketReader(1.5, 2.0))
+    assert scores == pytest.approx(np.log(chances + 1e-3) + 2 * read)
+
+
+def test_labels_may_be_kept_out_of_votes() -> None:
+    """Then a training node votes as it predicts; one without features still has a record, its label, and votes."""
+    graph = cases()["fan"]
+    bare = replace(graph, features=np.where(np.arange(graph.num_nodes)[:, None] == 2, 0, graph.features))
+    step, chances = prepared_votes(bare, 0, label_votes=False, degree_floor=4), predictions(graph)
+    cast = step.ballots().ballots(step.labels_that_vote, chances, 0.3)
+    everybody = step.ballots().ballots(np.full(graph.num_nodes, -1), chances, 0.3)
+    assert np.array_equal(cast, everybody)
+    assert bare.split[2] == TRAIN
+    assert cast[2].any()
+
+
+class _Watched:
+    """In place of the noise of votes: what is to be released, and what was given out instead."""
+
+    def __init__(self, given: list[np.ndarray]) -> None:
+        self.sums, self.given = list[np.ndarray](), given
+
+    def on(self, sums: np.ndarray, std: float, grid: float) -> np.ndarray:
+        self.sums.append(sums)
+        return self.given[len(self.sums) - 1]
+
+
+@pytest.mark.parametrize("one_hop", [False, True])
+@pytest.mark.parametrize("name", list(cases()))
+def test_given_what_was_released_a_record_moves_every_round_by_its_own_votes(name: str, one_hop: bool) -> None:
+    """Theorem V for several rounds: with the same releases on both sides all others vote alike in each round."""
+    graph, chances = cases()[name], predictions(cases()[name])
+    random = np.random.default_rng(3)
+    given = [random.normal(0, 2, (graph.num_nodes, 4)) for _ in range(3)]
+    bound, sums = np.sqrt(1 - 1 / 3 + 0.3**2), []
+    for one in (graph, null_records(graph, [0])):
+        step = prepared_votes(one, 0, rounds=3, one_hop=one_hop, label_votes=False, degree_floor=4)
+        step._votes = watched = _Watched(given)  # type: ignore[assignment]
+        # of its own record: a null one has others' predictions, and no vote
+        step.scores(chances if one is graph else np.where(np.arange(len(chances))[:, None] == 0, 1 / 3, chances))
+        assert len(watched.sums) == len([one for one in step.made if one.kind == "votes"]) == 3
+        sums.append(watched.sums)
+    for place, (present, null) in enumerate(zip(*sums, strict=True)):
+        moved = present - null
+        assert 0 < np.linalg.norm(moved) <= bound * (1 + 1e-6)
+        if name != "copies":
+            assert not moved[graph.num_nodes - 1].any() or name == "hub"  # a bucket that it does not name
+        assert place == 0 or np.abs(present - sums[0][0]).max() > 0.05  # what nodes say has changed
+
+
 def test_a_null_record_adds_nothing_and_its_place_stays() -> None:
     graph = cases()["star"]
     nulled = null_records(graph, [0])

@@ -990,7 +990,7 @@ VOTES = (
          OF_VOTES + "test_a_record_that_becomes_null_moves_the_buckets_by_at_most_the_norm_of_a_vote"),
     _one("own share not taken out", BALLOTS, "trusted - shares)", "trusted)",
          VOTED + "test_a_node_reads_the_others_and_not_itself"),
-    _one("votes are released twice", BUCKETS, "self.released = released\n", "self.released = released\n        "
+    _one("votes are released twice", BUCKETS, "self.released = released\n", "self.released = released\n            "
          "self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1))\n",
          "tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[dp-votes-mlp]"),
     _one("an edge costs one end", SENSITIVITY, "cases += [2 / floor,", "cases += [1 / floor,",
@@ -1019,6 +1019,13 @@ VOTES = (
          "max(super()._epsilon_under(relation), 0 * receiver)", OF_VOTES + "test_each_side_pays_for_what_it_moves"),
     _one("hubs are free", "privacy/mechanisms/votes.py", "self._mu(self.votes_ratio), self._mu(self.hubs_ratio))",
          "self._mu(self.votes_ratio), 0.0)", OF_VOTES + "test_with_few_caps_exceeded_the_voters_side_decides"),
+    _one("rounds after the first are free", "privacy/mechanisms/votes.py", "math.sqrt(self.rounds) * self._mu(",
+         "self._mu(", OF_VOTES + "test_rounds_share_what_votes_have"),
+    _one("an edge of several rounds has the bound of one", "privacy/mechanisms/votes.py", "if self.rounds > 1:\n",
+         "if False:\n", OF_VOTES + "test_rounds_share_what_votes_have"),
+    _one("in later rounds votes hear neighbours without noise", BUCKETS, "softmax(scores_of(self.reader), axis=1)",
+         "softmax(ballots.lists @ scores_of(self.reader), axis=1)",
+         VOTED + "test_given_what_was_released_a_record_moves_every_round_by_its_own_votes"),
 )  # fmt: skip
 
 SECRET, FITTED, OF_SECRET = "fitting/secret.py", "tests/fitting/test_fit.py::", "tests/fitting/test_secret.py::"

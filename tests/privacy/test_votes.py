@@ -198,6 +198,50 @@ def test_relations_of_one_run_are_stated_together() -> None:
     assert statement.published.epsilon is None
 
 
+def test_rounds_share_what_votes_have() -> None:
+    """As one Gaussian release of the same mu, and of edges nothing is said."""
+    one, four = (
+        calibrate(cell({"epsilon": 2.0, "votes_share": 0.5, "rounds": rounds}), 700, num_protected=1000)
+        for rounds in (1, 4)
+    )
+    assert isinstance(four.mechanism, PoissonVotes)
+    assert four.mechanism.noise_multiplier == one.mechanism.noise_multiplier
+    single, each = (next(made for made in found.mechanism.releases if made.kind == "votes") for found in (one, four))
+    assert each.noise == pytest.approx(2 * single.noise)
+    assert [made.kind for made in four.mechanism.releases].count("votes") == 4
+    _, noise = four.mechanism.closed()
+    assert four.mechanism.votes_mu == pytest.approx(2 / (four.mechanism.votes_ratio * noise))
+    assert four.statement.rigorous.epsilon == pytest.approx(one.statement.rigorous.epsilon, rel=1e-9)
+    assert [found.relation for found in four.statement.beside] == ["record-replace"]
+    assert any("of 4 rounds, each" in text for text in four.statement.rigorous.assumptions)
+    early = four.mechanism.at_step(3)
+    assert early.rigorous.epsilon < one.statement.rigorous.epsilon
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rounds": 2, "votes_share": 0.0}, "rounds=2: expected 1 with votes_share=0"),
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 2, "variant": "node-remove", "degree_bound": 9, "taper": 0.5}, "rounds=2: expected 1 for variant"),
+        ({"one_hop": True, "variant": "node-remove", "degree_bound": 9, "taper": 0.5}, "one_hop=True: expected False"),
+    ],
+)
+def test_rounds_and_hops_that_are_not_proved_or_not_there_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        cell({"epsilon": 2.0, **changed})
+
+
+@pytest.mark.parametrize(("kind", "more"), [
+    (PoissonVotes, {"votes_ratio": None}), (PoissonVotes, {"rounds": 0}),
+    (BoundedVotes, {"degree_bound": 9, "taper": 0.0, "degree_floor": 1}),
+    (CappedVotes, {"degree_bound": 9, "by_schema": True, "margin": 1.0, "degrees_ratio": 1.0}),
+])  # fmt: skip
+def test_mechanisms_without_a_proof_for_rounds_refuse_them(kind: Any, more: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"rounds=[02]: expected an integer >= 1, and 1 where nobody votes or under"):
+        kind(**MECHANISM | {"rounds": 2} | more)
+
+
 def test_before_the_last_step_nobody_has_voted() -> None:
     mechanism = PoissonVotes(**MECHANISM, choice_epsilon=0.3, readers=len(READERS))
     early, last = mechanism.at_step(3), mechanism.at_step(4)

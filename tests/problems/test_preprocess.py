@@ -119,6 +119,7 @@ def test_files_of_another_data_set(demo_raw, tmp_path):
         ({"entries": 6}, "entries=4: expected 6"),
         ({"mean_degree": 1.2}, r"mean_degree=1\.3: expected 1\.2"),
         ({"features": 3}, "features=2: expected 3"),
+        ({"signed": True}, "signed=False: expected True"),
         ({"classes": 3}, "classes=2: expected 3"),
         ({"split": (1, 1, 0)}, r"split=\(1, 1, 1\): expected \(1, 1, 0\)"),
     ],

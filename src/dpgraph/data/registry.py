@@ -86,6 +86,7 @@ class Expected(Frozen):
     mean_degree: float | None = Field(default=None, description="entries / nodes, compared at the first decimal")
     features: int | None = None
     words: float | None = Field(default=None, description="Features that are not 0 in a mean record; None: most")
+    signed: bool | None = Field(default=None, description="Whether features may be negative, as those of embeddings")
     classes: int | None = None
     split: tuple[int, int, int] | None = Field(default=None, description="Official train, validation and test nodes")
 

@@ -140,10 +140,12 @@ View = Literal[
     "subclasses",
     "presence",
     "shares",
+    "gains",
 ]
 TABLES_ONLY = ("accounting", "presence", "shares")
-FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses")
+FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
+REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
 SWEEPS = (
     "sweep",
     "privacy-utility",
@@ -173,7 +175,8 @@ class Artefact(Finite):
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
         "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
         "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
-        "predictions show of records that are there by a coin), shares (parts of a budget, without training)"
+        "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains "
+        "(accuracy less that of a reference, by mean degree and homophily)"
     )
     title: str
     caption: str = ""
@@ -190,7 +193,8 @@ class Artefact(Finite):
     reference: Id | dict[Id, Id] | None = Field(
         default=None,
         description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
-        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one)",
+        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); "
+        "gains: the method that others are compared with",
     )
     reference_value: str | None = Field(
         default=None, description="hard-cases in a sweep: label of the value at which the reference is"
@@ -242,8 +246,11 @@ class Artefact(Finite):
 
     @model_validator(mode="after")
     def _reference(self) -> Artefact:
-        if self.reference is not None and self.view not in ("hard-cases", "confusion"):
-            raise ValueError(f"view={self.view}, reference={self.reference}: expected the view hard-cases or confusion")
+        if self.reference is not None and self.view not in REFERENCES:
+            expected = f"{', '.join(REFERENCES[:-1])} or {REFERENCES[-1]}"
+            raise ValueError(f"view={self.view}, reference={self.reference}: expected the view {expected}")
+        if self.view == "gains" and not isinstance(self.reference, str):
+            raise ValueError(f"view=gains, reference={self.reference}: expected one of methods")
         if self.view in ("hard-cases", "presence") and self.metric != "accuracy/test":
             raise ValueError(f"view={self.view}, metric={self.metric}: expected none, it has its own")
         if self.view == "hard-cases":

@@ -37,6 +37,7 @@ class Size:
     train_nodes: int
     words: float | None = None  # features that are not 0 in a mean record; None: most
     degree_bound: int | None = None  # assumed to be public: no node has more edges
+    signed: bool = False  # features are declared to be of either sign
 
     @property
     def megabytes(self) -> float:
@@ -117,5 +118,14 @@ def size_by_registry(task: Task, known: DatasetEntry) -> Size:
         train = nodes * int(task.split.split("-")[1]) // 100
     if task.split.startswith("per-class-"):
         train = (expected.classes or 10) * int(task.split.split("-")[2])
-    words = None if task.features.startswith("project-") else expected.words
-    return Size(nodes, entries, features, expected.classes or 10, max(train, 1), words, known.degree_bound)
+    projected = task.features.startswith("project-")  # on directions of both signs
+    return Size(
+        nodes=nodes,
+        entries=entries,
+        features=features,
+        classes=expected.classes or 10,
+        train_nodes=max(train, 1),
+        words=None if projected else expected.words,
+        degree_bound=known.degree_bound,
+        signed=projected or bool(expected.signed),
+    )

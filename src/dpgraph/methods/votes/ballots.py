@@ -103,7 +103,21 @@ class Ballots:
 
 
 @dataclass(frozen=True)
-class BoundedBallots(Ballots):
+class OneHopBallots(Ballots):
+    """Votes as in `Ballots`, of which a node reads those in its own bucket alone: what its neighbours say."""
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) the mean vote in each node's own bucket, shrunk by its mass, less the node's own share in it."""
+        voters = np.maximum(released[:, -1] / mass, 1.0)
+        trust = voters / (voters**2 + (shrinkage * std) ** 2)
+        return np.asarray((released[:, :-1] - ballots[:, :-1]) * trust[:, None])
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)
+
+
+@dataclass(frozen=True)
+class BoundedBallots(OneHopBallots):
     """Votes under a public degree bound D: nobody votes for itself, and a node reads its own bucket alone.
 
     d counts edges that are in both ends' lists: a node that leaves with all its edges then changes as many weights as
@@ -144,9 +158,6 @@ class BoundedBallots(Ballots):
         """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
         voters = np.maximum(released[:, -1] / mass, self.one_vote)
         return np.asarray(released[:, :-1] * (voters / (voters**2 + (shrinkage * std) ** 2))[:, None])
-
-    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
-        return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)
 
 
 @dataclass(frozen=True)

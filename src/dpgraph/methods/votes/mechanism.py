@@ -13,7 +13,10 @@ from dpgraph.privacy.public_numbers import usual_delta
 
 
 def poisson_votes(asked: Asked) -> PoissonVotes:
-    return PoissonVotes(**_fields(asked), degree_floor=asked.privacy.degree_floor)
+    fields, rounds = _fields(asked), asked.privacy.rounds
+    if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
+        fields["votes_ratio"] *= math.sqrt(rounds)
+    return PoissonVotes(**fields, degree_floor=asked.privacy.degree_floor, rounds=rounds)
 
 
 def bounded_votes(asked: Asked) -> BoundedVotes:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots
+from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.preparation.base import Order
@@ -61,12 +62,18 @@ class PreparedVotes(PreparedTrees):
         self._choice = order.generator("choice of the reader")
         self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
         self.reader: BucketReader | None = None
-        self.released: np.ndarray | None = None  # (N, C + 1) buckets
+        self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
+
+    @property
+    def labels_trained_on(self) -> np.ndarray:
+        """(N,) labels of training nodes; -1 elsewhere: those of validation nodes judge, they do not vote."""
+        return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
 
     @property
     def labels_that_vote(self) -> np.ndarray:
-        """(N,) labels of training nodes; -1 elsewhere: those of validation nodes judge, they do not vote."""
-        return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
+        """(N,) those of training nodes, or none at all; -1: a prediction votes."""
+        known = self.labels_trained_on
+        return known if self._how.label_votes else np.full_like(known, -1)
 
     def with_record(self) -> np.ndarray:
         """(N,) bool: nodes that vote. The null record has no label and no feature, and must not vote.
@@ -74,11 +81,12 @@ class PreparedVotes(PreparedTrees):
         The list is not asked, so that the loss of an edge silences nobody.
         """
         features = np.asarray(self.graph.features)
-        return np.asarray((features != 0).any(axis=1)) | (self.labels_that_vote >= 0)
+        return np.asarray((features != 0).any(axis=1)) | (self.labels_trained_on >= 0)
 
     def ballots(self) -> Ballots:
         graph = self.graph
-        plain = Ballots.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        kind = OneHopBallots if self._how.one_hop else Ballots
+        plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
         if isinstance(self.votes_of, CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
             return self._capped(CappedBallots.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
@@ -112,24 +120,27 @@ class PreparedVotes(PreparedTrees):
         if mechanism.votes_ratio is None:
             return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         ballots, mass = self.ballots(), mechanism.mass
-        cast = ballots.ballots(self.labels_that_vote, probabilities, mass)
         over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
         std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
-        released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
-        self.released = released
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
         if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
-        self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
-
-        read: dict[float, np.ndarray] = {}
+        self.reader = BucketReader(self._how.shrinkage, self._how.strength)
+        said, read = probabilities, dict[float, np.ndarray]()
+        cast = released = np.empty(0)
 
         def scores_of(reader: BucketReader) -> np.ndarray:
             if reader.shrinkage not in read:
                 read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
 
-        self.reader = BucketReader(self._how.shrinkage, self._how.strength)
+        for place in range(mechanism.rounds):
+            if place:  # what a node says now is of its own record and of what was released before
+                said = softmax(scores_of(self.reader), axis=1)
+            cast, read = ballots.ballots(self.labels_that_vote, said, mass), {}
+            released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
+            self.released = released
+            self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)

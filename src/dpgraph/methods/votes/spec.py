@@ -61,6 +61,20 @@ class VotesPrivacy(Privacy):
         "in units of the noise, so that shrinkage has no part",
     )
 
+    one_hop: bool = Field(
+        default=False,
+        description="Whether a node reads its own bucket alone, with all of beta, not those of its list (variant "
+        "rigorous; the others always do)",
+    )
+    label_votes: bool = Field(
+        default=True, description="Whether training nodes vote for their labels; false: all vote as they predict"
+    )
+    rounds: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Releases of buckets, which share votes_share alike; from the second on nodes vote as they predict "
+        "from the one before, read as shrinkage and strength say (variant rigorous)",
+    )
+
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
         description="D: no list is longer, by a public schema and not by looking (variant node-remove; of "
@@ -103,6 +117,9 @@ class VotesPrivacy(Privacy):
             raise ValueError(
                 f"hub_share={self.hub_share}, hub_limit={self.hub_limit}: expected both or none, for node-remove-capped"
             )
+        if self.variant != "rigorous" and (self.one_hop or self.rounds > 1):
+            given = "one_hop=True" if self.one_hop else f"rounds={self.rounds}"
+            raise ValueError(f"{given}: expected {'False' if self.one_hop else '1'} for variant {self.variant}")
         if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
             raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant node-remove")
         return self
@@ -116,6 +133,8 @@ class VotesPrivacy(Privacy):
             raise ValueError(f"{given}: expected a sum < 1: the rest trains")
         if self.choice_epsilon is not None and not self.votes_share:
             raise ValueError(f"choice_epsilon={self.choice_epsilon}: expected null with votes_share=0")
+        if self.rounds > 1 and not self.votes_share:
+            raise ValueError(f"rounds={self.rounds}: expected 1 with votes_share=0")
         return self
 
 
@@ -123,7 +142,14 @@ class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
-        "privacy": (*NetworkCell.NOISE_IGNORES["privacy"], "shrinkage", "strength", "signed_rows"),
+        "privacy": (
+            *NetworkCell.NOISE_IGNORES["privacy"],
+            "shrinkage",
+            "strength",
+            "signed_rows",
+            "one_hop",
+            "label_votes",
+        ),
     }
 
     model: UndroppedMlp
@@ -156,6 +182,11 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "model": SOFTMAX,
         "training": {"sampling_rate": 0.3},
         "privacy": {"epsilon": 6.0, "votes_share": 0.0},
+    },
+    "rounds": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {"epsilon": 6.0, "rounds": 3, "one_hop": True, "label_votes": False, "choice_epsilon": 0.5},
     },
     "node-remove": {
         "model": SOFTMAX,

@@ -39,11 +39,13 @@ class PoissonVotes(PoissonLots):
     """
 
     relation: ClassVar[Relation] = VOTES.relation
+    several_rounds: ClassVar[bool] = True  # whether they are proved
 
     prepared: ClassVar[str] = "dpgraph.methods.votes.prepared:PreparedVotes"
     kind: Literal["poisson-votes"] = "poisson-votes"  # type: ignore[assignment]
     mean_ratio: float | None = Field(description="Noise std of the mean / noise multiplier; None: no mean is released")
     votes_ratio: float | None = Field(description="Noise std of votes / (B noise multiplier); None: nobody votes")
+    rounds: int = Field(default=1, description="Releases of buckets, each with that noise")
     mass: float = Field(description="a, public: what a vote adds to the coordinate that counts voters")
     degree_floor: int = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
     choice_epsilon: float = Field(default=0.0, description="Of the choice among `readers`; 0: none")
@@ -63,6 +65,8 @@ class PoissonVotes(PoissonLots):
             raise invalid("choice_epsilon", self.choice_epsilon, "a finite number >= 0")
         if (self.choice_epsilon > 0) != (self.readers > 1) or self.readers < 1:
             raise invalid("readers", self.readers, "an integer > 1 exactly with choice_epsilon > 0, else 1")
+        if self.rounds < 1 or (self.rounds > 1 and (self.votes_ratio is None or not self.several_rounds)):
+            raise invalid("rounds", self.rounds, "an integer >= 1, and 1 where nobody votes or under node-remove")
         if self.choice_epsilon and self.votes_ratio is None:
             raise invalid("choice_epsilon", self.choice_epsilon, "0 where nobody votes: there is nothing to choose")
         return self
@@ -82,8 +86,8 @@ class PoissonVotes(PoissonLots):
 
     @property
     def votes_mu(self) -> float:
-        """Of the buckets, with all that is released for them alone."""
-        return self._mu(self.votes_ratio)
+        """Of the buckets of all rounds, with all that is released for them alone."""
+        return math.sqrt(self.rounds) * self._mu(self.votes_ratio)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.quantile import PureDp
@@ -103,13 +107,16 @@ class PoissonVotes(PoissonLots):
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when a record is replaced by any other, and when an edge goes that is in both ends' lists."""
+        """The same run when a record is replaced by any other, and when an edge goes that is in both ends' lists.
+
+        Nothing is stated of edges where votes of a later round read lists: Lemma E is about weights alone.
+        """
         both_ends = "both ends' lists name each other; two utilities move, in either direction"
         replaced, edge = (replace(self._stated, relation=one) for one in (Relation.RECORD_REPLACE, Relation.EDGE))
-        return (
-            self._proved(replaced, self._epsilon_under("record-replace")),
-            self._proved(edge, self._epsilon_under("edge"), both_ends),
-        )
+        records = self._proved(replaced, self._epsilon_under("record-replace"))
+        if self.rounds > 1:
+            return (records,)
+        return records, self._proved(edge, self._epsilon_under("edge"), both_ends)
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
         from dpgraph.privacy.accountants.votes import votes_epsilon
@@ -133,7 +140,7 @@ class PoissonVotes(PoissonLots):
         if step == 0 and self.mean_ratio is not None:
             return self.at_step(1)  # the mean is released before any step: charged as if one had been made
         if step != self.steps and self.votes_ratio is not None:
-            early = type(self)(**{**dict(self), "votes_ratio": None, "choice_epsilon": 0.0, "readers": 1})
+            early = type(self)(**{**dict(self), "votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1})
             return early.at_step(step)
         return super().at_step(step)
 
@@ -144,7 +151,7 @@ class PoissonVotes(PoissonLots):
             found.append(Release(kind=MEAN, noise=1 / self.mean_mu, sensitivity=1.0, count=1))
         if self.votes_ratio is not None:
             noise = 1 / self._mu(self.votes_ratio)
-            found.append(Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted))
+            found += self.rounds * [Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted)]
         if self.choice_epsilon:
             found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
         return tuple(found)
@@ -160,10 +167,11 @@ class PoissonVotes(PoissonLots):
 
     def _texts(self) -> tuple[tuple[float | None, str], ...]:
         mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
+        often = f" of {self.rounds} rounds, each" if self.rounds > 1 else ""
         how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
         return (
             (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
-            (voted, f"buckets of votes, noise std {voted or 0:.6g} B, {how}"),
+            (voted, f"buckets of votes{often}, noise std {voted or 0:.6g} B, {how}"),
             (self.choice_epsilon, f"one of {self.readers} readers chosen at epsilon {self.choice_epsilon:.6g}"),
         )
 
@@ -177,6 +185,7 @@ class BoundedVotes(PoissonVotes):
     """
 
     relation: ClassVar[Relation] = BOUNDED_VOTES.relation
+    several_rounds: ClassVar[bool] = False
 
     kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
     degree_floor: int = 1
@@ -223,6 +232,7 @@ class CappedVotes(PoissonVotes):
     """
 
     relation: ClassVar[Relation] = CAPPED_VOTES.relation
+    several_rounds: ClassVar[bool] = False
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
     degree_bound: int = Field(description="D, public: most edges of a node")

@@ -94,6 +94,8 @@ def _comparisons(known: DatasetEntry, raw: RawGraph) -> Iterator[tuple[str, obje
     yield "mean_degree", expected.mean_degree, round(entries / max(raw.num_nodes, 1), 1)
     if raw.features is not None:
         yield "features", expected.features, raw.features.shape[1]
+        if expected.signed is not None:
+            yield "signed", expected.signed, bool(raw.features.min() < 0)
     yield "classes", expected.classes, len(np.unique(raw.labels[raw.labels >= 0]))
     if raw.split is not None:
         yield "split", expected.split, tuple(int((raw.split == value).sum()) for value in SPLIT_NAMES.values())

@@ -1,0 +1,1 @@
+"""Gains over a reference, by mean degree and homophily."""

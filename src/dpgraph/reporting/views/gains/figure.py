@@ -1,0 +1,121 @@
+"""Where a method pays: its gain over a reference, written at the mean degree and homophily of each graph."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from dpgraph.methods.looks import BLUE, GREY, VERMILION, Look
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import protection, splits
+from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.ticks import set_ticks
+from dpgraph.reporting.formats import significant
+from dpgraph.reporting.views.gains.rows import Given, gain_points
+
+# by sign of what the interval holds
+LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
+TEXTS = {1: "more accurate", -1: "less accurate", 0: "not told apart"}
+BESIDE = 0.16  # share of the axis beside the outermost graphs, where numbers are
+UNDER, ABOVE = 0.1, 0.2  # of homophily
+OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
+DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
+
+
+def draw(plan: Plan, artefact_id: str, given: Given | None, stem: Path) -> Drawn:
+    """Writes stem.pdf, stem.svg and stem.png: a panel per method and target epsilon, a mark per graph."""
+    points = gain_points(plan, artefact_id, given)
+    artefact = plan.artefacts[artefact_id]
+    own = points[points["method"] != artefact.reference]
+    panels = list(own.groupby(["label", "epsilon_target"], sort=False, dropna=False))
+    shown = [(_title(own, label, target), rows) for (label, target), rows in panels if _drawn(rows).any()]
+    empty = [_title(own, label, target) for (label, target), rows in panels if not _drawn(rows).any()]
+    with canvas.house_style(artefact_id):
+        handles: dict[str, Artist] = {
+            TEXTS[sign]: marks.sample(LOOKS[sign], line=False)
+            for sign in LOOKS
+            if any(sign in set(_signs(rows[_drawn(rows)])) for _, rows in shown)
+        }
+        figure, grid, width = canvas.panels([1] * max(len(shown), 1), handles)
+        for (axes,), (title, rows) in zip(grid, shown):
+            canvas.panel_title(axes, title, plan.suite.demonstration, width)
+            axes.set_xlabel("mean degree")
+            canvas.y_label(axes, "homophily")
+            _panel(axes, rows[_drawn(rows)])
+        if not shown:
+            canvas.no_results(grid[0][0])
+        files = canvas.save_all(figure, stem)
+    return Drawn(files, points, _caption(plan, artefact_id, points, empty))
+
+
+def _drawn(rows: pd.DataFrame) -> pd.Series:
+    return rows["mean"].notna() & rows["mean_degree"].gt(0) & rows["homophily"].notna()
+
+
+def _title(own: pd.DataFrame, label: str, target: float) -> str:
+    name = [label] if own["label"].nunique() > 1 or math.isnan(target) else []
+    return ", ".join([*name, *([] if math.isnan(target) else [f"ε\xa0=\xa0{significant(target)}"])])
+
+
+def _signs(rows: pd.DataFrame) -> np.ndarray:
+    """1 and -1 where the interval is on one side of 0; 0 elsewhere, and where one seed has none."""
+    return (rows["ci_low"].gt(0).astype(int) - rows["ci_high"].lt(0).astype(int)).to_numpy()
+
+
+def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+    degrees, agreed, signs = rows["mean_degree"].to_numpy(float), rows["homophily"].to_numpy(float), _signs(rows)
+    axes.set_xscale("log")
+    low, high = np.log(degrees.min()), np.log(degrees.max())
+    beyond = BESIDE / (1 - 2 * BESIDE) * (high - low) or math.log(DEFAULT_RATIO)
+    axes.set_xlim(math.exp(low - beyond), math.exp(high + beyond))
+    axes.set_ylim(agreed.min() - UNDER, agreed.max() + ABOVE)
+    for sign, look in LOOKS.items():
+        of = signs == sign
+        if of.any():
+            axes.plot(degrees[of], agreed[of], linestyle="", color=look.colour, clip_on=False, **marks.marked(look))
+    for degree, share, gain in zip(degrees, agreed, rows["mean"]):
+        axes.annotate(
+            f"{gain:+.1f}".replace("-", "−"), (degree, share), OFFSET, textcoords="offset points", fontsize=7,
+            ha="center", va="bottom",
+        )  # fmt: skip
+    inches = float(axes.get_position().width * axes.get_figure().get_figwidth())  # type: ignore[union-attr]
+    texts = {float(np.median(group)): significant(float(np.median(group))) for group in _levels(degrees)}
+    reach = high - low + 2 * beyond
+    set_ticks(axes, texts, {at: inches * (math.log(at) - low + beyond) / reach for at in texts})
+
+
+def _levels(values: np.ndarray) -> list[np.ndarray]:
+    """Values in groups that are less than a fifth apart: graphs that were made alike."""
+    ordered = np.sort(values)
+    return np.split(ordered, np.flatnonzero(ordered[1:] / ordered[:-1] > 1.2) + 1)
+
+
+def _caption(plan: Plan, artefact_id: str, points: pd.DataFrame, empty: list[str]) -> list[str]:
+    artefact = plan.artefacts[artefact_id]
+    own = points[points["method"] != artefact.reference]
+    seeds = sorted(own.loc[own["n"] > 0, "n"].astype(int).unique())
+    over = plan.experiments[artefact_id.split("/")[0]].methods[str(artefact.reference)].label
+    return [
+        f"Numbers: test accuracy of {', '.join(dict.fromkeys(own['label']))} less that of {over.lower()} at the same "
+        "epsilon, in points, mean of the differences of the same seeds; a mark for each graph, at its mean degree and "
+        "homophily (share of edges between labelled nodes that join equal labels).",
+        *(["One seed each, so no interval."] if seeds == [1] else []),
+        *(
+            [f"Marks: which side of 0 the 95 % confidence interval over {' or '.join(map(str, seeds))} seeds is on."]
+            if seeds and seeds != [1]
+            else []
+        ),
+        *filter(None, [artefact.caption]),
+        *words.not_drawn(empty),
+        *splits.fixed(plan, artefact_id),
+        *words.methods_budgets(points),
+        *words.delta(points),
+        *words.missing_lines(points),
+        *protection.caption(points),
+    ]
