@@ -30,8 +30,8 @@ def first_part(steps: int, share: float) -> int:
 
 
 def embedded(asked: Asked) -> EmbeddedAggregates:
-    """Without shares the sum, a step of the embedding and one of the classifier cost the same, in full batches: a record
-    moves them by sqrt(D), (2 D + 1) C and C."""
+    """Without shares the sum, a step of the embedding and one of the classifier cost the same in full batches: a
+    record moves them by sqrt(D), (2 D + 1) C and C."""
     receivers = asked.privacy.receivers
     return _embedded(asked, step=2 * receivers + 1, released=1.0)
 
