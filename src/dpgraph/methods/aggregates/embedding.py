@@ -121,7 +121,7 @@ class PreparedEmbedding(PreparedAggregates):
         mechanism = order.mechanism
         if not isinstance(mechanism, EmbeddedAggregates):
             raise TypeError(f"mechanism={mechanism.kind}: expected one with an embedding")
-        roots = order.data.graph.train_nodes
+        self.embedded, roots = mechanism, order.data.graph.train_nodes
         self.roots, self.clip_norm = roots, order.privacy.clip_norm
         sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
         self._draws = Draws(sampler, order.generator("batches of the embedding"))

@@ -158,7 +158,7 @@ class Dgc:
     """DPDGC: vectors of nodes by DP-SGD, one noisy sum of them over neighbours, and a classifier by DP-SGD."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        mechanism = expected(job.prepared, PreparedEmbedding).node_level
+        mechanism = expected(job.prepared, PreparedEmbedding).embedded
         return run_stages(job, observe, DgcStages, list(mechanism.parts))
 
 
