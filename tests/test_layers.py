@@ -26,6 +26,7 @@ OF_ONE_METHOD = {
     for name in (
         "canary",
         "coordinates",
+        "embedding",
         "subgraphs",
         "sums",
         "votes",

@@ -9,6 +9,7 @@ import pytest
 from dpgraph.audits.cases import (
     ALL_KINDS,
     KINDS,
+    LIST_KINDS,
     NODE_TEACHER_KINDS,
     TEACHER_KINDS,
     TUPLE_KINDS,
@@ -24,7 +25,7 @@ from dpgraph.methods.registry import specs
 
 def test_every_private_method_brings_a_case_for_each_variant() -> None:
     sums = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "sums"}  # attacked by audits/sums.py
-    others = {**TUPLE_KINDS, **TEACHER_KINDS, **NODE_TEACHER_KINDS, **UNIT_KINDS, **sums}
+    others = {**TUPLE_KINDS, **TEACHER_KINDS, **NODE_TEACHER_KINDS, **UNIT_KINDS, **LIST_KINDS, **sums}
     assert kinds(specs().values()) == {**KINDS, **others}
     assert {kind.method for kind in ALL_KINDS.values()} == {name for name, one in specs().items() if one.private}
 

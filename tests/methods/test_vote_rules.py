@@ -270,7 +270,11 @@ def test_peers_read_what_was_searched_after_the_documented_edit(suite: str, tmp_
         method = {"private": True, "epsilon": epsilon, "trials": 1, "seeds": {"amazon-photo": 1, "pubmed": 1},
                   "datasets": {"amazon-photo": of_photo}, "others": one,
                   "scores": {"trial 1": {"amazon-photo": 50.0, "pubmed": 50.0}}}  # fmt: skip
-        made = {"suite": "search", "commit": "0" * 12, "papers": {"votes": {"gap": method, "progap": method}}}
+        made = {
+            "suite": "search",
+            "commit": "0" * 12,
+            "papers": {"votes": {"gap": method, "progap": method, "dpdgc": method}},
+        }
         (tmp_path / f"workflow/settings/search-peers-{epsilon}.yaml").write_text(json.dumps(made), encoding="utf-8")
     plan = load_plan(Config(suite=suite), tmp_path / "workflow")
     found = {

@@ -1209,6 +1209,26 @@ SUMS = (
          OF_SUMS + "test_one_more_sum_than_accounted_is_refused[dp-gap-node-remove]"),
 )  # fmt: skip
 
+VECTORS, OF_VECTORS = "methods/aggregates/embedding.py", "tests/methods/test_embedding.py::"
+VECTORS_MECHANISM = "privacy/mechanisms/embedding.py"
+EMBEDDED = (
+    _one("noise of vectors is that of the classifier", VECTORS, 'order.names("noise of the embedding")',
+         'order.names("noise")', OF_VECTORS + "test_the_two_kinds_of_steps_have_noise_and_batches_of_their_own"),
+    _one("a gradient on lists is clipped as one copy", VECTORS, "norms = slopes.norm(dim=1) * copies.sqrt()",
+         "norms = slopes.norm(dim=1)",
+         OF_VECTORS + "test_a_null_record_changes_its_own_root_and_those_that_it_sends_to[0-2]"),
+    _one("a step of vectors is charged the root of the cap", VECTORS_MECHANISM,
+         "math.sqrt(first) * (2 * roots - 1) / self.embedding_noise", "math.sqrt(first * roots) / self.embedding_noise",
+         OF_VECTORS + "test_full_batches_are_one_gaussian_mechanism"),
+    _one("steps of vectors are free under Poisson batches", VECTORS_MECHANISM,
+         "Together((Repeated(many, first), released))", "released",
+         OF_VECTORS + "test_epsilon_of_poisson_batches_is_that_of_the_composition"),
+    _one("predictions read lists before the sum", "methods/aggregates/train.py",
+         "        if stage == 0:\n            return self.rows\n",
+         "        if stage == 0:\n            return self.rows + self.prepared.graph.out_ptr[-1]\n",
+         OF_VECTORS + "test_no_list_reaches_a_prediction_before_the_sum"),
+)  # fmt: skip
+
 UNITS_RUN, UNITS_DRAWN = "preparation/units.py", "sampling/units.py"
 UNITS_STEP, UNITS_MECHANISM = "training/units.py", "privacy/mechanisms/units.py"
 UNITS = (
@@ -1320,6 +1340,7 @@ MUTANTS = (
     *OWN_GRAPHS,
     *RELATIONS,
     *SUMS,
+    *EMBEDDED,
     *PATE,
     *NODE_PATE,
     *UNITS,

@@ -35,7 +35,7 @@ COMMON: dict[str, Any] = {
     "training": {"learning_rate": 0.05, "steps": 6, "evaluations": 3},
     "seeds": [0],
 }
-ELSEWHERE = ("tuples", "teachers", "sums")  # cases that these audits do not take
+ELSEWHERE = ("tuples", "teachers", "sums", "lists")  # cases that these audits do not take
 AUDITS = ("facts", "reach", "accounted", "self-terms")
 
 

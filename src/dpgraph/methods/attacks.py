@@ -14,7 +14,7 @@ from typing import Literal
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 
-Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "node teachers", "sums", "units"]
+Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "node teachers", "sums", "lists", "units"]
 Terms = Literal["joint", "own and neighbours", "own"]
 NoiseUnit = Literal["C", "2 C", "2 C R", "2 C N(K, r)", "m C"]
 RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
@@ -25,7 +25,7 @@ class AttackCase:
     """One cell of a variant that every audit of all methods attacks, and what its theorem says.
 
     `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers of images or of nodes, noisy
-    sums alone, or units of images.
+    sums alone, ids of lists, or units of images.
     `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
     0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
     whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.

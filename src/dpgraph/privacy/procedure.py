@@ -116,7 +116,7 @@ class Procedure(Frozen):
 
     relation: Relation
     terms: tuple[ClippedSum, ...]
-    noise_std: tuple[float, ...] = Field(description="One for all coordinates, or one for each group")
+    noise_std: tuple[float, ...] = Field(description="One for all coordinates, for each group, or for each term")
     noise_draws: int
     divisor: float = Field(description="Public number by which the noisy sum is divided")
     steps: int

@@ -191,6 +191,24 @@ UNSTABLE_RECEIVERS = (
     "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
     "many rows move"
 )
+EMBEDDED_SUMS = replace(
+    CAPPED_SUMS,
+    assumptions=(
+        "a gradient of the classifier reads one record and what was released; one of the embedding reads a label and "
+        "the ids of those who send to its root, so that {R} of them change with a record",
+        "a node's learnt vector of norm 1 is added to at most {D} nodes of its own list, chosen by public priorities",
+        *CAPPED_SUMS.assumptions[2:],
+    ),
+)
+PRINTED_EMBEDDING = replace(
+    PRINTED_SUMS,
+    relation=Relation.NODE_REPLACE,
+    assumptions=(
+        "every node is in at most {D} rows of the adjacency matrix; replacing it moves a step of the embedding by "
+        "2 sqrt({D} + 1) clip norms and the released rows by sqrt(2 * {D})",
+        "as the released code counts, with Poisson batches in the place of batches of fixed size",
+    ),
+)
 CAPPED_VOTES = replace(
     VOTES,
     relation=Relation.NODE_REMOVE,

@@ -1,1 +1,1 @@
-"""GAP and ProGAP (Sajadmanesh et al.): noisy sums over neighbours, and training on own records and these sums."""
+"""GAP, ProGAP and DPDGC: noisy sums over neighbours, and training on own records and these sums."""

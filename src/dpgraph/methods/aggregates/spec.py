@@ -1,4 +1,4 @@
-"""GAP (Sajadmanesh et al., USENIX Security 2023) and ProGAP (Sajadmanesh and Gatica-Perez, WSDM 2024)."""
+"""GAP (Sajadmanesh et al., 2023), ProGAP (Sajadmanesh and Gatica-Perez, 2024) and DPDGC (Chien et al., 2023)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
-from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggregates, edge_aggregates
+from dpgraph.methods.aggregates.mechanism import (
+    bounded_aggregates,
+    capped_aggregates,
+    edge_aggregates,
+    embedded,
+    printed_embedded,
+)
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Dashes, Look
+from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
 from dpgraph.methods.own_graphs import RULE, aggregation
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
+from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
@@ -84,6 +91,52 @@ class DpGapCell(DpProGapCell):
     training: GapTraining
 
 
+class DgcModel(UndroppedMlp):
+    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of the MLP of own records")] = 1
+    base_layers: Annotated[
+        int, Field(ge=1, le=100, description="Layers of the MLP of own records and what was sent")
+    ] = 1
+
+
+class DgcTraining(RootBatches):
+    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that learns nodes' vectors")] = (
+        0.5
+    )
+
+
+class DgcPrivacy(Privacy):
+    variant: Literal["rigorous", "published"] = Field(
+        default="rigorous",
+        description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
+        "vectors change), published (noise and accountant of the released code, whose relation is not proved)",
+    )
+    receivers: Annotated[int, Field(ge=1, le=LARGE, description="D: nodes that a node's vector is added to")] = 100
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the squared mu for the released sum; null: by noise stds as in the code"
+    )
+    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the squared mu for the steps of nodes' vectors; null if sums_share is"
+    )
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        both = (self.sums_share, self.embedding_share)
+        if (both[0] is None) != (both[1] is None):
+            expected = "null" if both[0] is None else "a number"
+            raise ValueError(f"embedding_share={both[1]}: expected {expected} beside sums_share={both[0]}")
+        if both[0] is not None and both[1] is not None and both[0] + both[1] >= 1:
+            raise ValueError(f"embedding_share={both[1]}: expected less than 1 - sums_share = {1 - both[0]:g}")
+        return self
+
+
+class DpDgcCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = DpProGapCell.NOISE_IGNORES
+
+    model: DgcModel
+    training: DgcTraining
+    privacy: DgcPrivacy
+
+
 def own_record(cell: Any) -> PredictionInput:
     """A node reads its own record and what was released."""
     return PredictionInput.OWN_RECORD
@@ -104,6 +157,20 @@ def gap_look(cell: Any) -> Look:
 
 def progap_look(cell: Any) -> Look:
     return Look(BROWN, "^", LINES[cell.privacy.variant])
+
+
+def dgc_look(cell: Any) -> Look:
+    return Look(SLATE, "D", LINES[cell.privacy.variant])
+
+
+def dgc_seconds(cell: Any, size: Size) -> float:
+    """Of a perceptron on single records, sums over all entries in the other steps, and noise on all vectors."""
+    model, training = cell.model, cell.training
+    parameters = (size.features + 2 * model.width + size.classes) * model.width
+    steps = 0 if training.steps == "max" else training.steps
+    learnt = training.encoder_share * steps * (100 * size.entries + 50 * size.nodes) * model.width
+    step = training.roots_per_step(size.train_nodes) * 6 * parameters
+    return loop_seconds(training, step, 2 * size.nodes * parameters) + learnt / 1e9
 
 
 def seconds(cell: Any, size: Size) -> float:
@@ -147,6 +214,17 @@ def edge_level(variant: str) -> AttackCase:
     )
 
 
+def embedded_lists(variant: str) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="lists",
+        sums=True,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.NODE_NULL,
+    )
+
+
 ATTACKS = (
     node_level("rigorous", Relation.NODE_NULL),
     node_level("node-remove", Relation.NODE_REMOVE),
@@ -169,6 +247,19 @@ CONTRACT = {
         "privacy": {"variant": variant, "epsilon": 6.0, **budget},
     }
     for variant, budget in BUDGETS.items()
+}
+
+DGC_BUDGETS: dict[str, dict[str, Any]] = {
+    "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
+    "published": {"receivers": 3},
+}
+DGC_CONTRACT = {
+    variant: {
+        "model": SMALL,
+        "training": {"sampling_rate": 0.5},
+        "privacy": {"variant": variant, "epsilon": 6.0, **budget},
+    }
+    for variant, budget in DGC_BUDGETS.items()
 }
 
 SPECS = (
@@ -197,5 +288,21 @@ SPECS = (
         inference=own_record,
         rules={RULE: aggregation},
         seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-dgc",
+        "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
+        "dpgraph.methods.aggregates.train:Dgc",
+        DpDgcCell,
+        DGC_CONTRACT,
+        {
+            "rigorous": Variant(EmbeddedAggregates, embedded),
+            "published": Variant(EmbeddedAggregates, printed_embedded, target="published"),
+        },
+        (embedded_lists("rigorous"), embedded_lists("published")),
+        look=dgc_look,
+        inference=own_record,
+        rules={RULE: aggregation},
+        seconds=dgc_seconds,
     ),
 )

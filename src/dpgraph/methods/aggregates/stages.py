@@ -54,9 +54,13 @@ class Stages(ABC):
             self.rows = self.rows_of(self.stage)
             network = self.network_of(self.stage)
             optimizer = make_optimizer(network.parameters(), self.job.cell.training)
-            self._step = self.prepared.step_on(self.rows, network, optimizer)
+            self._step = self.step_of(self.stage, network, optimizer)
         self.done += 1
         return self._step()
+
+    def step_of(self, stage: int, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        """That trains the network of a stage on `rows`."""
+        return self.prepared.step_on(self.rows, network, optimizer)
 
     @torch.no_grad()
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""GAP and ProGAP: what is trained in which stage, on what."""
+"""GAP, ProGAP and DPDGC: what is trained in which stage, on what."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.errors import invalid
-from dpgraph.methods.aggregates.networks import HopsNetwork
+from dpgraph.methods.aggregates.embedding import ListEmbedding, PreparedEmbedding
+from dpgraph.methods.aggregates.mechanism import first_part
+from dpgraph.methods.aggregates.networks import HopsNetwork, SkipNetwork
 from dpgraph.methods.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates
-from dpgraph.methods.aggregates.stages import Stages, equal_parts
+from dpgraph.methods.aggregates.stages import CHUNK_ROWS, Stages, equal_parts
 from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.models.dense import ACTIVATIONS
 from dpgraph.models.mlp import Mlp
 from dpgraph.models.network import Network
+from dpgraph.preparation.base import expected
 from dpgraph.preparation.rows import unit_rows
 from dpgraph.randomness import torch_generator
 from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.steps import Step
 
 
 class GapStages(Stages):
@@ -94,6 +98,50 @@ class ProGapStages(Stages):
         return torch.cat([self.rows, self.received(states)], dim=1)
 
 
+class DgcStages(Stages):
+    """Vectors of nodes, then a classifier of own records and one noisy sum of these vectors (Chien et al. 2023).
+
+    While vectors are learnt, predictions are those of the classifier as it is initialised, of own records alone: what a
+    node's row of ids says of others is not released but in the noisy sum.
+    """
+
+    prepared: PreparedEmbedding
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        width, classes, activation = model.width, job.graph.num_classes, ACTIVATIONS[job.cell.model.activation]
+        embedding = ListEmbedding(len(features), width, classes, activation, generator)
+        own = _plain(model, features.shape[1], model.encoder_layers, generator)
+        mixing = _plain(model, 2 * width, model.base_layers, generator)
+        classifier = SkipNetwork(own, mixing, _head(model, width, classes, generator))
+        self.networks = nn.ModuleList([embedding, classifier]).to(job.device)
+        self.rows = torch.cat([features, features.new_zeros(len(features), width)], dim=1)
+
+    @property
+    def modules(self) -> nn.Module:
+        return self.networks
+
+    def network_of(self, stage: int) -> Any:
+        return self.networks[stage]
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.rows
+        embedding: Any = self.networks[0]
+        return torch.cat([self.records, self.received(embedding.weight.detach())], dim=1)
+
+    def step_of(self, stage: int, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        if stage == 0:
+            return self.prepared.embedding_step(network, optimizer)
+        return super().step_of(stage, network, optimizer)
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        classifier: Any = self.networks[1]
+        return torch.cat([classifier.classify(part) for part in self.rows.split(CHUNK_ROWS)])
+
+
 class Gap:
     """An encoder of own records, K noisy sums of its states over neighbours, and a classifier of all of these.
 
@@ -102,8 +150,16 @@ class Gap:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         steps = job.mechanism.steps or 0
-        first = max(1, min(steps - 1, round(job.cell.training.encoder_share * steps)))
+        first = first_part(steps, job.cell.training.encoder_share)
         return run_stages(job, observe, GapStages, [first, steps - first])
+
+
+class Dgc:
+    """DPDGC: vectors of nodes by DP-SGD, one noisy sum of them over neighbours, and a classifier by DP-SGD."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        mechanism = expected(job.prepared, PreparedEmbedding).embedded
+        return run_stages(job, observe, DgcStages, list(mechanism.parts))
 
 
 class ProGap:
@@ -132,6 +188,10 @@ def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int
 def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:
     widths = [size] + [model.width] * model.base_layers
     return Mlp(widths, ACTIVATIONS[model.activation], True, generator, torch.float32)
+
+
+def _plain(model: Any, size: int, layers: int, generator: torch.Generator) -> Mlp:
+    return Mlp([size] + [model.width] * layers, ACTIVATIONS[model.activation], False, generator, torch.float32)
 
 
 def _head(model: Any, size: int, classes: int, generator: torch.Generator) -> Mlp:

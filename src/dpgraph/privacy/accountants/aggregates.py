@@ -1,7 +1,7 @@
-"""Epsilons of GAP and ProGAP as they are printed: Renyi DP of all parts, added up.
+"""Epsilons of GAP and ProGAP as they are printed, and of DPDGC as its code counts: Renyi DP of all parts, added up.
 
 Sajadmanesh et al. (2023), Theorems on edge-level and node-level privacy; the same sums for ProGAP, whose stages differ
-in what they train only. What is proved is in the mechanisms (docs/privacy.md, Theorem A).
+in what they train only. What is proved is in the mechanisms (docs/privacy.md, Theorems A and A').
 """
 
 from __future__ import annotations
@@ -20,6 +20,26 @@ def node_level_epsilon(
     sums = aggregations * orders / (2 * sums_noise**2)
     trained = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=WIDE_ORDERS)
     return epsilon_from_rdp(WIDE_ORDERS, trained + sums, delta)
+
+
+def embedded_epsilon(
+    *,
+    rate: float,
+    embedding_steps: int,
+    embedding_noise: float,
+    sums_noise: float,
+    steps: int,
+    noise_multiplier: float,
+    delta: float,
+) -> float:
+    """Of DPDGC's three parts, each with its noise in units of the sensitivity that its code charges: `embedding_steps`
+    subsampled Gaussian steps, one Gaussian release and `steps` more subsampled steps."""
+    orders = np.asarray(WIDE_ORDERS)
+    total = orders / (2 * sums_noise**2)
+    for count, noise in ((embedding_steps, embedding_noise), (steps, noise_multiplier)):
+        if count:
+            total = total + count * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise, orders=WIDE_ORDERS)
+    return epsilon_from_rdp(WIDE_ORDERS, total, delta)
 
 
 def edge_level_epsilon(*, aggregations: int, noise: float, delta: float) -> float:

@@ -71,6 +71,24 @@ class Together:
         return first
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """`times` adaptive steps of one pair, as one mechanism."""
+
+    pair: Pair
+    times: int
+
+    def loss_std(self) -> float:
+        return math.sqrt(self.times) * self.pair.loss_std()
+
+    def largest_loss(self, tail_mass: float) -> float:
+        return self.times * self.pair.largest_loss(tail_mass / self.times)
+
+    def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+        one = _one_step(self.pair, discretization, tail_mass / (2 * self.times))
+        return _repeated(one, self.times, tail_mass / 2, False)
+
+
 def gaussian_pair(mu: float) -> MixturePair:
     """The Gaussian mechanism, mu = sensitivity / noise std."""
     return MixturePair(Mixture.of([1.0], [mu]), Mixture.of([1.0], [0.0]), 1.0)
