@@ -96,10 +96,8 @@ def logits_of(shape: Shape, calls: Calls, rows: Any, reads: Any, own: Any, by_st
     rows = act(calls.linear(0, rows))
     layer = 1
     for level in reversed(range(shape.hops)):
-        if level == 0:  # the root's segment, whose own row is the first
-            own_rows = rows[..., :1, :]
-        else:
-            own_rows = jnp.take_along_axis(rows, own[level][..., None], axis=-2)
+        # the root's segment has its own row first
+        own_rows = rows[..., :1, :] if level == 0 else jnp.take_along_axis(rows, own[level][..., None], axis=-2)
         if shape.architecture == "gcn":
             mean = reads[level] @ rows
             rows = mean + act(calls.linear(layer, mean))
@@ -251,6 +249,9 @@ def _step(problem: Problem, program_of: Callable[[Shape], Callable[..., Any]], m
     features = jax.numpy.asarray(problem.features.numpy())
     limit = jax.numpy.asarray(problem.limit, dtype=features.dtype)
     parts = [_piece(problem, positions, most) for positions in _equal(problem, most)]
+    by_shapes = {tuple(one.shape for one in jax.tree.leaves(part)): part for part in parts}
+    for part in by_shapes.values():  # compiles
+        program(parameters, features, *part[:-1], limit, part[-1])
 
     def sums() -> list[Tensor]:
         total = None

@@ -125,9 +125,7 @@ class _Run:
         self.calls[linear] = Call(rows, outputs, graph)
         return outputs
 
-    def _message(
-        self, layer: Any, convolution: Any, rows: Tensor, own: Tensor, level: Level, below: Tensor
-    ) -> Tensor:
+    def _message(self, layer: Any, convolution: Any, rows: Tensor, own: Tensor, level: Level, below: Tensor) -> Tensor:
         if isinstance(layer, GinLayer):
             total = convolution((rows, own), level.edges)
             return self._act(self._apply(layer.linear, total, level.graph))
