@@ -57,7 +57,8 @@ class Shape:
 
 
 def shape_of(network: Network, architecture: str) -> Shape:
-    heads = network.aggregation[0].query.heads if architecture == "gat" else 1
+    first: Any = network.aggregation[0] if network.hops else None
+    heads = first.query.heads if architecture == "gat" else 1
     activation = {torch.tanh: "tanh", torch.relu: "relu"}[network.encoder.activation]  # type: ignore[index]
     return Shape(architecture, network.hops, len(network.decoder.layers), heads, activation)
 
@@ -186,9 +187,12 @@ def unformed_program(shape: Shape) -> Callable[..., Any]:
              limit: Any, products: Any) -> Any:  # fmt: skip
         rows = features[nodes]
         noted = Calls(parameters, None)
-        shapes = jax.eval_shape(
-            lambda *given: (logits_of(shape, noted, *given, True), noted.outputs)[1], rows, reads, own
-        )
+
+        def outputs(rows: Any, reads: Any, own: Any) -> list[Any]:
+            logits_of(shape, noted, rows, reads, own, True)
+            return noted.outputs
+
+        shapes = jax.eval_shape(outputs, rows, reads, own)
         taps = [jnp.zeros(one.shape, one.dtype) for one in shapes]
         given, read = jax.grad(losses, has_aux=True)(taps, parameters, rows, labels, reads, own)
         squares: Any = 0

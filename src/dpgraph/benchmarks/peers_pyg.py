@@ -85,7 +85,6 @@ class _Run:
         self.network = network
         self.convolutions = [_convolution(layer) for layer in network.aggregation]
         self.calls: dict[nn.Module, Call] = {}
-        self.reading: dict[str, Tensor] = {}
 
     def gradients(self, graphs: Graphs, rows: Tensor) -> list[Tensor]:
         """(count, *shape) of each parameter, in the network's order."""
@@ -104,11 +103,12 @@ class _Run:
         loss = nn.functional.cross_entropy(logits, graphs.labels, reduction="sum")
         given = torch.autograd.grad(loss, [call.outputs for call in self.calls.values()])
         formed: dict[Tensor, Tensor] = {}
-        for (linear, call), gradient in zip(self.calls.items(), given):
+        owner: Any
+        for (owner, call), gradient in zip(self.calls.items(), given):
             a, g = self._beside(call.inputs.detach(), call, graphs), self._beside(gradient, call, graphs)
-            formed[linear.weight] = torch.bmm(g.mT, a)
-            if linear.bias is not None:
-                formed[linear.bias] = g.sum(1)
+            formed[owner.weight] = torch.bmm(g.mT, a)
+            if owner.bias is not None:
+                formed[owner.bias] = g.sum(1)
         by_layer = dict(zip(self.calls, given))
         for layer in self.network.aggregation:
             if isinstance(layer, GinLayer):
