@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -28,6 +29,7 @@ OURS, PLAIN = "dpgraph", "plain, not private"
 SECONDS = Quantity("CPU seconds of one call", "s", "s", 1.0, 0.0, math.inf)
 HEADS = ("m", "Peer", "CPU seconds (quartiles)", "in dpgraph’s time (quartiles)", "MiB", "Difference", "Repeats")
 TITLE = "Clipped sums by other libraries"
+AS_MEANS = {"cpu_seconds": "mean", "cpu_seconds_q25": "ci_low", "cpu_seconds_q75": "ci_high"}
 AXIS = 0.75  # inches of a panel beside its x axis
 
 
@@ -127,16 +129,15 @@ def looks_of(peers: list[str]) -> dict[str, Look]:
 def _panel(axes: Axes, part: pd.DataFrame, looks: Mapping[str, Look], width: float) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for name, own in part.groupby("peer", sort=False):
-        points = own.sort_values("batch_size").rename(
-            columns={"cpu_seconds": "mean", "cpu_seconds_q25": "ci_low", "cpu_seconds_q75": "ci_high"}
-        )
-        marks.curve(axes, points["batch_size"], points, looks[str(name)], SECONDS)
     sizes = sorted(set(part["batch_size"]))
     span = max(math.log10(sizes[-1] / sizes[0]), 0.1)
-    if len(sizes) > 1:
-        axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
     inches = {size: math.log10(size / sizes[0]) / span * (width - AXIS) for size in sizes}
+    gap = min((inches[b] - inches[a] for a, b in pairwise(sizes)), default=width - AXIS)
+    for place, (name, look) in enumerate(looks.items()):
+        points = part[part["peer"] == name].sort_values("batch_size").rename(columns=AS_MEANS)
+        if len(points):
+            marks.curve(axes, points["batch_size"], points, look, SECONDS, marks.Slot(place, len(looks), gap))
+    axes.set_xlim(sizes[0] / 1.6, sizes[-1] * 1.6)
     set_ticks(axes, {size: count(size) for size in sizes}, inches)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("m, roots of the batch")
