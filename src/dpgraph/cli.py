@@ -190,6 +190,14 @@ def _bench_votes(added: Parser) -> None:
     added.add_argument("--edges", type=int, default=10_000_000, help=text)
 
 
+def _bench_peers(added: Parser) -> None:
+    added.epilog = "Needs: pip install -c constraints.txt -e '.[dev,peers]'; a peer that is not there is one row."
+    added.add_argument("--out", type=Path, required=True, help="CSV file; table and figure are written beside it")
+    added.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
+    added.add_argument("--minutes", type=float, help="of CPU time, after which no further batch is measured")
+    added.add_argument("--redraw", action="store_true", help="table and figure only, from the CSV file that is there")
+
+
 def _bench_workflow(added: Parser) -> None:
     added.add_argument("--out", type=Path, required=True)
     added.add_argument("--cells", type=int, default=10_000, help="number of cells to aggregate (default: 10000)")
@@ -354,6 +362,7 @@ STAGES: dict[str, Subcommand] = {
         "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products", _bench_sampling
     ),
     "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
+    "bench-peers": _of("bench_peers", "Clipped sums by Opacus, torch.func, JAX and PyTorch Geometric", _bench_peers),
     "bench-votes": _of("bench_votes", "Private votes over a stream of records: time, memory, messages", _bench_votes),
     "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),

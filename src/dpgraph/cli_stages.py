@@ -324,6 +324,19 @@ def bench_pagerank(options: argparse.Namespace) -> None:
     bench_rows(options.graph, options.out)
 
 
+def bench_peers(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.peers import write_peers
+
+    if not options.redraw:
+        from dpgraph.benchmarks.peers import CASES, QUICK, REPEATS
+        from dpgraph.benchmarks.peers import bench as bench_sums
+
+        repeats = 2 if options.quick else REPEATS
+        bench_sums(options.out, QUICK if options.quick else CASES, repeats, options.minutes)
+    for path in write_peers(options.out):
+        print(path)
+
+
 def bench_votes(options: argparse.Namespace) -> None:
     from dpgraph.benchmarks.votes import EDGES
     from dpgraph.benchmarks.votes import bench as bench_stream

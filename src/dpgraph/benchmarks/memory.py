@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import resource
 from pathlib import Path
 
 
-def reset_peak() -> None:
-    """So that the next peak is that since now."""
-    with contextlib.suppress(OSError):  # not Linux, or not allowed: peaks are those since the start
+def reset_peak() -> bool:
+    """So that the next peak is that since now; whether it could be done."""
+    try:
         Path("/proc/self/clear_refs").write_text("5")
+    except OSError:  # not Linux, or not allowed: peaks are those since the start
+        return False
+    return True
+
+
+def settle() -> bool:
+    """Gives freed memory back and resets the peak, so that it counts what comes next, not what others have left."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    return reset_peak()
 
 
 def peak_bytes() -> int:

@@ -53,12 +53,17 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
     banner = ""
     if suite.demonstration:
         banner = f'<div class="banner"><strong>Demonstration.</strong> {html_text(_without_prefix(suite.note))}</div>'
+    return document(title, body, lead or suite.title, banner)
+
+
+def document(title: str, body: str, lead: str, banner: str = "") -> str:
+    """A page that belongs to no suite; `body` and `banner` are HTML, the other texts are plain."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{html_text(title)}</h1>\n"
-        f'<p class="lead">{html_text(lead or suite.title)}</p>\n{banner}\n{body}\n</body>\n</html>\n'
+        f'<p class="lead">{html_text(lead)}</p>\n{banner}\n{body}\n</body>\n</html>\n'
     )
 
 
