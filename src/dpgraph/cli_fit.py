@@ -71,7 +71,9 @@ def _stated(options: argparse.Namespace) -> tuple[float, float | None]:
 def add_compare(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4. For the curator alone."
     _data(added)
+    _relation(added)
     _settings(added)
+    _scope(added)
     added.add_argument("--methods", help="separated by commas (default: all that state settings for own graphs)")
     added.add_argument("--seeds", type=int, default=5, help="random splits (5)")
     added.add_argument("--out", type=Path, help="folder to make")
@@ -256,14 +258,15 @@ def compare(options: argparse.Namespace) -> None:
     names = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
     own = _own_graph(options)
     mean_degree, words = _stated(options)
-    rows = compare_methods(
-        own, options.epsilon, seeds=options.seeds, methods=names, delta=options.delta,
-        mean_degree=mean_degree, words=words, say=lambda line: print(line, file=sys.stderr),
+    found = compare_methods(
+        own, options.epsilon, seeds=options.seeds, methods=names, relation=options.relation, scope=options.scope,
+        delta=options.delta, mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
+        say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
-    print(table(rows))
+    print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
     if options.out is not None:
-        write(rows, options.out)
+        write(found, options.out)
 
 
 def afford(options: argparse.Namespace) -> None:

@@ -11,7 +11,14 @@ from dpgraph.methods.aggregates.mechanism import bounded_aggregates, capped_aggr
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, Dashes, Look
-from dpgraph.methods.own_graphs import RULE, aggregation
+from dpgraph.methods.own_graphs import (
+    RULE,
+    RULE_OF_EDGES,
+    RULE_OF_REMOVED,
+    aggregation,
+    aggregation_of_edges,
+    aggregation_of_removed,
+)
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -170,6 +177,9 @@ CONTRACT = {
     }
     for variant, budget in BUDGETS.items()
 }
+OWN_GRAPHS = {
+    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
+}  # fmt: skip
 
 SPECS = (
     MethodSpec(
@@ -182,7 +192,7 @@ SPECS = (
         ATTACKS,
         look=gap_look,
         inference=own_record,
-        rules={RULE: aggregation},
+        rules=OWN_GRAPHS,
         seconds=seconds,
     ),
     MethodSpec(
@@ -195,7 +205,7 @@ SPECS = (
         ATTACKS,
         look=progap_look,
         inference=own_record,
-        rules={RULE: aggregation},
+        rules=OWN_GRAPHS,
         seconds=seconds,
     ),
 )
