@@ -71,7 +71,9 @@ def _stated(options: argparse.Namespace) -> tuple[float, float | None]:
 def add_compare(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4. For the curator alone."
     _data(added)
+    _relation(added)
     _settings(added)
+    _scope(added)
     added.add_argument("--methods", help="separated by commas (default: all that state settings for own graphs)")
     added.add_argument("--seeds", type=int, default=5, help="random splits (5)")
     added.add_argument("--out", type=Path, help="folder to make")
@@ -121,9 +123,14 @@ def _data(added: argparse.ArgumentParser) -> None:
 def add_predict(added: argparse.ArgumentParser) -> None:
     added.epilog = "Example: dpgraph predict mine --nodes new.csv --edges new-edges.csv --out new-predictions.csv"
     added.add_argument("model", type=Path, help="folder that fit made, or its release/")
-    added.add_argument("--nodes", type=Path, required=True, help="CSV file of new nodes: id and the model's features")
+    added.add_argument("--nodes", type=Path, help="CSV file of new nodes: id and the model's features")
     added.add_argument("--edges", type=Path, help="CSV file: a new node and an old one (directed: in that order)")
-    added.add_argument("--id", default="id", metavar="COLUMN")
+    added.add_argument("--id", default="id", metavar="COLUMN", help="of --nodes (id)")
+    text = (
+        "in the place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes "
+    )
+    text += "and edge_index, in which they follow the old ones"
+    added.add_argument("--graph", type=Path, help=text)
     added.add_argument("--out", type=Path, required=True, help="CSV file")
 
 
@@ -232,11 +239,15 @@ def predict(options: argparse.Namespace) -> None:
     import csv
 
     from dpgraph.fitting.model import load
-    from dpgraph.fitting.new_nodes import read_new_nodes
+    from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
+    _check_of_new_nodes(options)
     model = load(options.model)
     header = model.header
-    new = read_new_nodes(header, options.nodes, options.edges, options.id)
+    if options.graph is not None:
+        new = read_new_npz(header, options.graph)
+    else:
+        new = read_new_nodes(header, options.nodes, options.edges, options.id)
     ids, rows = new.ids, model.predict(new.features, new.lists)
     with options.out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -245,6 +256,18 @@ def predict(options: argparse.Namespace) -> None:
             [name, header.classes[int(row.argmax())], *row.round(6).tolist()] for name, row in zip(ids, rows)
         )
     print(f"{options.out}: {len(rows)} rows, each for its own node", file=sys.stderr)
+
+
+def _check_of_new_nodes(options: argparse.Namespace) -> None:
+    """One source, and no option that would silently say nothing of it."""
+    if options.graph is None:
+        if options.nodes is None:
+            raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
+        return
+    given = {"--nodes": options.nodes is not None, "--edges": options.edges is not None, "--id": options.id != "id"}
+    for name, there in given.items():
+        if there:
+            raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -256,14 +279,15 @@ def compare(options: argparse.Namespace) -> None:
     names = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
     own = _own_graph(options)
     mean_degree, words = _stated(options)
-    rows = compare_methods(
-        own, options.epsilon, seeds=options.seeds, methods=names, delta=options.delta,
-        mean_degree=mean_degree, words=words, say=lambda line: print(line, file=sys.stderr),
+    found = compare_methods(
+        own, options.epsilon, seeds=options.seeds, methods=names, relation=options.relation, scope=options.scope,
+        delta=options.delta, mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
+        say=lambda line: print(line, file=sys.stderr),
     )  # fmt: skip
-    print(table(rows))
+    print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
     if options.out is not None:
-        write(rows, options.out)
+        write(found, options.out)
 
 
 def afford(options: argparse.Namespace) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+import re
 
 import numpy as np
 import pytest
 from scipy.stats import t as student
 
 from dpgraph.cli import main
+from dpgraph.data.records import TEST
 from dpgraph.errors import UserError
-from dpgraph.fitting.compare import Compared, compare, paired_tests
+from dpgraph.fitting.compare import Compared, Question, _held_out, compare, paired_tests, table
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.tables import from_arrays
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small, write_csv
 
 
@@ -64,17 +69,113 @@ def test_equal_methods_are_equal():
     assert found["p_holm"] == 1
 
 
+def reader(where):
+    with where.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_under_node_remove_what_promises_node_null_is_left_out(tmp_path, capsys):
+    data = write_csv(tmp_path, size=120)
+    asked = ["compare", *data, "--epsilon", "4", "--seeds", "2", "--relation", "node-remove"]
+    few = ["--methods", "own,dp-mlp,dp-gap,mlp"]
+    assert main([*asked, *few, "--degree-bound", "119", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    rows = reader(tmp_path / "out/comparison.csv")
+    private = [row for row in rows if row["epsilon"] != "inf"]
+    assert {row["method"] for row in private} == {"own", "dp-gap"}
+    assert {(row["relation"], row["scope"]) for row in private} == {("node-remove", "joint")}
+    assert all(3.9 < float(row["epsilon"]) <= 4 for row in private)
+    (left,) = reader(tmp_path / "out/left_out.csv")
+    assert left["method"] == "dp-mlp"
+    assert (
+        "dp-mlp is left out: its settings for own graphs promise node-null; joint: expected node-remove; joint" in said
+    )
+    (pair,) = json.loads((tmp_path / "out/tests.json").read_text())
+    assert {pair["better"], pair["than"]} == {"own", "dp-gap"}
+    assert main([*asked, *few]) == 0
+    assert "dp-gap is left out: --degree-bound: none is given" in capsys.readouterr().out
+
+
+def test_for_an_edge_each_row_says_what_it_promises_records():
+    found = compare(small(size=80), 2.0, seeds=2, relation="edge", methods=["votes", "own", "dp-gap", "dp-mlp"])
+    assert {(row.method, row.relation, row.scope) for row in found.rows} == {
+        ("votes", "edge", "joint"), ("dp-gap", "edge", "joint"),
+    }  # fmt: skip
+    assert all(1.9 < row.epsilon <= 2 for row in found.rows)
+    beside = {row.method: row.beside for row in found.rows}
+    assert re.match("records are protected as well: ε = .* under node-null", beside["votes"])
+    assert beside["dp-gap"] == "nothing is promised of features and labels"
+    assert "nothing reads an edge" in found.left_out["own"]
+    assert "promise node-null; joint: expected edge; joint" in found.left_out["dp-mlp"]
+    text = table(found)
+    assert len([line for line in text.splitlines() if "edge; joint |" in line]) == 2
+    assert "dp-gap: nothing is promised of features and labels" in text
+
+
+def test_where_all_outputs_are_public_rows_are_functions_of_the_release():
+    own = small(size=80)
+    found = compare(own, 8.0, seeds=1, scope="all-outputs", methods=["votes", "own", "dp-mlp", "dp-gap", "mlp"])
+    private = [row for row in found.rows if row.epsilon < math.inf]
+    assert [(row.method, row.relation, row.scope) for row in private] == [("votes", "node-null", "all outputs")]
+    assert set(found.left_out) == {"own", "dp-mlp", "dp-gap"}
+    assert all("expected node-null; all outputs" in reason for reason in found.left_out.values())
+    held = _held_out(own, 0)
+    there = held.split == TEST
+    fitted = fit(held, 8.0, scope="all-outputs", method="votes", seed=0)
+    right = (fitted.model.outputs().argmax(axis=1) == own.labels)[there].mean()
+    assert private[0].accuracies == (right,)
+    own_records_too = fit(held, 8.0, method="votes", seed=0).predictions
+    assert (own_records_too.argmax(axis=1) == own.labels)[there].mean() != right
+
+
+STATED = {"mode": "rigorous", "accountant": "-", "sampling": "-", "delta": 1e-5}
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"relation": "node-null", "scope": "parameters", "epsilon": 1.0}, "promise node-null; parameters"),
+        ({"relation": "edge", "scope": "joint", "epsilon": 1.0}, "promise edge; joint"),
+        ({"relation": "node-null", "scope": "joint", "epsilon": 1.1}, "it states epsilon = 1.1: expected at most 1"),
+        ({"relation": "node-null", "scope": "joint", "epsilon": 1.0, "delta": 1e-3}, "it states delta = 0.001"),
+        ({"epsilon": None, "reason": "no proof"}, "nothing is guaranteed: no proof"),
+    ],
+)
+def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):
+    question = Question(Relation.NODE_NULL, all_outputs=False, epsilon=1.0, delta=1e-5)
+    with pytest.raises(UserError, match=message):
+        question.check(Guarantee(**{**STATED, **stated}))
+    more = {"relation": "node-null", "scope": "all outputs", "epsilon": 0.0}
+    assert question.check(Guarantee(**{**STATED, **more})) == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"methods": ["vots"]}, "--methods=vots: expected one of .* did you mean votes"),
         ({"seeds": 0}, "--seeds=0"),
         ({"epsilon": -1.0}, "--epsilon=-1.0"),
+        ({"delta": 0.5, "methods": ["dp-mlp"]}, "--delta=0.5"),
+        ({"relation": "node-nul"}, "--relation=node-nul: expected one of .* did you mean node-null"),
+        ({"scope": "all-output"}, "--scope=all-output: expected one of .* did you mean all-outputs"),
+        ({"scope": "all-outputs", "relation": "node-remove"}, "no epsilon: rows read raw records"),
+        ({"degree_bound": 9}, "--degree-bound=9: expected none under node-null"),
+        (
+            {"relation": "edge", "methods": ["own", "dp-mlp", "mlp"]},
+            "--methods: none promises edge; joint: own: .* nothing reads an edge.*; dp-mlp: its settings",
+        ),
     ],
 )
 def test_mistakes(options, message):
     with pytest.raises(UserError, match=message):
         compare(small(size=40), **{"epsilon": 1.0, **options})
+
+
+def test_lengths_of_lists_are_no_features_for_an_edge():
+    own = small(size=40)
+    bare = from_arrays(np.stack([own.source, own.target]), own.labels)
+    with pytest.raises(UserError, match="--relation edge: no features"):
+        compare(bare, 1.0, relation="edge")
 
 
 def test_too_few_labels_are_refused():

@@ -156,13 +156,19 @@ def budgeted(
         raise invalid("--method", kind, f"one of auto, {', '.join(KINDS)}")
     if not 0 < epsilon < math.inf:
         raise invalid("--epsilon", epsilon, "a finite number > 0")
-    chosen = usual_delta(numbers.nodes) if delta is None else delta
-    if not 0 < chosen < 1 / numbers.nodes:
-        raise invalid("--delta", chosen, f"a number > 0 and < 1 / nodes = {1 / numbers.nodes:.3g}")
+    chosen = checked_delta(delta, numbers.nodes)
     rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
         return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
     return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+
+
+def checked_delta(delta: float | None, nodes: int) -> float:
+    """As given, or the usual one. Raises UserError for one that means nothing."""
+    chosen = usual_delta(nodes) if delta is None else delta
+    if not 0 < chosen < 1 / nodes:
+        raise invalid("--delta", chosen, f"a number > 0 and < 1 / nodes = {1 / nodes:.3g}")
+    return chosen
 
 
 Rule = Callable[[float], dict[str, Any]]  # settings at an epsilon

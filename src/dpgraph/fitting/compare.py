@@ -10,7 +10,7 @@ import csv
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,22 +23,24 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
-from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, PublicNumbers, budgeted
+from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, PublicNumbers, budgeted, checked_delta
+from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.fitting.training import train
+from dpgraph.fitting.training import sides, train
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.own_graphs import RULE
+from dpgraph.methods.own_graphs import RULE, RULES, rule_for
 from dpgraph.methods.registry import method, outside_of, spec, specs
 from dpgraph.outside import checks_of
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.public_numbers import usual_delta
-from dpgraph.problems.base import Size
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.randomness import numpy_generator
 
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
 NO_PRIVACY = "no privacy"
+ROUNDING = 1e-6  # of an epsilon that was solved for
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Compared:
     epsilon: float
     accuracies: tuple[float, ...]
     checks: tuple[str, ...] = ()  # of a method from outside the package, whose epsilon is its author's claim
+    beside: str = ""  # what an epsilon of an edge says of records
 
     @property
     def mean(self) -> float:
@@ -63,6 +66,56 @@ class Compared:
         return float(student.ppf(0.975, n - 1) * np.std(self.accuracies, ddof=1) / math.sqrt(n)) if n > 1 else math.nan
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` returns: rows of one epsilon, relation and scope, best first, and those without privacy."""
+
+    rows: tuple[Compared, ...]
+    left_out: Mapping[str, str]  # by method, why it promises nothing of what was asked for
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every private row has to promise. `delta` is that of a graph of all nodes, for all methods."""
+
+    relation: Relation
+    all_outputs: bool
+    epsilon: float
+    delta: float
+
+    @property
+    def scope(self) -> Scope:
+        return Scope.ALL_OUTPUTS if self.all_outputs else Scope.JOINT
+
+    @property
+    def place(self) -> str:
+        return f"{self.relation}; {self.scope}"
+
+    def check(self, stated: Guarantee) -> float:
+        """Its epsilon; raises UserError with the reason for which it is no answer. All outputs cover the joint view."""
+        if stated.epsilon is None:
+            raise UserError(f"nothing is guaranteed: {stated.reason}")
+        if stated.relation is not self.relation or stated.scope not in (self.scope, Scope.ALL_OUTPUTS):
+            found = "nothing" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
+            raise UserError(f"its settings for own graphs promise {found}: expected {self.place}")
+        for name in ("epsilon", "delta"):
+            promised, asked = getattr(stated, name) or 0.0, getattr(self, name)
+            if promised > asked * (1 + ROUNDING):
+                raise UserError(f"it states {name} = {promised:.4g}: expected at most {asked:.4g}")
+        return stated.epsilon
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A method on one split: what is promised, and what trains it and gives (N, C) scores."""
+
+    relation: str
+    scope: str
+    epsilon: float
+    scores: Callable[[], np.ndarray]
+    beside: str = ""
+
+
 def compare(
     data: Any,
     epsilon: float,
@@ -73,40 +126,57 @@ def compare(
     directed: bool | None = None,
     seeds: int = 5,
     methods: Sequence[str] | None = None,
+    relation: str = Relation.NODE_NULL,
+    scope: str = "others",
     delta: float | None = None,
     mean_degree: float = MEAN_DEGREE,
     words: float | None = None,
+    degree_bound: int | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> list[Compared]:
-    """Every method that states settings for own graphs, best first; of those without privacy, for orientation, too.
+) -> Comparison:
+    """Every method that states settings for own graphs and promises `epsilon` under `relation` and `scope`, which are
+    as in `fit`; of those without privacy, for orientation, too. All others are left out, each with the reason.
 
-    Raises UserError for unknown methods, and for a graph with too few labels to hold some out.
+    Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
+    where every private method is left out.
     """
-    if not 0 < epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, "a finite number > 0")
+    check_asked("auto", relation, scope, epsilon, degree_bound)
     if not 1 <= seeds <= MOST_SEEDS:
         raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
-    others = [name for name, one in specs().items() if RULE in one.rules]
+    others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
     known = [*KINDS, *others]
     for name in methods or ():
         if name not in known:
             raise invalid("--methods", name, f"one of {', '.join(known)}")
     own = own_graph(data, labels, features, classes=classes, directed=directed)
-    chosen = list(methods or known)
-    found: dict[str, list[float]] = {name: [] for name in chosen}
-    about: dict[str, tuple[str, str, float]] = {}
-    for seed in range(seeds):
-        one = _held_out(own, seed)
-        for name in chosen:
-            if name in KINDS:
-                scores, about[name] = _own(name, one, _numbers(one, mean_degree, words), epsilon, delta, seed)
-            else:
-                scores, about[name] = _other(name, one, epsilon, delta, seed)
-            held = (one.split == TEST) & (one.labels >= 0)
-            found[name].append(float((scores.argmax(axis=1) == one.labels)[held].mean()))
+    about = Relation(relation)
+    check_features(own, about)
+    question = Question(about, scope == "all-outputs", epsilon, checked_delta(delta, len(own.ids)))
+    splits = [_held_out(own, seed) for seed in range(seeds)]
+    numbers = [_numbers(one, about, mean_degree, words, degree_bound) for one in splits]
+    planned: dict[str, list[Planned]] = {}
+    left_out: dict[str, str] = {}
+    for name in dict.fromkeys(methods or known):
+        plan = _own if name in KINDS else _other
+        try:  # before anything is trained: a method that one split leaves out is compared on none
+            planned[name] = [plan(name, splits[seed], numbers[seed], question, seed) for seed in range(seeds)]
+        except UserError as error:
+            left_out[name] = str(error)
+    if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise UserError(f"--methods: none promises {question.place}: {reasons}")
+    rows = []
+    found: dict[str, list[float]] = {name: [] for name in planned}
+    for seed, one in enumerate(splits):
+        held = (one.split == TEST) & (one.labels >= 0)
+        for name, plans in planned.items():
+            found[name].append(float((plans[seed].scores().argmax(axis=1) == one.labels)[held].mean()))
             say(f"split {seed + 1} of {seeds}, {name}: {100 * found[name][-1]:.1f} %")
-    rows = [Compared(name, *about[name], tuple(values), _checks(name)) for name, values in found.items()]
-    return sorted(rows, key=lambda row: -row.mean)
+    for name, plans in planned.items():
+        last = plans[-1]
+        promised = last.relation, last.scope, max(plan.epsilon for plan in plans)
+        rows.append(Compared(name, *promised, tuple(found[name]), _checks(name), last.beside))
+    return Comparison(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
 
 
 def _checks(name: str) -> tuple[str, ...]:
@@ -124,43 +194,70 @@ def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
     return replace(own, split=split)
 
 
-Scored = tuple[np.ndarray, tuple[str, str, float]]
-
-
-def _numbers(own: OwnGraph, mean_degree: float, words: float | None) -> PublicNumbers:
+def _numbers(
+    own: OwnGraph, relation: Relation, mean_degree: float, words: float | None, degree_bound: int | None
+) -> PublicNumbers:
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
     return PublicNumbers(
         len(own.ids), labelled, len(own.classes), mean_degree=mean_degree, features=own.num_features,
-        words=own.known_words if words is None else words,
+        words=own.known_words if words is None else words, degree_bound=degree_bound,
+        voters=int(sides(own, relation).sum()) if relation is Relation.NODE_REMOVE else None,
     )  # fmt: skip
 
 
-def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, epsilon: float, delta: float | None, seed: int) -> Scored:
+def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: Question, seed: int) -> Planned:
     """As `fit` does it."""
-    what = budgeted(kind, numbers, epsilon=epsilon, delta=delta)
-    stated = what.calibration.statement.rigorous
-    return train(own, what, seed).scores, (str(stated.relation), str(stated.scope), stated.epsilon or math.nan)
+    if kind == "own" and question.all_outputs:
+        raise UserError(f"its rows read raw records: expected {question.place}")
+    asked = {"epsilon": question.epsilon, "delta": question.delta}
+    what = budgeted(kind, numbers, **asked, relation=question.relation, all_outputs=question.all_outputs)
+    stated = what.calibration.statement
+
+    def scores() -> np.ndarray:
+        trained = train(own, what, seed)
+        # where all rows are public they are functions of the buckets alone, and worse: as `fit` releases them
+        return model_of(own, trained, kind).outputs() if question.all_outputs else trained.scores
+
+    return Planned(str(question.relation), str(question.scope), what.epsilon, scores, _of_records(question, stated))
 
 
-def _other(name: str, own: OwnGraph, epsilon: float, delta: float | None, seed: int) -> Scored:
-    graph, known = own.graph(), spec(name)
-    num_train = int((graph.split == TRAIN).sum())
-    size = Size(graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes, num_train)
-    # the same delta for all: that of a graph of all nodes
-    budget = {"privacy": {"epsilon": epsilon, "delta": delta or usual_delta(graph.num_nodes)}} if known.private else {}
+def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: Question, seed: int) -> Planned:
+    known, num_nodes = spec(name), len(own.ids)
+    num_train = int((own.roles == TRAIN).sum())
+    rule = rule_for(question.relation)
+    if not known.private or rule not in known.rules:
+        rule = RULE  # which may promise the relation as well
+    if rule not in known.rules:
+        raise UserError(f"it states no settings for own graphs under {question.relation}")
+    size = replace(numbers.size, train_nodes=num_train)
+    budget = {"privacy": {"epsilon": question.epsilon, "delta": question.delta}} if known.private else {}
     shared = {"task": {"dataset": "own-graph"}, "method": name, "seeds": [seed]}
-    raw = merged(shared, known.by_rule(RULE, size, epsilon), budget)
-    cell = resolve(raw, name)
-    calibration = calibrate(cell, num_train, num_protected=graph.num_nodes)
-    (job,) = make_jobs(graph, cell, [seed], calibration, torch.device("cpu"))
-    outcome = method(name).run(job, lambda step, logits: {})
-    if job.prepared is not None:
-        job.prepared.check(outcome.resumed_at)
-    stated = calibration.statement.rigorous
+    cell = resolve(merged(shared, known.by_rule(rule, size, question.epsilon), budget), name)
+    calibration = calibrate(cell, num_train, num_protected=num_nodes)
+
+    def scores() -> np.ndarray:
+        (job,) = make_jobs(own.graph(), cell, [seed], calibration, torch.device("cpu"))
+        outcome = method(name).run(job, lambda step, logits: {})
+        if job.prepared is not None:
+            job.prepared.check(outcome.resumed_at)
+        return outcome.logits
+
     if not known.private:
-        return outcome.logits, (NO_PRIVACY, NO_PRIVACY, math.inf)
+        return Planned(NO_PRIVACY, NO_PRIVACY, math.inf, scores)
+    epsilon = question.check(calibration.statement.rigorous)
     claimed = " (claimed)" if outside_of(name) is not None else ""
-    return outcome.logits, (f"{stated.relation}{claimed}", str(stated.scope), stated.epsilon or math.nan)
+    said = _of_records(question, calibration.statement)
+    return Planned(f"{question.relation}{claimed}", str(question.scope), epsilon, scores, said)
+
+
+def _of_records(question: Question, stated: PrivacyStatement) -> str:
+    """Rows of one epsilon for an edge may differ in what they promise a record."""
+    if question.relation is not Relation.EDGE:
+        return ""
+    for one in (stated.rigorous, *stated.beside):
+        if one.relation is Relation.NODE_NULL and one.epsilon is not None:
+            return f"records are protected as well: ε = {one.epsilon:.3g} under {one.relation}"
+    return "nothing is promised of features and labels"
 
 
 def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
@@ -188,8 +285,9 @@ def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
     return raw
 
 
-def table(rows: Sequence[Compared]) -> str:
+def table(found: Comparison) -> str:
     """Lines for people."""
+    rows = found.rows
     lines = ["| method | relation; scope | ε | accuracy on held-out labels |", "| :-- | :-- | --: | --: |"]
     for row in rows:
         half = "" if math.isnan(row.half) else f" ± {100 * row.half:.1f}"
@@ -199,24 +297,28 @@ def table(rows: Sequence[Compared]) -> str:
     lines.append("")
     lines += [f"{row.method}: its ε is its author's claim, not proved; checks: {', '.join(row.checks)}"
               for row in rows if row.checks]  # fmt: skip
+    lines += [f"{row.method}: {row.beside}" for row in rows if row.beside]
+    lines += [f"{name} is left out: {reason}" for name, reason in found.left_out.items()]
     for one in paired_tests(rows):
         gap = f"{one['better']} is {one['points']:.1f} points above {one['than']}"
         lines.append(f"{gap} (paired t test, Holm: p = {one['p_holm']:.2g})")
     return "\n".join(lines)
 
 
-def write(rows: Sequence[Compared], folder: Path) -> None:
-    """comparison.csv, tests.json and README.txt, which says who may read them."""
+def write(found: Comparison, folder: Path) -> None:
+    """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
     folder.mkdir(parents=True)
     with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "split", "accuracy"]
+        head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
         writer.writerow(head)
-        for row in rows:
+        for row in found.rows:
             head = [row.method, row.relation, row.scope, str(row.epsilon), str(row.mean), str(row.half)]
-            head.append(", ".join(row.checks))
+            head += [", ".join(row.checks), row.beside]
             writer.writerows([*head, split, value] for split, value in enumerate(row.accuracies))
-    (folder / "tests.json").write_text(json.dumps(paired_tests(rows), indent=1) + "\n", encoding="utf-8")
+    with (folder / "left_out.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["method", "reason"], *found.left_out.items()])
+    (folder / "tests.json").write_text(json.dumps(paired_tests(found.rows), indent=1) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(
         "Not private, not to be released: accuracies on held-out labels, and what is chosen by them, have no epsilon.\n"
     )

@@ -112,9 +112,7 @@ def fit(
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
-    if about is not Relation.NODE_NULL and own.features is None:
-        raise UserError(f"--relation {about}: no features: lengths of lists would be read in their place, and an edge "
-                        f"is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
+    check_features(own, about)
     present = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
     if present == 0:
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
@@ -138,7 +136,7 @@ def fit(
     trained = train(own, what, seed)
     secret = trained.secret
     stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command, audits=audits)
-    model = _model(own, trained, kind)
+    model = model_of(own, trained, kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
@@ -167,7 +165,14 @@ def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_b
         raise invalid("--epsilon", epsilon, "a finite number > 0")
 
 
-def _model(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
+def check_features(own: OwnGraph, relation: Relation) -> None:
+    """Raises UserError where the lengths of lists, which edges are in, would be read under another relation."""
+    if relation is not Relation.NODE_NULL and own.features is None:
+        raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
+                        f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
+
+
+def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
     mechanism, classes = trained.budgeted.mechanism, len(own.classes)
     over = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1]
     mean, reader = trained.mean, trained.reader or READERS[0]

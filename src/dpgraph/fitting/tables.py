@@ -178,19 +178,25 @@ def numbers_of(table: Any, columns: tuple[str, ...], path: Path) -> np.ndarray:
     return features
 
 
-def read_npz(path: Path, classes: Sequence[str] | None = None) -> OwnGraph:
-    """Arrays edge_index (2, E), y (N,) with -1 for none, x (N, F), split (N,) of train, val, test; no pickles."""
-    path = Path(path)
+def arrays_of(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file, of these names alone. Raises UserError for anything else, such as a pickle."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected arrays {', '.join(NPZ)}")
+        raise UserError(f"{path}: no such file: expected arrays {', '.join(known)}")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (*DAMAGE, SyntaxError) as error:
         raise UserError(f"{path}: expected a .npz file without pickles: {type(error).__name__}") from None
     for name in arrays:
-        if name not in NPZ:
-            raise invalid(f"{path}: array", name, f"one of {', '.join(NPZ)}")
+        if name not in known:
+            raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")
+    return arrays
+
+
+def read_npz(path: Path, classes: Sequence[str] | None = None) -> OwnGraph:
+    """Arrays edge_index (2, E), y (N,) with -1 for none, x (N, F), split (N,) of train, val, test; no pickles."""
+    path = Path(path)
+    arrays = arrays_of(path, NPZ)
     for name in ("edge_index", "y"):
         if name not in arrays:
             raise UserError(f"{path}: no array {name}: expected edge_index and y")

@@ -17,7 +17,14 @@ from dpgraph.methods.aggregates.mechanism import (
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
-from dpgraph.methods.own_graphs import RULE, aggregation
+from dpgraph.methods.own_graphs import (
+    RULE,
+    RULE_OF_EDGES,
+    RULE_OF_REMOVED,
+    aggregation,
+    aggregation_of_edges,
+    aggregation_of_removed,
+)
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
@@ -248,6 +255,9 @@ CONTRACT = {
     }
     for variant, budget in BUDGETS.items()
 }
+OWN_GRAPHS = {
+    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
+}  # fmt: skip
 
 DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
@@ -273,7 +283,7 @@ SPECS = (
         ATTACKS,
         look=gap_look,
         inference=own_record,
-        rules={RULE: aggregation},
+        rules=OWN_GRAPHS,
         seconds=seconds,
     ),
     MethodSpec(
@@ -286,7 +296,7 @@ SPECS = (
         ATTACKS,
         look=progap_look,
         inference=own_record,
-        rules={RULE: aggregation},
+        rules=OWN_GRAPHS,
         seconds=seconds,
     ),
     MethodSpec(
