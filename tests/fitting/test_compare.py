@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from dpgraph.cli import main
 from dpgraph.data.records import TEST
 from dpgraph.errors import UserError
-from dpgraph.fitting.compare import Compared, Question, _held_out, compare, paired_tests, table
+from dpgraph.fitting.compare import Compared, PromiseAsked, _held_out, compare, paired_tests, table
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.guarantee import Guarantee
@@ -142,7 +142,7 @@ STATED = {"mode": "rigorous", "accountant": "-", "sampling": "-", "delta": 1e-5}
     ],
 )
 def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):
-    question = Question(Relation.NODE_NULL, all_outputs=False, epsilon=1.0, delta=1e-5)
+    question = PromiseAsked(Relation.NODE_NULL, all_outputs=False, epsilon=1.0, delta=1e-5)
     with pytest.raises(UserError, match=message):
         question.check(Guarantee(**{**STATED, **stated}))
     more = {"relation": "node-null", "scope": "all outputs", "epsilon": 0.0}

@@ -23,7 +23,7 @@ from torch import Tensor
 
 import dpgraph
 from dpgraph.benchmarks.memory import peak_bytes, settle
-from dpgraph.benchmarks.peers_problem import UNCLIPPED, Problem, Problems
+from dpgraph.benchmarks.peers_problem import UNCLIPPED, PeersProblem, Problems
 from dpgraph.benchmarks.references import Gradients
 from dpgraph.benchmarks.steps import StepSetting
 from dpgraph.errors import invalid
@@ -56,7 +56,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Peer:
-    """`make` names a function of a `Problem` that prepares a step, whose call gives the sums."""
+    """`make` names a function of a `PeersProblem` that prepares a step, whose call gives the sums."""
 
     name: str
     package: str  # distribution that it needs
@@ -86,7 +86,7 @@ PEERS = (
 )
 
 
-def ours(problem: Problem) -> Gradients:
+def ours(problem: PeersProblem) -> Gradients:
     return problem.sums
 
 
@@ -140,12 +140,12 @@ def bench(
     return [*(row for one in cases for row in by_case[one]), *rows]
 
 
-def _check(problem: Problem, peers: Sequence[Peer]) -> dict[str, Row]:
+def _check(problem: PeersProblem, peers: Sequence[Peer]) -> dict[str, Row]:
     """Of each peer, what its rows say of its sums in float64; with a note, it is not measured."""
     return {peer.name: _compared(problem, peer)[1] for peer in peers}
 
 
-def _measure(problem: Problem, peers: Sequence[Peer], checked: dict[str, Row], repeats: int) -> list[Row]:
+def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Row], repeats: int) -> list[Row]:
     rows = {peer.name: _row(problem.setting, peer) | checked[peer.name] for peer in peers}
     steps: dict[str, Gradients] = {}
     for peer in peers:
@@ -167,7 +167,7 @@ def _measure(problem: Problem, peers: Sequence[Peer], checked: dict[str, Row], r
     return list(rows.values())
 
 
-def _compared(problem: Problem, peer: Peer) -> tuple[Gradients | None, Row]:
+def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]:
     """A peer's step, and what one call of it gave and took, or why it cannot."""
     name = "difference" if problem.dtype == torch.float32 else "difference_float64"
     kind = str(problem.dtype).removeprefix("torch.")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.benchmarks.peers_problem import Problem, padded
+from dpgraph.benchmarks.peers_problem import PeersProblem, padded
 from dpgraph.benchmarks.references import Gradients
 from dpgraph.models.network import Network
 
@@ -46,7 +46,7 @@ def _jax() -> Any:
 
 
 @dataclass(frozen=True)
-class Shape:
+class RootShape:
     """What a compiled program is for."""
 
     architecture: str
@@ -56,14 +56,14 @@ class Shape:
     activation: str
 
 
-def shape_of(network: Network, architecture: str) -> Shape:
+def shape_of(network: Network, architecture: str) -> RootShape:
     first: Any = network.aggregation[0] if network.hops else None
     heads = first.query.heads if architecture == "gat" else 1
     activation = {torch.tanh: "tanh", torch.relu: "relu"}[network.encoder.activation]  # type: ignore[index]
-    return Shape(architecture, network.hops, len(network.decoder.layers), heads, activation)
+    return RootShape(architecture, network.hops, len(network.decoder.layers), heads, activation)
 
 
-class Calls:
+class JaxCalls:
     """Applies layers, adds `taps` to what they give, and keeps what they read.
 
     The gradient for a tap is the gradient for the layer's output. Without taps it only notes the outputs' shapes.
@@ -90,7 +90,7 @@ class Calls:
         return self.tapped(layer, rows, rows @ weight.T + (bias[0] if bias else 0))
 
 
-def logits_of(shape: Shape, calls: Calls, rows: Any, reads: Any, own: Any, by_state: bool) -> Any:
+def logits_of(shape: RootShape, calls: JaxCalls, rows: Any, reads: Any, own: Any, by_state: bool) -> Any:
     """(..., n_r, F) records -> (..., classes). `by_state`: roots attend to states, keys and values are not formed."""
     jnp = _jax().numpy
     act = {"tanh": jnp.tanh, "relu": _jax().nn.relu}[shape.activation]
@@ -118,7 +118,7 @@ def logits_of(shape: Shape, calls: Calls, rows: Any, reads: Any, own: Any, by_st
     return rows
 
 
-def _attend(shape: Shape, calls: Calls, layer: int, rows: Any, own_rows: Any, reads: Any) -> Any:
+def _attend(shape: RootShape, calls: JaxCalls, layer: int, rows: Any, own_rows: Any, reads: Any) -> Any:
     jnp = _jax().numpy
     queries, keys, values = (
         calls.linear(layer + place, some).reshape(*some.shape[:-1], shape.heads, -1)
@@ -130,7 +130,7 @@ def _attend(shape: Shape, calls: Calls, layer: int, rows: Any, own_rows: Any, re
     return received.reshape(*received.shape[:-2], -1)
 
 
-def _attend_states(shape: Shape, calls: Calls, layer: int, rows: Any, own_rows: Any, reads: Any) -> Any:
+def _attend_states(shape: RootShape, calls: JaxCalls, layer: int, rows: Any, own_rows: Any, reads: Any) -> Any:
     """q . K h = (K^T q) . h and sum_j alpha_j V h_j = V sum_j alpha_j h_j, for trees (B, n, D) with one segment."""
     jnp = _jax().numpy
     queries = calls.linear(layer, own_rows)[:, 0].reshape(len(rows), shape.heads, -1)
@@ -151,13 +151,13 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 @cache
-def formed_program(shape: Shape) -> Callable[..., Any]:
+def formed_program(shape: RootShape) -> Callable[..., Any]:
     """Clipped sums of a piece from formed gradients."""
     jax = _jax()
     jnp = jax.numpy
 
     def loss(parameters: Parameters, rows: Any, label: Any, reads: Any, own: Any) -> Any:
-        return _cross_entropy(logits_of(shape, Calls(parameters, None), rows, reads, own, False), label)
+        return _cross_entropy(logits_of(shape, JaxCalls(parameters, None), rows, reads, own, False), label)
 
     @jax.jit
     def sums(parameters: Parameters, features: Any, nodes: Any, labels: Any, reads: Any, own: Any, counts: Any,
@@ -172,13 +172,13 @@ def formed_program(shape: Shape) -> Callable[..., Any]:
 
 
 @cache
-def unformed_program(shape: Shape) -> Callable[..., Any]:
+def unformed_program(shape: RootShape) -> Callable[..., Any]:
     """Clipped sums of a piece from the rows that layers read and the gradients of what they gave (`training.ghost`)."""
     jax = _jax()
     jnp = jax.numpy
 
     def losses(taps: Any, parameters: Parameters, rows: Any, labels: Any, reads: Any, own: Any) -> Any:
-        calls = Calls(parameters, taps)
+        calls = JaxCalls(parameters, taps)
         logits = logits_of(shape, calls, rows, reads, own, True)
         return _cross_entropy(logits, labels).sum(), calls.inputs
 
@@ -186,7 +186,7 @@ def unformed_program(shape: Shape) -> Callable[..., Any]:
     def sums(parameters: Parameters, features: Any, nodes: Any, labels: Any, reads: Any, own: Any, counts: Any,
              limit: Any, products: Any) -> Any:  # fmt: skip
         rows = features[nodes]
-        noted = Calls(parameters, None)
+        noted = JaxCalls(parameters, None)
 
         def outputs(rows: Any, reads: Any, own: Any) -> list[Any]:
             logits_of(shape, noted, rows, reads, own, True)
@@ -237,15 +237,15 @@ def _weighted(owned: tuple[Any, ...], by_head: bool, a: Any, g: Any, factors: An
     return (weight, flat.sum(0)) if biased else (weight,)
 
 
-def jax_vmap(problem: Problem) -> Gradients:
+def jax_vmap(problem: PeersProblem) -> Gradients:
     return _step(problem, formed_program, ROOTS_OF_VMAP)
 
 
-def jax_ours(problem: Problem) -> Gradients:
+def jax_ours(problem: PeersProblem) -> Gradients:
     return _step(problem, unformed_program, ROOTS_OF_OURS)
 
 
-def _step(problem: Problem, program_of: Callable[[Shape], Callable[..., Any]], most: int) -> Gradients:
+def _step(problem: PeersProblem, program_of: Callable[[RootShape], Callable[..., Any]], most: int) -> Gradients:
     jax = _jax()
     network = problem.network
     program = program_of(shape_of(network, problem.setting.architecture))
@@ -267,7 +267,7 @@ def _step(problem: Problem, program_of: Callable[[Shape], Callable[..., Any]], m
     return sums
 
 
-def _equal(problem: Problem, most: int) -> list[np.ndarray]:
+def _equal(problem: PeersProblem, most: int) -> list[np.ndarray]:
     """Pieces of equally many positions; the last one repeats its last root, which then counts 0 (-1 marks it)."""
     ascending = problem.ascending
     size = -(-len(ascending) // -(-len(ascending) // most))
@@ -275,7 +275,7 @@ def _equal(problem: Problem, most: int) -> list[np.ndarray]:
     return np.append(ascending, np.full(rest, -1)).reshape(-1, size)  # type: ignore[return-value]
 
 
-def _piece(problem: Problem, positions: np.ndarray, most: int) -> tuple[Any, ...]:
+def _piece(problem: PeersProblem, positions: np.ndarray, most: int) -> tuple[Any, ...]:
     """Nodes, labels, reads, own rows, whether each root counts, inner products of records plus 1."""
     jnp = _jax().numpy
     counts = positions >= 0

@@ -25,7 +25,7 @@ UNCLIPPED = 1e15  # a clip norm that no gradient reaches
 
 
 @dataclass(frozen=True)
-class Problem:
+class PeersProblem:
     """The batch at `positions` of `trees`; `limit` is the clip norm C, at which about half of the roots are clipped."""
 
     setting: StepSetting
@@ -78,7 +78,7 @@ class Problems:
             self._trees[key] = pack_ego_trees(lists or empty_edge_lists(self.graph), roots, setting.hops)
         return self._trees[key]
 
-    def problem(self, setting: StepSetting, dtype: torch.dtype = torch.float32) -> Problem:
+    def problem(self, setting: StepSetting, dtype: torch.dtype = torch.float32) -> PeersProblem:
         """Biases and GIN's epsilon are drawn, too: at their first values, 0, a peer could leave them out unnoticed."""
         model = Model(
             architecture=setting.architecture,  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ class Problems:
         labels = torch.from_numpy(np.array(self.graph.labels))
         some = positions[:1000]
         limit = float(clipped_gradient_sum(network, trees, some, features, labels, 1.0).norms.median())
-        return Problem(setting, network, trees, positions, features, labels, limit)
+        return PeersProblem(setting, network, trees, positions, features, labels, limit)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Padded:
         return tuple(read / read.sum(2, keepdim=True) for read in self.reads)
 
 
-def padded(problem: Problem, positions: np.ndarray, steps: Sequence[int] = (1, 1, 1)) -> Padded:
+def padded(problem: PeersProblem, positions: np.ndarray, steps: Sequence[int] = (1, 1, 1)) -> Padded:
     """Trees at `positions`; the rows of level l are padded to a multiple of steps[l]."""
     batch = problem.trees.batch(positions)
     widths = [

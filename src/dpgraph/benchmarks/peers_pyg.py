@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import Problem
+from dpgraph.benchmarks.peers_problem import PeersProblem
 from dpgraph.benchmarks.peers_torch import add_clipped
 from dpgraph.benchmarks.references import Gradients
 from dpgraph.models.gat import GatLayer
@@ -65,7 +65,7 @@ def graphs_of(batch: EgoBatch, labels: Tensor) -> Graphs:
     return Graphs(batch.nodes, owner[-1], tuple(levels), labels[batch.roots], batch.num_roots)
 
 
-def pyg(problem: Problem) -> Gradients:
+def pyg(problem: PeersProblem) -> Gradients:
     parts = [graphs_of(problem.trees.batch(positions), problem.labels) for positions in problem.pieces(ROOTS)]
     run = _Run(problem.network)
 

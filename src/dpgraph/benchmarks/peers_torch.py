@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import Padded, Problem, padded
+from dpgraph.benchmarks.peers_problem import Padded, PeersProblem, padded
 from dpgraph.benchmarks.references import Gradients
 from dpgraph.models.dense import SelfWeight
 from dpgraph.models.gat import GatLayer
@@ -104,7 +104,7 @@ def _own(rows: Tensor, own: Tensor) -> Tensor:
     return rows.gather(-2, own.unsqueeze(-1).expand(*own.shape, rows.shape[-1]))
 
 
-def hops_of(problem: Problem, trees: Padded) -> tuple[Tensor, ...]:
+def hops_of(problem: PeersProblem, trees: Padded) -> tuple[Tensor, ...]:
     """What `PaddedNetwork` reads of padded trees besides records."""
     return (*(trees.means() if problem.setting.architecture == "gcn" else trees.reads), *trees.own)
 
@@ -112,7 +112,7 @@ def hops_of(problem: Problem, trees: Padded) -> tuple[Tensor, ...]:
 Piece = tuple[Tensor, tuple[Tensor, ...], Tensor]  # nodes, hops, labels
 
 
-def pieces(problem: Problem, most: int) -> list[Piece]:
+def pieces(problem: PeersProblem, most: int) -> list[Piece]:
     trees = (padded(problem, positions) for positions in problem.pieces(most))
     return [(one.nodes, hops_of(problem, one), one.labels) for one in trees]
 
@@ -124,7 +124,7 @@ class ExactLimit(float):
         return float(self) / (enlarged - 1e-6)
 
 
-def opacus_hooks(problem: Problem) -> Gradients:
+def opacus_hooks(problem: PeersProblem) -> Gradients:
     """Formed for every root of a piece, as its BatchMemoryManager would cut a batch."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
@@ -147,7 +147,7 @@ def opacus_hooks(problem: Problem) -> Gradients:
     return sums
 
 
-def opacus_ghost(problem: Problem) -> Gradients:
+def opacus_ghost(problem: PeersProblem) -> Gradients:
     """Norms without gradients, and a second backward pass."""
     from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
@@ -180,7 +180,7 @@ def _sgd(module: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(module.parameters(), lr=1.0)
 
 
-def _options(problem: Problem) -> dict[str, Any]:
+def _options(problem: PeersProblem) -> dict[str, Any]:
     return {
         "noise_multiplier": 0.0,
         "max_grad_norm": ExactLimit(problem.limit),
@@ -196,7 +196,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def torch_vmap(problem: Problem) -> Gradients:
+def torch_vmap(problem: PeersProblem) -> Gradients:
     """`torch.func`: gradients of all roots of a piece, formed, clipped and added up."""
     network = PaddedNetwork(problem.network)
     values = {name: parameter.detach() for name, parameter in network.named_parameters()}
@@ -228,7 +228,7 @@ def add_clipped(totals: list[Tensor], gradients: list[Tensor], limit: float) -> 
         total += (factors @ row).view_as(total)
 
 
-def plain(problem: Problem) -> Gradients:
+def plain(problem: PeersProblem) -> Gradients:
     """Without privacy: the gradient of the sum of losses by autograd."""
     network = PaddedNetwork(problem.network)
     parameters = list(network.parameters())

@@ -67,7 +67,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodsCompared:
     """What `compare` returns: rows of one epsilon, relation and scope, best first, and those without privacy."""
 
     rows: tuple[Compared, ...]
@@ -75,7 +75,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Question:
+class PromiseAsked:
     """What every private row has to promise. `delta` is that of a graph of all nodes, for all methods."""
 
     relation: Relation
@@ -133,7 +133,7 @@ def compare(
     words: float | None = None,
     degree_bound: int | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Comparison:
+) -> MethodsCompared:
     """Every method that states settings for own graphs and promises `epsilon` under `relation` and `scope`, which are
     as in `fit`; of those without privacy, for orientation, too. All others are left out, each with the reason.
 
@@ -151,7 +151,7 @@ def compare(
     own = own_graph(data, labels, features, classes=classes, directed=directed)
     about = Relation(relation)
     check_features(own, about)
-    question = Question(about, scope == "all-outputs", epsilon, checked_delta(delta, len(own.ids)))
+    question = PromiseAsked(about, scope == "all-outputs", epsilon, checked_delta(delta, len(own.ids)))
     splits = [_held_out(own, seed) for seed in range(seeds)]
     numbers = [_numbers(one, about, mean_degree, words, degree_bound) for one in splits]
     planned: dict[str, list[Planned]] = {}
@@ -176,7 +176,7 @@ def compare(
         last = plans[-1]
         promised = last.relation, last.scope, max(plan.epsilon for plan in plans)
         rows.append(Compared(name, *promised, tuple(found[name]), _checks(name), last.beside))
-    return Comparison(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
+    return MethodsCompared(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
 
 
 def _checks(name: str) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _numbers(
     )  # fmt: skip
 
 
-def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: Question, seed: int) -> Planned:
+def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
     """As `fit` does it."""
     if kind == "own" and question.all_outputs:
         raise UserError(f"its rows read raw records: expected {question.place}")
@@ -221,7 +221,7 @@ def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: Question, s
     return Planned(str(question.relation), str(question.scope), what.epsilon, scores, _of_records(question, stated))
 
 
-def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: Question, seed: int) -> Planned:
+def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
     known, num_nodes = spec(name), len(own.ids)
     num_train = int((own.roles == TRAIN).sum())
     rule = rule_for(question.relation)
@@ -250,7 +250,7 @@ def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: Question,
     return Planned(f"{question.relation}{claimed}", str(question.scope), epsilon, scores, said)
 
 
-def _of_records(question: Question, stated: PrivacyStatement) -> str:
+def _of_records(question: PromiseAsked, stated: PrivacyStatement) -> str:
     """Rows of one epsilon for an edge may differ in what they promise a record."""
     if question.relation is not Relation.EDGE:
         return ""
@@ -285,7 +285,7 @@ def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
     return raw
 
 
-def table(found: Comparison) -> str:
+def table(found: MethodsCompared) -> str:
     """Lines for people."""
     rows = found.rows
     lines = ["| method | relation; scope | ε | accuracy on held-out labels |", "| :-- | :-- | --: | --: |"]
@@ -305,7 +305,7 @@ def table(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def write(found: Comparison, folder: Path) -> None:
+def write(found: MethodsCompared, folder: Path) -> None:
     """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
     folder.mkdir(parents=True)
     with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
