@@ -90,15 +90,32 @@ def test_a_killed_job_is_run_again(tmp_path, monkeypatch):
     begin = time.monotonic()
     pid: list[int] = []
     real = size.measured
-    monkeypatch.setattr(size, "measured", lambda command: (pid.append(int(started.read_text())), real(command))[1])
+
+    def noted(command, limit=None):
+        pid.extend([int(started.read_text())] if limit is None else [])
+        return real(command, limit)
+
+    monkeypatch.setattr(size, "measured", noted)
     rows = size.bench(tmp_path / "size.csv", tmp_path / "work", kill_after=2.0)
     assert time.monotonic() - begin < 30
-    assert rows[0]["killed_after"] >= 2.0
+    assert rows[0]["killed_after"] == 2.0
     with pytest.raises(ProcessLookupError):
         _alive(pid[0])
     with (tmp_path / "size.csv").open(encoding="utf-8") as file:
         assert [row["stage"] for row in csv.DictReader(file)] == ["train"]
     assert "| train" in (tmp_path / "size.md").read_text(encoding="utf-8")
+    monkeypatch.setattr(size, "measured", None)  # the row that is there is kept
+    assert size.bench(tmp_path / "size.csv", tmp_path / "work")[0]["what"] == "a"
+
+
+def test_a_job_that_ends_in_time_is_run_once(tmp_path, monkeypatch):
+    script = f"open({str(tmp_path / 'runs')!r}, 'a').write('.'); import time; time.sleep(.2)"
+    monkeypatch.setattr(size, "load_plan", lambda config: None)
+    monkeypatch.setattr(size, "_jobs", lambda plan: [("train", "a", [sys.executable, "-c", script])])
+    row = size.bench(tmp_path / "size.csv", tmp_path / "work", kill_after=30.0)[0]
+    assert row["killed_after"] == ""
+    assert row["seconds"] >= 0.2
+    assert (tmp_path / "runs").read_text() == "."
 
 
 def _alive(pid: int) -> None:

@@ -7,17 +7,14 @@ preprocessing, calibration, training of a few steps, tables. Accuracies say noth
 from __future__ import annotations
 
 import csv
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpgraph.benchmarks.workflow import measured
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import invalid
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import atomic_path, write_text
@@ -38,7 +35,8 @@ def bench(out: Path, work: Path, kill_after: float | None = None, suite: str = S
 
     `seconds`, `cpu_seconds` and `peak_mib` (resident, of the largest process) are those of one run of Snakemake on one
     core, its own plan of jobs included. With `kill_after` a job that is not done after so many seconds is killed
-    (SIGKILL, its whole process group) and run again; its row is the second run. What is in `work` is not made again.
+    (SIGKILL, its whole process group) and run again; its row is the second run. Rows that are in `out` are kept, and
+    what is in `work` is not made again.
     """
     if kill_after is not None and not kill_after > 0:
         raise invalid("kill_after", kill_after, "> 0 seconds")
@@ -46,14 +44,12 @@ def bench(out: Path, work: Path, kill_after: float | None = None, suite: str = S
     mirrors = (str(work / "mirror"),)
     plan = load_plan(Config(suite=suite, data=str(work / "data"), results=str(work / "results"), mirrors=mirrors))
     jobs = list(_jobs(plan))
-    rows = []
+    known: dict[tuple[str, str], dict[str, Any]] = {(row["stage"], row["what"]): row for row in _read(out)}
     for stage, what, command in tracked(jobs, "bench", len(jobs), "job"):
-        killed = None if kill_after is None else _killed(command, kill_after)
-        rows.append(
-            {"stage": stage, "what": what, **measured(command), "killed_after": "" if killed is None else killed}
-        )
-        _write(out, rows)
-    return rows
+        if (stage, what) not in known:
+            known[stage, what] = {"stage": stage, "what": what} | _measured(command, kill_after)
+            _write(out, [known[job[:2]] for job in jobs if job[:2] in known])
+    return [known[stage, what] for stage, what, _ in jobs]
 
 
 def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
@@ -86,21 +82,18 @@ def _run(plan: Plan, target: Path | str) -> list[str]:
     return [*snakemake, "--rerun-incomplete", "--config", *plan.config.items(), "--", str(target)]
 
 
-def _killed(command: Sequence[str], seconds: float) -> float | None:
-    """The seconds after which it and all that it started were killed; None: it ended before, well."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )  # fmt: skip
-    start = time.monotonic()
+def _measured(command: Sequence[str], kill_after: float | None) -> dict[str, Any]:
     try:
-        status = process.wait(seconds)
+        return {**measured(command, kill_after), "killed_after": ""}
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return round(time.monotonic() - start, 1)
-    if status:
-        raise UserError(f"{' '.join(command[1:4])}: exit status {status}")
-    return None
+        return {**measured(command), "killed_after": kill_after}
+
+
+def _read(out: Path) -> list[dict[str, Any]]:
+    if not out.is_file():
+        return []
+    with out.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -114,5 +107,7 @@ def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> list[str]:
-    numbers = [significant(float(number)) for number in (row["seconds"], row["cpu_seconds"], row["peak_mib"] / 1024)]
+    numbers = [
+        significant(float(number)) for number in (row["seconds"], row["cpu_seconds"], float(row["peak_mib"]) / 1024)
+    ]
     return [row["stage"], row["what"], *numbers, f"{row['killed_after']} s" if row["killed_after"] else DASH]
