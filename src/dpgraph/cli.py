@@ -2,7 +2,7 @@
 
 A user's mistake prints one line and exits with 2, a failure of the file system (no space left, a read-only folder) one
 with the file and exits with 1. This module imports nothing heavy: a subcommand's options are added, and what it runs is
-imported (cli_stages.py, cli_privacy.py), when it is the one that is asked for.
+imported (cli_stages.py, cli_bench.py, cli_privacy.py), when it is the one that is asked for.
 """
 
 from __future__ import annotations
@@ -164,47 +164,6 @@ def _table(added: Parser) -> None:
     added.add_argument("--wide", action="store_true", help="in the paper's own layout, for tables of accuracies")
 
 
-def _bench(added: Parser) -> None:
-    added.add_argument("--out", type=Path, required=True)
-    _device(added)
-    text = "folder of a stored graph (default: a synthetic one with the degrees of ogbn-arxiv)"
-    added.add_argument("--graph", type=Path, default=None, help=text)
-
-
-def _bench_sampling(added: Parser) -> None:
-    added.add_argument("--out", type=Path, required=True)
-    text = "number of nodes (default: as ogbn-products, 2.4 million)"
-    added.add_argument("--nodes", type=int, default=None, help=text)
-    text = "folder of the graph whose stages are repeated (default: a synthetic one of ogbn-arxiv's size)"
-    added.add_argument("--graph", type=Path, default=None, help=text)
-
-
-def _bench_pagerank(added: Parser) -> None:
-    added.add_argument("graph", type=Path, help="folder of the graph")
-    added.add_argument("--out", type=Path, required=True)
-
-
-def _bench_votes(added: Parser) -> None:
-    added.add_argument("--out", type=Path, required=True)
-    text = "edges of the largest stream (default: 10000000)"
-    added.add_argument("--edges", type=int, default=10_000_000, help=text)
-
-
-def _bench_peers(added: Parser) -> None:
-    added.epilog = "Needs: pip install -c constraints.txt -e '.[dev,peers]'; a peer that is not there is one row."
-    added.add_argument("--out", type=Path, required=True, help="CSV file; table and figure are written beside it")
-    added.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
-    added.add_argument("--minutes", type=float, help="of CPU time, after which no further batch is measured")
-    added.add_argument("--redraw", action="store_true", help="table and figure only, from the CSV file that is there")
-
-
-def _bench_workflow(added: Parser) -> None:
-    added.add_argument("--out", type=Path, required=True)
-    added.add_argument("--cells", type=int, default=10_000, help="number of cells to aggregate (default: 10000)")
-    added.add_argument("--seeds", type=int, default=10, help="seeds of each cell (default: 10)")
-    added.add_argument("--suite", default="paper", help="suite whose jobs are planned (default: paper)")
-
-
 def _list(added: Parser) -> None:
     added.epilog = "Example: dpgraph list artefacts --suite cpu --paper daigavane. In the folder of the project."
     added.add_argument("what", choices=["papers", "artefacts", "claims", "methods", "datasets", "cells"])
@@ -355,16 +314,27 @@ STAGES: dict[str, Subcommand] = {
         "settings", "Write the settings that a suite's searches chose, for other suites to read", _settings, plan=True
     ),
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
-    "bench": _of("bench", "Private step against the non-private step on the same batches", _bench),
-    "bench-growth": _of("bench_growth", "How a private step's cost grows with each quantity, with a figure", _out),
-    "bench-encoders": _of("bench_encoders", "A suite's encoders with and without privacy", _out, plan=True),
-    "bench-sampling": _of(
-        "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products", _bench_sampling
+    "ogb-files": _in(
+        "cli_bench", "ogb_files", "Generated files in OGB's layout at a data set's size, to rehearse with"
     ),
-    "bench-pagerank": _of("bench_pagerank", "PageRank rows of all training nodes of a graph", _bench_pagerank),
-    "bench-peers": _of("bench_peers", "Clipped sums by Opacus, torch.func, JAX and PyTorch Geometric", _bench_peers),
-    "bench-votes": _of("bench_votes", "Private votes over a stream of records: time, memory, messages", _bench_votes),
-    "bench-workflow": _of("bench_workflow", "The workflow's jobs, aggregation and status at scale", _bench_workflow),
+    "bench": _in("cli_bench", "bench", "Private step against the non-private step on the same batches"),
+    "bench-growth": _in(
+        "cli_bench",
+        "bench_growth",
+        "How a private step's cost grows with each quantity, with a figure",
+        options="add_out",
+    ),
+    "bench-encoders": _in(
+        "cli_bench", "bench_encoders", "A suite's encoders with and without privacy", plan=True, options="add_out"
+    ),
+    "bench-sampling": _in(
+        "cli_bench", "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products"
+    ),
+    "bench-pagerank": _in("cli_bench", "bench_pagerank", "PageRank rows of all training nodes of a graph"),
+    "bench-peers": _in("cli_bench", "bench_peers", "Clipped sums by Opacus, torch.func, JAX and PyTorch Geometric"),
+    "bench-votes": _in("cli_bench", "bench_votes", "Private votes over a stream of records: time, memory, messages"),
+    "bench-size": _in("cli_bench", "bench_size", "The pipeline at the sizes of ogbn-products and ogbn-mag, by stage"),
+    "bench-workflow": _in("cli_bench", "bench_workflow", "The workflow's jobs, aggregation and status at scale"),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),
     "inventory": _of(
         "inventory", "List the papers' tables, figures and claims, and what shows each or why nothing does", _inventory

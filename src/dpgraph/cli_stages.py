@@ -293,63 +293,6 @@ def audit_report(options: argparse.Namespace) -> None:
     write_audit_page(plan, audits, paths.suite / "audits.html")
 
 
-def bench(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.steps import bench as bench_step
-
-    bench_step(options.out, options.device, folder=options.graph)
-
-
-def bench_encoders(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.encoders import bench as bench_encoder_steps
-
-    plan = read_plan(options)
-    bench_encoder_steps(plan, options.out or Paths(plan.config).encoder_costs, plan.config.device)
-
-
-def bench_growth(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.growth import bench as bench_sizes
-
-    bench_sizes(options.out)
-
-
-def bench_sampling(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.sampling import bench as bench_samplers
-
-    bench_samplers(options.out, options.nodes, folder=options.graph)
-
-
-def bench_pagerank(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.sampling import bench_pagerank as bench_rows
-
-    bench_rows(options.graph, options.out)
-
-
-def bench_peers(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.peers import write_peers
-
-    if not options.redraw:
-        from dpgraph.benchmarks.peers import CASES, QUICK, REPEATS
-        from dpgraph.benchmarks.peers import bench as bench_sums
-
-        repeats = 2 if options.quick else REPEATS
-        bench_sums(options.out, QUICK if options.quick else CASES, repeats, options.minutes)
-    for path in write_peers(options.out):
-        print(path)
-
-
-def bench_votes(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.votes import EDGES
-    from dpgraph.benchmarks.votes import bench as bench_stream
-
-    bench_stream(options.out, (*(count for count in EDGES if count < options.edges), options.edges))
-
-
-def bench_workflow(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.workflow import bench as bench_scale
-
-    bench_scale(options.out, options.cells, options.seeds, options.suite)
-
-
 def schemas(options: argparse.Namespace) -> None:
     from dpgraph.planning.schemas import write_schemas
 

@@ -8,6 +8,8 @@ evaluation at twelve steps, as in the suite `paper`. No number in them means any
 from __future__ import annotations
 
 import math
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -88,12 +90,21 @@ print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
 
 
-def measured(command: Sequence[str]) -> dict[str, float]:
-    """Runs the command once: wall and CPU seconds, and the largest resident set of it or one of its children."""
+def measured(command: Sequence[str], limit: float | None = None) -> dict[str, float]:
+    """Runs the command once: wall and CPU seconds, and the largest resident set of it or one of its children.
+
+    After `limit` seconds it and all that it started are killed (SIGKILL). Raises subprocess.TimeoutExpired then, and
+    UserError for another exit status than 0.
+    """
     start = time.monotonic()
     launched = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
     with tempfile.TemporaryFile() as said:
-        numbers = subprocess.run(launched, stdout=subprocess.PIPE, stderr=said, check=True).stdout
+        with subprocess.Popen(launched, stdout=subprocess.PIPE, stderr=said, start_new_session=True) as process:
+            try:
+                numbers, _ = process.communicate(timeout=limit)
+            except BaseException:  # Ctrl-C, too: in a session of its own it is not told
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         said.seek(0)
         last = said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
     status, cpu_seconds, peak_kib = (float(number) for number in numbers.split())
