@@ -90,6 +90,6 @@ def test_what_is_no_cell_is_one_line(value):
             continue
         with pytest.raises(
             UserError,
-            match=r"^there: method=.{0,210}: expected one of appnp, appr, .*random, .*relation-head, sgc$",
+            match=r"^there: method=.{0,210}: expected one of appnp, appr, .*random, .*sgc, velickovic-gat$",
         ):
             resolve({"method": name}, "there")

@@ -50,5 +50,5 @@ def test_raw_keeps_sparse_input_sparse():
 
 @pytest.mark.parametrize("name", ["project-0", "project", "L2", "project-1.5"])
 def test_unknown_transform(name):
-    with pytest.raises(UserError, match=f"^features={name}: expected raw, l2 or project-D with D >= 1$"):
+    with pytest.raises(UserError, match=f"^features={name}: expected raw, l1, l2 or project-D with D >= 1$"):
         transform(np.eye(2, dtype=np.float32), name)

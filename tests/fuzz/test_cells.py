@@ -97,7 +97,7 @@ def test_tasks(parts, joint):
         (("model", "width"), 10**12, "model.width=1000000000000: expected less than or equal to 100000"),
         (("seeds",), [0, 0], "seeds=[0, 0]: expected each seed once"),
         (("seeds",), [-1], "seeds.0=-1: expected greater than or equal to 0"),
-        (("task", "features"), "project-" + "9" * 5000, "expected raw, l2 or project-D with D in 1..99999"),
+        (("task", "features"), "project-" + "9" * 5000, "expected raw, l1, l2 or project-D with D in 1..99999"),
         (("task", "split"), "random-٦٠-20-20", "expected public, train-rest"),
     ],
     ids=range(9),

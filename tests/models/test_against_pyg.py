@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_geometric.nn import APPNP, GCNConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import degree, to_undirected
 
 from dpgraph.benchmarks.references import pyg_logits
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
+from dpgraph.models.additive_attention import AttentionNetwork, ClosedLists
+from dpgraph.models.dropout import Dropout
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
+from dpgraph.models.sparse import Bags, Csr
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -169,3 +173,53 @@ def test_power_iteration_is_appnp_by_rows(steps, teleport):
     expected = spread(network.decoder(network.encoder(features)), edges, weights).detach()
     actual = PowerIteration(graph, steps, teleport).logits(network, features)
     torch.testing.assert_close(actual, expected, **TOLERANCE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    nodes=st.integers(1, 12),
+    density=st.sampled_from([0.0, 0.2, 0.7]),
+    heads=st.integers(1, 3),
+    output_heads=st.integers(1, 2),
+    seed=st.integers(0, 10**6),
+)
+def test_the_literature_s_attention_is_gatconv_twice(nodes, density, heads, output_heads, seed):
+    graph = random_graph(nodes, density, seed, undirected=True)
+    features, edges = torch.from_numpy(graph.features).double(), edges_of(graph)
+    sizes = (FEATURES, 2, heads, output_heads, CLASSES)
+    network = AttentionNetwork(*sizes, torch_generator("gat", seed), Dropout(0.0)).double()
+    with torch.no_grad():
+        network.first.bias += 0.3
+    rows = features
+    for layer, mean in ((network.first, False), (network.second, True)):
+        convolution = GATConv(rows.shape[1], layer.width, layer.heads, concat=not mean).double()
+        del convolution.lin.weight, convolution.att_src, convolution.att_dst, convolution.bias
+        convolution.lin.weight, convolution.bias = layer.weight.T, layer.bias
+        convolution.att_src, convolution.att_dst = layer.other.unsqueeze(0), layer.own.unsqueeze(0)
+        rows = convolution(rows if mean is False else torch.nn.functional.elu(rows), edges)
+    lists = ClosedLists.of(graph, torch.device("cpu"))
+    found = network(features, lists)
+    torch.testing.assert_close(found, rows, **TOLERANCE)
+    words = Bags.of(Csr.of(sp.csr_matrix(features.numpy())), torch.device("cpu"))
+    torch.testing.assert_close(network(features, lists, words), rows, **TOLERANCE)
+    parameters, weights = list(network.parameters()), torch.from_numpy(graph.features[:, :CLASSES]).double()
+    ours = torch.autograd.grad((found * weights).sum(), parameters, retain_graph=True)
+    theirs = torch.autograd.grad((rows * weights).sum(), parameters)
+    torch.testing.assert_close(ours, theirs, **TOLERANCE)
+
+
+def test_attention_drops_inputs_and_weights_by_its_own_generator():
+    graph = random_graph(12, 0.4, 3, undirected=True)
+    features, lists = torch.from_numpy(graph.features), ClosedLists.of(graph, torch.device("cpu"))
+
+    def network(rate: float) -> AttentionNetwork:
+        drop = Dropout(rate, torch_generator("gat", "masks"))
+        return AttentionNetwork(FEATURES, 3, 2, 1, CLASSES, torch_generator("gat"), drop)
+
+    before = torch.random.get_rng_state()
+    one, other, plain = network(0.5), network(0.5), network(0.0)
+    first, second = one(features, lists), one(features, lists)
+    assert not torch.equal(first, second)
+    assert torch.equal(first, other(features, lists))
+    assert torch.equal(one.eval()(features, lists), plain(features, lists))
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -17,26 +17,32 @@ Features: TypeAlias = np.ndarray | sp.csr_matrix
 def transform(features: Features, name: str) -> Features:
     """Features (N, F) after transform `name`; sparse stays sparse unless projected.
 
-    raw: unchanged. l2: rows of norm 1. project-D: rows of norm 1 times a Gaussian matrix (F, D) of standard normals,
-    drawn from a generator keyed by F and D: coordinates have variance about 1, rows norm about sqrt(D), and inner
-    products are kept in expectation, times D. Rows of zeros stay zeros.
+    raw: unchanged. l1: rows whose absolute values sum to 1. l2: rows of norm 1. project-D: rows of norm 1 times a
+    Gaussian matrix (F, D) of standard normals, drawn from a generator keyed by F and D: coordinates have variance about
+    1, rows norm about sqrt(D), and inner products are kept in expectation, times D. Rows of zeros stay zeros.
     """
     if name == "raw":
         return features
+    if name == "l1":
+        return _scaled(features, np.asarray(abs(features).sum(axis=1)).ravel())
     if name == "l2":
         return normalise_rows(features)
     match = re.fullmatch(r"project-([1-9]\d*)", name)
     if not match:
-        raise invalid("features", name, "raw, l2 or project-D with D >= 1")
+        raise invalid("features", name, "raw, l1, l2 or project-D with D >= 1")
     return project(normalise_rows(features), int(match[1]))
 
 
 def normalise_rows(features: Features) -> Features:
     """Rows divided by their L2 norm; rows of zeros are left alone."""
     if not isinstance(features, np.ndarray):
-        norms = np.sqrt(np.asarray(features.multiply(features).sum(axis=1))).ravel()
+        return _scaled(features, np.sqrt(np.asarray(features.multiply(features).sum(axis=1))).ravel())
+    return _scaled(features, np.sqrt(np.einsum("nf,nf->n", features, features, dtype=np.float64)))
+
+
+def _scaled(features: Features, norms: np.ndarray) -> Features:
+    if not isinstance(features, np.ndarray):
         return sp.diags(_inverse(norms)).dot(features).tocsr().astype(np.float32)
-    norms = np.sqrt(np.einsum("nf,nf->n", features, features, dtype=np.float64))
     return features * _inverse(norms)[:, None]
 
 

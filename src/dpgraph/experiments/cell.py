@@ -24,7 +24,7 @@ SETTINGS = ("transductive", "disjoint", "clustered")
 PERCENTAGES = r"([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})"
 PER_CLASS = r"per-class-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}"
 SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}|{PER_CLASS}")
-FEATURES = re.compile(r"raw|l2|project-[1-9][0-9]{0,4}")
+FEATURES = re.compile(r"raw|l1|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
 LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
@@ -46,8 +46,8 @@ class Task(Finite):
     )
     features: str = Field(
         default="raw",
-        description="raw, l2 (rows of norm 1) or project-D (rows of norm 1, then a public random projection to D "
-        "dimensions): record by record, so it costs no privacy",
+        description="raw, l1 (rows that sum to 1), l2 (rows of norm 1) or project-D (rows of norm 1, then a public "
+        "random projection to D dimensions): record by record, so it costs no privacy",
     )
 
     @field_validator("split")
@@ -66,7 +66,7 @@ class Task(Finite):
     @classmethod
     def _features(cls, value: str) -> str:
         if not FEATURES.fullmatch(value):
-            raise ValueError("expected raw, l2 or project-D with D in 1..99999")
+            raise ValueError("expected raw, l1, l2 or project-D with D in 1..99999")
         return value
 
     @model_validator(mode="after")

@@ -40,14 +40,17 @@ class Bench:
         return {} if self.masks is None else {"masks": self.masks}
 
 
-def set_up(job: Job) -> Bench:
-    """Same initial parameters for every method that agrees in its model: seeds are paired."""
+def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:
+    """Same initial parameters for every method that agrees in its model: seeds are paired.
+
+    `build`: (job, F, masks) -> another network than `Network`.
+    """
     masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
     if job.prepared is not None:
         features = job.prepared.data.features
     else:
         features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
-    network = initial_network(job, features.shape[1], masks)
+    network = (build or initial_network)(job, features.shape[1], masks)
     return Bench(
         network=network,
         optimizer=make_optimizer(

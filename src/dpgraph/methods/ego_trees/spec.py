@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
 from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.free import StoppedTraining
 from dpgraph.methods.own_graphs import RULE, convolution, perceptron
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
@@ -27,22 +28,7 @@ class PlainTreeModel(TreeModel):
     DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
 
 
-class PlainTreeTraining(RootBatches):
-    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of all parameters")] = 0.0
-    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
-    )
-    stop_on: Literal["loss", "accuracy"] = Field(
-        default="loss", description="With patience, the score: less loss, or more accuracy and among equals less loss"
-    )
-
-    @model_validator(mode="after")
-    def _stops(self) -> Self:
-        if self.patience is None and self.stop_on != "loss":
-            raise ValueError(f"patience=null, stop_on={self.stop_on}: expected stop_on only with patience")
-        return self
-
+class PlainTreeTraining(StoppedTraining):
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )

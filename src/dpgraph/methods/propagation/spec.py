@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import MlpModel, NetworkCell, RootBatches, UndroppedMlp
+from dpgraph.experiments.cell import MlpModel, Model, NetworkCell, UndroppedMlp
 from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import network_seconds
+from dpgraph.methods.free import FreeTraining, StoppedTraining
 from dpgraph.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.relation import PredictionInput
@@ -42,8 +43,18 @@ class CorrectAndSmoothModel(MlpModel):
     )
 
 
-class FreeTraining(RootBatches):
-    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of all parameters")] = 0.0
+class AttentionModel(Model):
+    """Two layers, neither encoder nor decoder: the first has `heads` of `width` units side by side.
+
+    `dropout` is that of both layers' inputs and attention weights.
+    """
+
+    DROPPED: ClassVar[tuple[str, ...]] = ("gat",)
+
+    architecture: Literal["gat"]
+    hops: Literal[2]
+    output_heads: Annotated[int, Field(ge=1, le=1000, description="Of the second layer, averaged")] = 1
+    inference_own_weight: Annotated[float, Field(ge=0, le=0)] = 0.0
 
 
 class SpreadingCell(NetworkCell):
@@ -87,6 +98,17 @@ class LabelPropagationCell(SpreadingCell):
     training: AnyBatches
 
 
+class AttentionCell(NetworkCell):
+    model: AttentionModel
+    training: StoppedTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        """Its own kind: the private networks' attention is another one."""
+        return "velickovic-gat", 2
+
+
 def raw_graph(cell: Any) -> PredictionInput:
     return PredictionInput.RAW_GRAPH
 
@@ -97,6 +119,14 @@ def seconds(cell: Any, size: Size) -> float:
     trained = isinstance(cell, SgcCell | AppnpCell)
     steps = cell.training.steps if trained else cell.training.evaluations
     return network_seconds(cell, size) + float(2 * steps * each)
+
+
+def attention_seconds(cell: Any, size: Size) -> float:
+    """Of dropped features, and of gathered states; a stopped run is as long as an unstopped one, at most."""
+    model = cell.model
+    states = model.width * model.heads + size.classes * model.output_heads
+    each = size.nodes * size.features * 4e-9 + size.entries * states * 2e-8
+    return float(cell.training.steps * (each + 2e-3))
 
 
 MLP: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
@@ -122,6 +152,17 @@ SPECS = (
          Look(GREEN, "<", "-"), {"encoder_layers": 0}),
     spec(AppnpCell, "An MLP whose logits are spread by power iteration with teleport, in training, too.", "Appnp",
          Look(SKY, ">", "-"), {"dropout": 0.5}),
+    MethodSpec(
+        "velickovic-gat",
+        "The two-layer GAT of the literature: additive attention, dropped inputs and attention weights.",
+        "dpgraph.methods.propagation.attention:AdditiveGat",
+        AttentionCell,
+        {"none": {"model": {"architecture": "gat", "hops": 2, "width": 4, "heads": 2, "dropout": 0.5},
+                  "training": {"sampling_rate": 1.0, "patience": 2, "stop_on": "accuracy"}}},
+        look=lambda one: Look(SLATE, "d", "-"),
+        inference=raw_graph,
+        seconds=attention_seconds,
+    ),
     spec(PmlpCell, "An MLP trained on own records, whose layers pass messages in predictions.", "Pmlp",
          Look(ORANGE, "h", "-"), {"dropout": 0.5}),
     spec(CorrectAndSmoothCell, "An MLP on own records; then residuals and labels of training nodes are spread.",
