@@ -55,7 +55,10 @@ class ReleaseNoise:
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
         """`values` plus N(0, std^2) each. All of them are multiples of `unit`, a power of two, which research code
         makes no use of: noise for a release is rounded to such a grid."""
-        return np.asarray(values + std * self.generator.standard_normal(values.shape))
+        noise = self.generator.standard_normal(values.shape)
+        noise *= std
+        noise += values
+        return np.asarray(noise)
 
 
 def add_gaussian_noise(sums: Sequence[Tensor], std: float | Sequence[float], generator: torch.Generator) -> None:

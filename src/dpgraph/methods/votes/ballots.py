@@ -6,6 +6,7 @@ of `release` mixes records.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -17,6 +18,7 @@ from dpgraph.errors import invalid
 from dpgraph.methods.votes.readers import NOISE_READERS, READERS, BucketReader
 
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
+PIECE = 1 << 14
 SMALLEST = 1e-3  # of a probability, before its logarithm is taken
 
 
@@ -77,13 +79,20 @@ class Ballots:
         labelled = np.flatnonzero((labels >= 0) & (labels < size))
         shares[labelled] = 0
         shares[labelled, labels[labelled]] = 1
-        votes = np.column_stack([shares - 1 / size, np.full(len(shares), mass)])
+        votes = np.empty((len(shares), size + 1))
+        np.subtract(shares, 1 / size, out=votes[:, :-1])
+        votes[:, -1] = mass
         votes *= (self.votes * self.weights)[:, None]
-        return np.trunc(votes * GRID) / GRID
+        votes *= GRID
+        np.trunc(votes, out=votes)
+        votes /= GRID
+        return votes
 
     def buckets(self, ballots: np.ndarray) -> np.ndarray:
         """(N, C + 1): to each node, the ballots of all whose lists name it, and its own."""
-        return np.asarray(self.lists.T @ ballots + ballots)
+        result = np.asarray(self.lists.T @ ballots)
+        result += ballots
+        return result
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """(N, C) what each node reads: the buckets of its own list and its own, shrunk, less its own share in them.
@@ -93,13 +102,16 @@ class Ballots:
         voters = np.maximum(released[:, -1] / mass, 1.0)
         trust = voters / (voters**2 + (shrinkage * std) ** 2)
         trusted = released[:, :-1] * trust[:, None]
-        shares = ballots[:, :-1] * (self.lists @ trust + trust)[:, None]
-        return np.asarray(self.lists @ trusted + trusted - shares)
+        result = np.asarray(self.lists @ trusted)
+        result += trusted
+        own = self.lists @ trust + trust
+        for rows in _pieces(len(result)):
+            result[rows] -= ballots[rows, :-1] * own[rows, None]
+        return result
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
         """(N, C) from each node's own probabilities and what it read."""
-        factor = reader.strength / np.sqrt(self.degrees + 1.0)
-        return np.log(probabilities + SMALLEST) + factor[:, None] * read
+        return _scores(probabilities, read, reader.strength / np.sqrt(self.degrees + 1.0))
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ class OneHopBallots(Ballots):
         return np.asarray((released[:, :-1] - ballots[:, :-1]) * trust[:, None])
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
-        return np.asarray(np.log(probabilities + SMALLEST) + reader.strength * read)
+        return _scores(probabilities, read, np.full(len(read), reader.strength))
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,20 @@ class CappedBallots(BoundedBallots):
         """
         reads = np.ones(len(self.votes), dtype=bool) if self.reads is None else self.reads
         return np.asarray(released[:, :-1] * (reads / std)[:, None])
+
+
+def _scores(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """(N, C) logarithms of the probabilities, plus what was read times each node's factor (N,)."""
+    result = probabilities + SMALLEST
+    np.log(result, out=result)
+    for rows in _pieces(len(result)):
+        result[rows] += factors[rows, None] * read[rows]
+    return np.asarray(result)
+
+
+def _pieces(count: int) -> Iterator[slice]:
+    """Rows at a time: arrays of all nodes and classes are the largest of a run, and none is made beside the result."""
+    return (slice(start, start + PIECE) for start in range(0, count, PIECE))
 
 
 def _without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:

@@ -130,14 +130,16 @@ class PreparedVotes(PreparedTrees):
         cast = released = np.empty(0)
 
         def scores_of(reader: BucketReader) -> np.ndarray:
-            if reader.shrinkage not in read:
+            if reader.shrinkage not in read:  # one at a time: each is as large as all predictions
+                read.clear()
                 read[reader.shrinkage] = ballots.read(released, cast, mass, std, reader.shrinkage)
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
 
         for place in range(mechanism.rounds):
             if place:  # what a node says now is of its own record and of what was released before
                 said = softmax(scores_of(self.reader), axis=1)
-            cast, read = ballots.ballots(self.labels_that_vote, said, mass), {}
+            cast = ballots.ballots(self.labels_that_vote, said, mass)
+            read.clear()
             released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
             self.released = released
             self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
@@ -145,7 +147,9 @@ class PreparedVotes(PreparedTrees):
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)
             judged = np.flatnonzero(labels >= 0)
-            right = [int((scores_of(one)[judged].argmax(axis=1) == labels[judged]).sum()) for one in ballots.readers]
+            right = [0] * len(ballots.readers)
+            for place, one in sorted(enumerate(ballots.readers), key=lambda item: item[1].shrinkage):
+                right[place] = int((scores_of(one).argmax(axis=1)[judged] == labels[judged]).sum())
             chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
             self.made.append(Release(kind=READER, noise=mechanism.choice_epsilon, sensitivity=1.0, count=1))
             self.reader = ballots.readers[chosen]

@@ -28,8 +28,9 @@ class Voting:
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
         self.prepared.final = network
-        own = self.own.logits(network, features).double()
-        scores = self.prepared.scores(torch.softmax(own, dim=1).cpu().numpy())
+        own = torch.softmax(self.own.logits(network, features).double(), dim=1).cpu().numpy()
+        scores = self.prepared.scores(own)
+        del own
         return torch.from_numpy(scores).to(features.device, features.dtype)
 
 
