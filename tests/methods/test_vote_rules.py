@@ -203,6 +203,15 @@ def test_a_rule_makes_cells_that_have_their_epsilon(size: Size, epsilon: float) 
         assert 0.99 * epsilon < found.epsilon <= epsilon
 
 
+def test_wide_records_of_words_have_class_sums_until_their_signal_is_large() -> None:
+    """Of Cora-ML's numbers; not with a tenth of the features, nor of dense rows."""
+    wide = Size(nodes=2995, entries=16316, features=2879, classes=7, train_nodes=2096, words=50.5)
+    steps = [own_records(wide, epsilon)["training"]["steps"] for epsilon in (1.0, 2.0, 4.0, 8.0)]
+    assert steps == [1, 1, 1, 5]
+    for other in (replace(wide, features=288), replace(wide, words=None)):
+        assert [own_records(other, epsilon)["training"]["steps"] for epsilon in (1.0, 2.0, 4.0)] == [5, 5, 5]
+
+
 def test_a_rule_needs_a_target_and_its_name() -> None:
     with pytest.raises(UserError, match=r"privacy.epsilon=None: expected a target"):
         votes(SMALL, None)
@@ -219,7 +228,6 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         ]
         cells = {entry.epsilon: entry.cell for entry in entries}
         assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
-        assert cells[1].training.learning_rate < cells[8].training.learning_rate
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
@@ -255,15 +263,9 @@ def test_features_that_are_declared_to_be_of_either_sign_are_kept() -> None:
 
 
 @pytest.mark.parametrize("suite", ["votes", "votes-full"])
-def test_peers_read_what_was_searched_after_the_documented_edit(suite: str, tmp_path: Path) -> None:
-    """Of docs/hyperparameter-search.md; without it both suites have one setting for all data sets."""
+def test_peers_read_what_was_searched_for_their_epsilon(suite: str, tmp_path: Path) -> None:
+    """At 1 and 2 what was chosen at 1, above what was chosen at 8; on a data set that was searched, of the others."""
     shutil.copytree("workflow", tmp_path / "workflow")
-    text = Path("docs/hyperparameter-search.md").read_text(encoding="utf-8").partition("### Peers of votes")[2]
-    lines = text.partition("```yaml\n")[2].partition("```")[0]
-    file = tmp_path / f"workflow/suites/{suite}.yaml"
-    before, comment, rest = file.read_text(encoding="utf-8").partition("      # searched settings of peers")
-    first, *kept = rest.splitlines(keepends=True)
-    file.write_text(before + comment + first + lines + "".join(kept[2:]), encoding="utf-8")
     for epsilon, receivers in ((1, 30), (8, 300)):
         one = {"trial": "trial 1", "set": {"privacy": {"receivers": receivers}}, "chosen_on": ["amazon-photo"]}
         of_photo = {**one, "set": {"privacy": {"receivers": 77}}, "chosen_on": ["pubmed"]}

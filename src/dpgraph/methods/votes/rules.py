@@ -18,6 +18,8 @@ from dpgraph.problems.base import Size
 # N mu / sqrt(C): N / C records add up in each of C class sums, whose noise is 1 / mu. Below FEW, records of few words
 # have class sums; from MANY on, all have 20 steps; else five, whose rate is this number / PER_RATE within two bounds
 FEW, MANY, PER_RATE, LEAST_RATE, MOST_RATE = 500.0, 1500.0, 250.0, 0.5, 2.0
+# with as many words in the vocabulary as records, or nearly, most words are noise: class sums, up to a larger signal
+WORDS_PER_NODE, FEW_FOR_WORDS = 0.75, 1000.0
 # under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
 # of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
 FEW_WORDS = 20.0
@@ -52,7 +54,7 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
     signal = size.train_nodes * mu / math.sqrt(size.classes)
     if signal >= MANY:
         steps, rate, momentum, mean = 20, 1.0, 0.9, 0.03
-    elif signal < FEW and _few_words(size):
+    elif _class_sums(size, signal):
         steps, rate, momentum, mean = 1, 3.6, 0.0, 0.1
     else:
         steps, momentum, mean = 5, 0.5, 0.05
@@ -170,6 +172,12 @@ def _mu(size: Size, epsilon: float | None) -> float:
     if epsilon is None:
         raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
     return gaussian_mu(epsilon, usual_delta(size.nodes))
+
+
+def _class_sums(size: Size, signal: float) -> bool:
+    """Whether one step from zero, the classes' sums of records, is better than several."""
+    many = size.words is not None and size.features >= WORDS_PER_NODE * size.nodes
+    return (signal < FEW and _few_words(size)) or (signal < FEW_FOR_WORDS and many)
 
 
 def _few_words(size: Size) -> bool:
