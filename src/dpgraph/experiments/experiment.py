@@ -208,6 +208,7 @@ class Artefact(Finite):
     release_axis: ReleaseAxis | None = Field(
         default=None, description="privacy-utility: the x axis is epsilon_pr, in place of both epsilons"
     )
+    proved_only: bool = Field(default=False, description="privacy-utility: over the rigorous epsilon alone")
     chance: bool = Field(
         default=False,
         description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "
@@ -231,6 +232,8 @@ class Artefact(Finite):
             raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
         if self.release_axis is not None and (self.view != "privacy-utility" or self.along_training):
             raise ValueError(f"view={self.view}, release_axis: expected the view privacy-utility, not along training")
+        if self.proved_only and (self.view != "privacy-utility" or self.release_axis is not None):
+            raise ValueError(f"view={self.view}, proved_only=true: expected the view privacy-utility, no release_axis")
         if self.chance and (self.view not in CHANCE_VIEWS or self.metric != "accuracy/test"):
             raise ValueError(
                 f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "

@@ -101,6 +101,18 @@ def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):
     assert two < 0.25 < 0.35 < one < 0.6
 
 
+def test_proved_only_leaves_out_the_published_panel_and_what_is_said_of_it(views_plan, results, tmp_path, monkeypatch):
+    write_figure(views_plan, "daigavane/fig2", results, tmp_path / "two")
+    proved = views_plan.artefacts["daigavane/fig2"].model_copy(update={"proved_only": True})
+    monkeypatch.setitem(views_plan.artefacts, "daigavane/fig2", proved)
+    write_figure(views_plan, "daigavane/fig2", results, tmp_path / "one")
+    drawn = {name: (tmp_path / f"{name}.svg").read_text(encoding="utf-8") for name in ("one", "two")}
+    assert "rigorous" in drawn["one"]
+    for said in ("published ε", "published\xa0ε"):
+        assert said not in drawn["one"]
+    assert any(said in drawn["two"] for said in ("published ε", "published\xa0ε"))
+
+
 def test_every_value_of_a_sweep_has_a_legend_entry(views_plan, results, tmp_path):
     points = privacy_utility_points(views_plan, "daigavane/fig3b", results)
     style = Style.of(views_plan, "daigavane/fig3b", points)

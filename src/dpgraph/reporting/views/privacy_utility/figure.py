@@ -52,7 +52,8 @@ class Style:
         public = frozenset(entry.method_id for entry in entries if entry.cell.privacy is None)
         of_methods |= dashed({method: look for method, look in of_methods.items() if method in public})
         looks = looks_of_values(values) if values else of_methods
-        return cls(looks, method_labels(points), values, label, public)
+        labels = method_labels(points, modes=modes_of(plan, artefact_id))
+        return cls(looks, labels, values, label, public)
 
     def look(self, method: str, value: str) -> Look:
         return self.looks[value if self.values else method]
@@ -75,7 +76,13 @@ class Spot:
     modes: list[str]
 
 
-def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[str, str]:
+def modes_of(plan: Plan, artefact_id: str) -> tuple[str, ...]:
+    return MODES[:1] if plan.artefacts[artefact_id].proved_only else MODES
+
+
+def method_labels(
+    points: pd.DataFrame, width: int = words.LABEL_WIDTH, modes: tuple[str, ...] = MODES
+) -> dict[str, str]:
     """By method with results or to come: a private one that lacks one of the two epsilons, or has 0, states which."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
@@ -83,9 +90,9 @@ def method_labels(points: pd.DataFrame, width: int = words.LABEL_WIDTH) -> dict[
         good = rows[rows["status"] == "ok"]
         if rows["variant"].iloc[0] != "none" and not good.empty:
             text += max(map(protection.mark, good.to_dict("records")))
-            lacking = [mode for mode in MODES if good[f"eps_{mode}"].isna().all()]
+            lacking = [mode for mode in modes if good[f"eps_{mode}"].isna().all()]
             text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
-            text += "".join(f"; {mode}\xa0ε:\xa00" for mode in MODES if (good[f"eps_{mode}"] == 0).all())
+            text += "".join(f"; {mode}\xa0ε:\xa00" for mode in modes if (good[f"eps_{mode}"] == 0).all())
         labels[str(method)] = words.label(text, width)
     return labels
 
@@ -156,7 +163,7 @@ def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) ->
             ]
         for title, rows in parts:
             private = rows[(rows["variant"] != "none") & rows["mean"].notna()]
-            modes = [mode for mode in MODES if np.isfinite(private[f"eps_{mode}"]).any()]
+            modes = [mode for mode in modes_of(plan, artefact_id) if np.isfinite(private[f"eps_{mode}"]).any()]
             modes = modes[:1] and [MODES[1]] if axis is not None else modes
             if rows["mean"].isna().all():
                 empty.append(title)
