@@ -82,6 +82,28 @@ def test_more_budget_or_records_take_more_steps() -> None:
     assert half["privacy"]["mean_share"] < own_records(SMALL, 4.0)["privacy"]["mean_share"]
 
 
+def test_short_gradients_are_for_counts_of_many_words() -> None:
+    """Eight or twelve steps, clipped at a quarter or half of the largest gradient, at rates as much longer; no iterates
+    are averaged. Records of few words, and signed ones, are trained as without."""
+    mu = gaussian_mu(2.0, 1 / 30_000)
+    cases = ((100.0, 8, 0.25, 1.4), (375.0, 8, 0.25, 4.2), (1499.0, 8, 0.25, 5.6), (1501.0, 12, 0.5, 4.0))
+    for signal, steps, quotient, rate in cases:
+        size = replace(SMALL, train_nodes=round(signal * 7**0.5 / mu), words=50.0)
+        found, without = own_records(size, 2.0, short=True), own_records(size, 2.0)
+        assert found["training"]["steps"] == steps
+        assert found["training"]["learning_rate"] == pytest.approx(rate, rel=1e-2)
+        assert found["privacy"]["clip_norm"] == pytest.approx(quotient * without["privacy"]["clip_norm"], rel=1e-5)
+        assert found["training"]["averaged_share"] == 0 < without["training"]["averaged_share"]
+    for size in (DENSE, replace(SMALL, signed=True)):
+        for rule in (own_records, votes, votes_with_caps):
+            assert rule(size, 2.0, short=True) == rule(size, 2.0)
+    for name in ("own-records", "votes", "votes-with-caps"):
+        short, usual = (spec("dp-votes").by_rule(f"{name}{end}", SMALL, 4.0) for end in ("-short", ""))
+        assert short["training"]["steps"] == 8 != usual["training"]["steps"]
+        for key in ("votes_share", "strength", "variant"):
+            assert short["privacy"].get(key) == usual["privacy"].get(key)
+
+
 def test_descent_does_not_swing_on_records_of_few_words() -> None:
     """In the worst case of the rule, one word in half of all records: the loss falls in every step, and not at 3 times
     the rate."""

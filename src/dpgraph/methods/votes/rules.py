@@ -18,6 +18,9 @@ from dpgraph.problems.base import Size
 # N mu / sqrt(C): N / C records add up in each of C class sums, whose noise is 1 / mu. Below FEW, records of few words
 # have class sums; from MANY on, all have 20 steps; else five, whose rate is this number / PER_RATE within two bounds
 FEW, MANY, PER_RATE, LEAST_RATE, MOST_RATE = 500.0, 1500.0, 250.0, 0.5, 2.0
+# with short gradients: steps, the clip norm over the largest gradient's, the rate over that of five steps times that
+# quotient, and the share of the mean; where records are few for the noise, and where they are MANY
+SHORT_OF_FEW, SHORT_OF_MANY = (8, 0.25, 0.7, 0.05), (12, 0.5, 1.0, 0.03)
 # under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
 # of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
 FEW_WORDS = 20.0
@@ -46,11 +49,19 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
 
 
-def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting:
-    """Training alone, with 1 - `paid` of the squared mu: class sums, few steps or many."""
+def own_records(size: Size, epsilon: float | None, paid: float = 0.0, *, short: bool = False) -> Setting:
+    """Training alone, with 1 - `paid` of the squared mu: class sums, few steps or many.
+
+    `short`: gradients of counts of many words are clipped well below their largest norm, so that records that are
+    nearly right still count for as much as their noise, and no iterates are averaged.
+    """
     mu = _mu(size, epsilon) * math.sqrt(1 - paid)
-    signal = size.train_nodes * mu / math.sqrt(size.classes)
-    if signal >= MANY:
+    signal, clipped, averaged = size.train_nodes * mu / math.sqrt(size.classes), 1.0, 0.5
+    if short and not (size.signed or _few_words(size)):
+        steps, clipped, times, mean = SHORT_OF_MANY if signal >= MANY else SHORT_OF_FEW
+        rate = times * min(max(signal / PER_RATE, LEAST_RATE), MOST_RATE) / clipped
+        momentum, averaged = 0.5, 0.0
+    elif signal >= MANY:
         steps, rate, momentum, mean = 20, 1.0, 0.9, 0.03
     elif signal < FEW and _few_words(size):
         steps, rate, momentum, mean = 1, 3.6, 0.0, 0.1
@@ -67,11 +78,11 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
             "momentum": momentum,
             "steps": steps,
             "sampling_rate": 1.0,
-            "averaged_share": 0.5 if steps > 1 else 0.0,
+            "averaged_share": averaged if steps > 1 else 0.0,
         },
         "privacy": {
             # of a record whose prediction says nothing: the gradient's largest norm at the first step
-            "clip_norm": round(ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
+            "clip_norm": round(clipped * ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
             "votes_share": 0.0,
             "mean_share": round(mean * (1 - paid), 6),
             **({"signed_rows": True} if size.signed else {}),
@@ -106,14 +117,14 @@ def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Sett
     }
 
 
-def votes(size: Size, epsilon: float | None) -> Setting:
+def votes(size: Size, epsilon: float | None, *, short: bool = False) -> Setting:
     """Under node-null; none where few would add up."""
     if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < 16:
-        return own_records(size, epsilon)
-    return always_votes(size, epsilon)
+        return own_records(size, epsilon, short=short)
+    return always_votes(size, epsilon, short=short)
 
 
-def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> Setting:
+def always_votes(size: Size, epsilon: float | None, *, choice: bool = True, short: bool = False) -> Setting:
     """Under node-null, however few add up. A reader is chosen, and paid for, where many judge it; never without
     `choice`.
 
@@ -124,7 +135,7 @@ def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> S
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
     if choice and epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
         reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of one that is fixed
-    setting = own_records(size, epsilon, share)
+    setting = own_records(size, epsilon, share, short=short)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
 
 
@@ -133,20 +144,20 @@ def _scarce(size: Size, epsilon: float | None) -> bool:
     return size.train_nodes * _mu(size, epsilon) < 1000
 
 
-def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
+def votes_with_caps(size: Size, epsilon: float | None, *, short: bool = False) -> Setting:
     """Under node-remove without a schema: the caps for which a mean node's bucket has the largest signal."""
-    return _one_way(size, epsilon, None)
+    return _one_way(size, epsilon, None, short)
 
 
-def votes_with_schema(size: Size, epsilon: float | None) -> Setting:
+def votes_with_schema(size: Size, epsilon: float | None, *, short: bool = False) -> Setting:
     """The same where the registry declares a bound on degrees that is assumed to be public."""
     if size.degree_bound is None:
         raise invalid("public_rule", "votes-with-schema", "a data set whose registry entry assumes a degree_bound")
-    return _one_way(size, epsilon, size.degree_bound)
+    return _one_way(size, epsilon, size.degree_bound, short)
 
 
 @lru_cache
-def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Setting:
+def _one_way(size: Size, epsilon: float | None, degree_bound: int | None, short: bool) -> Setting:
     mu = _mu(size, epsilon)
     training = (ENOUGH / (size.train_nodes * mu / math.sqrt(size.classes))) ** 2
     training = round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
@@ -154,9 +165,9 @@ def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Set
     extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
     needed, slope, most = WEAK_RECORDS if _few_words(size) else STRONG_RECORDS
     if found.signal < needed:
-        return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
+        return _merged(own_records(size, epsilon, short=short), variant="node-remove-capped", **extra)
     share = round(1 - training - found.hub_share, 6)
-    setting = own_records(size, epsilon, 1 - training)
+    setting = own_records(size, epsilon, 1 - training, short=short)
     mean = setting["privacy"]["mean_share"]
     extra |= {"votes_share": round(share - mean, 6), "vote_mass": LITTLE_MASS}
     extra |= {"strength": round(min(slope * found.signal, most), 3), "degrees_share": found.degrees_share}

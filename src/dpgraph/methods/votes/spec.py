@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -217,6 +218,13 @@ def attack(variant: str, relation: Relation) -> AttackCase:
     )
 
 
+RULES: dict[str, Any] = {
+    "own-records": rules.own_records,
+    "votes": rules.votes,
+    "votes-with-caps": rules.votes_with_caps,
+    "votes-with-schema": rules.votes_with_schema,
+}
+
 SPECS = (
     MethodSpec(
         "dp-votes",
@@ -236,11 +244,6 @@ SPECS = (
         ),
         look=look,
         inference=own_record,
-        rules={
-            "own-records": rules.own_records,
-            "votes": rules.votes,
-            "votes-with-caps": rules.votes_with_caps,
-            "votes-with-schema": rules.votes_with_schema,
-        },
+        rules={**RULES, **{f"{name}-short": partial(rule, short=True) for name, rule in RULES.items()}},
     ),
 )
