@@ -317,9 +317,9 @@ def test_stages_move_their_own_networks_only(toy):
     seen, original = [], Stages.__call__
 
     def watched(self):
-        before = [p.detach().clone() for p in self.modules.parameters()]
+        before = [p.detach().clone() for p in self.networks.parameters()]
         read = original(self)
-        moved = [not torch.equal(a, b) for a, b in zip(before, self.modules.parameters(), strict=True)]
+        moved = [not torch.equal(a, b) for a, b in zip(before, self.networks.parameters(), strict=True)]
         own = len(list(self.encoder.parameters()))
         seen.append((any(moved[:own]), any(moved[own:])))
         return read

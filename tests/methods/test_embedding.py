@@ -47,9 +47,10 @@ def labelled(nodes=NODES):
     return torch.arange(nodes) % CLASSES
 
 
-def each_root(lists, receivers, sends=EVERYBODY, clip_norm=1e-3, labels=None):
-    """(nodes, P): the clipped gradient of every root, one by one."""
-    rows = rows_of(Senders.capped(*packed(lists), sends, receivers, KEY), np.arange(len(lists)))
+def each_root(lists, receivers, sends=EVERYBODY, clip_norm=1e-3, labels=None, whole=False):
+    """(nodes, P): the clipped gradient of every root, one by one; `whole`: under a public bound, nothing is cut."""
+    given = *packed(lists), sends, receivers
+    rows = rows_of(Senders.bounded(*given) if whole else Senders.capped(*given, KEY), np.arange(len(lists)))
     found, labels = network(len(lists)), labelled(len(lists)) if labels is None else labels
     sums = [clipped_sums(found, rows[[root]], labels[[root]], clip_norm) for root in range(len(lists))]
     return np.stack([torch.cat([part.flatten() for part in one]).numpy() for one in sums])
@@ -238,9 +239,9 @@ def test_what_is_summed_has_norm_1_and_stages_move_their_own_networks(toy):
     seen, original = [], Stages.__call__
 
     def watched(self):
-        before = [p.detach().clone() for p in self.modules.parameters()]
+        before = [p.detach().clone() for p in self.networks.parameters()]
         read = original(self)
-        moved = [not torch.equal(a, b) for a, b in zip(before, self.modules.parameters(), strict=True)]
+        moved = [not torch.equal(a, b) for a, b in zip(before, self.networks.parameters(), strict=True)]
         seen.append((any(moved[:2]), any(moved[2:])))
         assert torch.allclose(self.networks[0].weight.norm(dim=1), torch.ones(60), atol=1e-5)
         return read
@@ -299,3 +300,38 @@ def test_more_classes_than_the_width_have_axes_too():
     found = ListEmbedding(3, 2, 5, torch.tanh, torch.Generator().manual_seed(0))
     assert found.head.shape == (5, 2)
     assert torch.allclose(found.head.T @ found.head, 3 * torch.eye(2, dtype=torch.float64), atol=1e-9)
+
+
+def without_node(lists, node):
+    """The lists after a node left with all its edges, in whose place nobody is; who sends; the roots' labels."""
+    left = [[] if owner == node else [one for one in members if one != node] for owner, members in enumerate(lists)]
+    stays = np.arange(len(lists)) != node
+    return left, stays, torch.where(torch.from_numpy(stays), labelled(len(lists)), -1)
+
+
+@pytest.mark.parametrize("leaves", [10, 40, 160])
+def test_under_node_remove_no_cap_bounds_how_many_roots_change(leaves):
+    """D = 1: each leaf names the hub and a friend of its own, and sends to it once the hub is gone: gradients of
+    about half of the friends change, where Theorem A' counts two roots under node-null."""
+    hub = 2 * leaves
+    lists = [[hub, leaves + leaf] for leaf in range(leaves)] + [[leaf] for leaf in range(leaves)] + [[*range(leaves)]]
+    less, sends, labels = without_node(lists, hub)
+    changed = np.abs(each_root(lists, 1, np.ones(hub + 1, dtype=bool)) - each_root(less, 1, sends, labels=labels)) > 0
+    assert changed.any(axis=1).sum() > leaves / 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_no_list_is_cut_a_node_that_leaves_changes_its_neighbours_roots_and_its_own(seed):
+    """A public bound D on all lists, edges in both lists: D + 1 roots, as Theorem A' counts under node-null."""
+    random = np.random.default_rng(seed)
+    joined = np.triu(random.random((NODES, NODES)) < 0.3, 1)
+    lists = [np.flatnonzero(row).tolist() for row in joined | joined.T]
+    bound = max(map(len, lists))
+    before, most = each_root(lists, bound, whole=True), 0
+    for node in range(NODES):
+        less, sends, labels = without_node(lists, node)
+        moved = np.abs(before - each_root(less, bound, sends, labels=labels, whole=True)) > 0
+        changed = set(np.flatnonzero(moved.any(axis=1)).tolist())
+        assert changed <= {node, *lists[node]}
+        most = max(most, len(changed))
+    assert most == bound + 1

@@ -64,22 +64,42 @@ def test_mu_is_that_of_the_epsilon(delta: float) -> None:
 
 
 def test_more_budget_or_records_take_more_steps() -> None:
-    """Nμ/√C decides: class sums for records of few words, 5 steps, 20 steps."""
+    """Nμ/√C decides: class sums, 5 and 20 steps for records of few words, 8 and 12 for others."""
     mu = gaussian_mu(2.0, 1 / 30_000)
     for times, words, steps in (
-        (0.99 * FEW, 5.0, 1), (0.99 * FEW, 50.0, 5), (1.01 * FEW, 5.0, 5), (0.99 * MANY, 5.0, 5), (1.01 * MANY, 5.0, 20)
+        (0.99 * FEW, 5.0, 1), (0.99 * FEW, 50.0, 8), (1.01 * FEW, 5.0, 5), (0.99 * MANY, 5.0, 5),
+        (1.01 * MANY, 5.0, 20), (1.01 * MANY, 50.0, 12),
     ):  # fmt: skip
         records = round(times * 7**0.5 / mu)
         size = Size(nodes=3000, entries=9, features=50, classes=7, train_nodes=records, words=words)
         assert own_records(size, 2.0)["training"]["steps"] == steps
+    signed = replace(SMALL, signed=True)
     rates = [
-        own_records(replace(SMALL, train_nodes=count), 1.0)["training"]["learning_rate"] for count in (1, 2100, 4e4)
+        own_records(replace(signed, train_nodes=count), 1.0)["training"]["learning_rate"] for count in (1, 2100, 4e4)
     ]
     assert rates[0] == 0.5 < rates[1] < 2
     assert rates[2] == 1  # of 20 steps
     half = own_records(SMALL, 4.0, 0.5)
     assert half["training"]["steps"] <= own_records(SMALL, 4.0)["training"]["steps"]
     assert half["privacy"]["mean_share"] < own_records(SMALL, 4.0)["privacy"]["mean_share"]
+
+
+def test_gradients_of_counts_of_many_words_are_short() -> None:
+    """Eight or twelve steps, clipped at a quarter or half of the largest gradient, at rates as much longer; no iterates
+    are averaged. Records of few words, and signed ones, have full length."""
+    mu = gaussian_mu(2.0, 1 / 30_000)
+    largest = 10 * math.sqrt(1 - 1 / SMALL.classes)
+    cases = ((100.0, 8, 0.25, 1.4), (375.0, 8, 0.25, 4.2), (1499.0, 8, 0.25, 5.6), (1501.0, 12, 0.5, 4.0))
+    for signal, steps, quotient, rate in cases:
+        size = replace(SMALL, train_nodes=round(signal * 7**0.5 / mu), words=50.0, features=10)
+        found = own_records(size, 2.0)
+        assert found["training"]["steps"] == steps
+        assert found["training"]["learning_rate"] == pytest.approx(rate, rel=1e-2)
+        assert found["privacy"]["clip_norm"] == pytest.approx(quotient * largest, rel=1e-5)
+        assert found["training"]["averaged_share"] == 0
+    for size in (DENSE, replace(SMALL, signed=True)):
+        found = own_records(size, 2.0)
+        assert found["privacy"]["clip_norm"] == pytest.approx(10 * math.sqrt(1 - 1 / size.classes), rel=1e-5)
 
 
 def test_descent_does_not_swing_on_records_of_few_words() -> None:
@@ -207,9 +227,9 @@ def test_wide_records_of_words_have_class_sums_until_their_signal_is_large() -> 
     """Of Cora-ML's numbers; not with a tenth of the features, nor of dense rows."""
     wide = Size(nodes=2995, entries=16316, features=2879, classes=7, train_nodes=2096, words=50.5)
     steps = [own_records(wide, epsilon)["training"]["steps"] for epsilon in (1.0, 2.0, 4.0, 8.0)]
-    assert steps == [1, 1, 1, 5]
+    assert steps == [1, 1, 8, 8]
     for other in (replace(wide, features=288), replace(wide, words=None)):
-        assert [own_records(other, epsilon)["training"]["steps"] for epsilon in (1.0, 2.0, 4.0)] == [5, 5, 5]
+        assert [own_records(other, epsilon)["training"]["steps"] for epsilon in (1.0, 2.0, 4.0)] == [8, 8, 8]
 
 
 def test_a_rule_needs_a_target_and_its_name() -> None:
@@ -259,7 +279,9 @@ def test_features_that_are_declared_to_be_of_either_sign_are_kept() -> None:
     assert right(declared, votes) > right(silent, votes)
     for rule in (own_records, votes):
         kept, usual = rule(declared, 4.0), rule(silent, 4.0)
-        assert kept == {**usual, "privacy": {**usual["privacy"], "signed_rows": True}}
+        assert kept["privacy"].pop("signed_rows")
+        assert kept["privacy"]["clip_norm"] > usual["privacy"]["clip_norm"]
+        assert kept["training"]["steps"] == 5
 
 
 @pytest.mark.parametrize("suite", ["votes", "votes-full"])

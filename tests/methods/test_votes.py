@@ -316,8 +316,19 @@ def test_votes_help_where_neighbours_agree() -> None:
     assert with_votes > own + 0.06
 
 
+VARIANTS: dict[str, dict[str, Any]] = {
+    "rigorous": {"choice_epsilon": 0.2},
+    "rigorous, one hop, two rounds": {"choice_epsilon": 0.2, "one_hop": True, "rounds": 2},
+    "node-remove": {"variant": "node-remove", "degree_bound": 60, "taper": 1.0, "choice_epsilon": 0.2},
+    "node-remove-capped": {
+        "variant": "node-remove-capped", "degrees_share": 0.2, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 20
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", list(VARIANTS))
 @pytest.mark.parametrize("setting", ["no edges", "one way", "a class without training nodes", "all isolated but two"])
-def test_odd_graphs_run_and_are_accounted_for(setting: str) -> None:
+def test_odd_graphs_run_and_are_accounted_for(setting: str, variant: str) -> None:
     graph = homophilous(120)
     owners = np.repeat(np.arange(120), np.diff(graph.out_ptr))
     members = np.asarray(graph.out_idx, dtype=np.int64)
@@ -330,7 +341,43 @@ def test_odd_graphs_run_and_are_accounted_for(setting: str) -> None:
     graph = with_edges(graph, owners[kept], members[kept])
     if setting.startswith("a class"):
         graph = replace(graph, split=np.where((graph.labels == 1) & (graph.split == TRAIN), TEST, graph.split))
-    assert 0 <= accuracy(graph, cell({"choice_epsilon": 0.2, "mean_share": 0.1})) <= 1
+    assert 0 <= accuracy(graph, cell({"mean_share": 0.1, "votes_share": 0.4, **VARIANTS[variant]})) <= 1
+
+
+@pytest.mark.parametrize("variant", list(VARIANTS))
+def test_what_is_no_set_of_others_ids_is_made_one_and_the_run_is_the_same(variant: str) -> None:
+    """Duplicates, the own id, ids below 0 and beyond the last: every prediction and every release keep their bits."""
+    graph = homophilous(120)
+    lists = [list(graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]) for node in range(120)]
+    odd = [[*members[::-1], *members[:2], node, -1, 120, 2**31 - 1] for node, members in enumerate(lists)]
+    strange = replace(
+        graph,
+        out_ptr=np.cumsum([0, *map(len, odd)]).astype(graph.out_ptr.dtype),
+        out_idx=np.concatenate(odd).astype(graph.out_idx.dtype),
+    )
+    found = cell({"mean_share": 0.1, "votes_share": 0.4, **VARIANTS[variant]})
+    calibration = calibrate(found, len(graph.train_nodes), num_protected=120)
+    seen = []
+    for one in (graph, strange):
+        (job,) = make_jobs(one, found, [0], calibration, CPU)
+        logits = method("dp-votes").run(job, lambda step, logits: {}).logits
+        expected(job.prepared, PreparedVotes).check()
+        seen.append((logits, expected(job.prepared, PreparedVotes).released))
+    assert np.array_equal(seen[0][0], seen[1][0])
+    assert np.array_equal(seen[0][1], seen[1][1])
+
+
+def test_a_class_without_training_nodes_gets_what_soft_predictions_give_it() -> None:
+    """No label votes for it, every vote keeps its bound, and it may be predicted."""
+    graph = cases()["hub"]
+    absent = replace(graph, labels=np.where((graph.split == TRAIN) & (graph.labels == 2), 0, graph.labels))
+    step, chances = prepared_votes(absent, 0, degree_floor=1), predictions(graph)
+    ballots = step.ballots()
+    cast = ballots.ballots(step.labels_that_vote, chances, 0.3)
+    training = np.flatnonzero((graph.split == TRAIN) & ballots.votes)
+    assert cast[training, 2] == pytest.approx(-ballots.weights[training] / 3, abs=1e-8)
+    others = np.setdiff1d(np.flatnonzero(ballots.votes), training)
+    assert (cast[others, 2] > -ballots.weights[others] / 3 + 1e-3).any()
 
 
 def test_votes_that_did_not_happen_or_happened_twice_are_not_accounted_for() -> None:

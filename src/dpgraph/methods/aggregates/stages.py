@@ -26,6 +26,8 @@ class Stages(ABC):
     step that was made. The sums that no stage entered are never released.
     """
 
+    networks: nn.ModuleList  # that the stages train, one each
+
     def __init__(self, job: Job, prepared: Summing, features: Tensor, lengths: Sequence[int]) -> None:
         """`features` (N, F) of own records; `lengths`: steps of each stage."""
         self.job, self.prepared, self.records = job, prepared, features
@@ -33,15 +35,6 @@ class Stages(ABC):
         self.done, self.stage = 0, -1
         self.rows = features  # (N, columns) that the stage reads
         self._step: Step | None = None
-
-    @property
-    @abstractmethod
-    def modules(self) -> nn.Module:
-        """All networks: what a look for parameters that are not finite sees."""
-
-    @abstractmethod
-    def network_of(self, stage: int) -> Any:
-        """That a stage trains."""
 
     @abstractmethod
     def rows_of(self, stage: int) -> Tensor:
@@ -52,7 +45,7 @@ class Stages(ABC):
         while self.stage < stage or self._step is None:
             self.stage += 1
             self.rows = self.rows_of(self.stage)
-            network = self.network_of(self.stage)
+            network: Any = self.networks[self.stage]
             optimizer = make_optimizer(network.parameters(), self.job.cell.training)
             self._step = self.step_of(self.stage, network, optimizer)
         self.done += 1
@@ -65,7 +58,7 @@ class Stages(ABC):
     @torch.no_grad()
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:
         """(N, classes) of the current stage; as the predictor of a run, which knows neither stages nor their rows."""
-        current = self.network_of(max(self.stage, 0))
+        current = self.networks[max(self.stage, 0)]
         return torch.cat([self.classify(current, part) for part in self.rows.split(CHUNK_ROWS)])
 
     @staticmethod

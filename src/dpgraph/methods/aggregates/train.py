@@ -40,13 +40,6 @@ class GapStages(Stages):
         head = _head(model, width * len(bases), classes, generator)
         self.networks = nn.ModuleList([self.encoder, HopsNetwork(bases, head, False)]).to(job.device)
 
-    @property
-    def modules(self) -> nn.Module:
-        return self.networks
-
-    def network_of(self, stage: int) -> Any:
-        return self.networks[stage]
-
     def rows_of(self, stage: int) -> Tensor:
         if stage == 0:
             return self.records
@@ -82,13 +75,6 @@ class ProGapStages(Stages):
         networks = [HopsNetwork(bases[: stage + 1], head, True) for stage, head in enumerate(heads)]
         self.networks = nn.ModuleList(networks).to(job.device)
 
-    @property
-    def modules(self) -> nn.Module:
-        return self.networks
-
-    def network_of(self, stage: int) -> Any:
-        return self.networks[stage]
-
     def rows_of(self, stage: int) -> Tensor:
         if stage == 0:
             return self.records
@@ -117,13 +103,6 @@ class DgcStages(Stages):
         classifier = SkipNetwork(own, mixing, _head(model, width, classes, generator))
         self.networks = nn.ModuleList([embedding, classifier]).to(job.device)
         self.rows = torch.cat([features, features.new_zeros(len(features), width)], dim=1)
-
-    @property
-    def modules(self) -> nn.Module:
-        return self.networks
-
-    def network_of(self, stage: int) -> Any:
-        return self.networks[stage]
 
     def rows_of(self, stage: int) -> Tensor:
         if stage == 0:
@@ -179,8 +158,8 @@ def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int
         raise invalid("steps", sum(lengths), f"at least {len(lengths)}, one for each stage")
     prepared = job.prepared
     stages: Any = kind(job, prepared, prepared.data.features, lengths)
-    optimizer = make_optimizer(stages.modules.parameters(), job.cell.training)  # of no step: stages have their own
-    bench = Bench(stages.modules, optimizer, prepared.data.features, None)
+    optimizer = make_optimizer(stages.networks.parameters(), job.cell.training)  # of no step: stages have their own
+    bench = Bench(stages.networks, optimizer, prepared.data.features, None)
     notes = {"stages": lengths}
     return run_loop(Run(replace(job, checkpoint=None), bench, stages, {}, notes, inference=stages), observe)
 

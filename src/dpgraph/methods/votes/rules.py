@@ -18,8 +18,11 @@ from dpgraph.problems.base import Size
 # N mu / sqrt(C): N / C records add up in each of C class sums, whose noise is 1 / mu. Below FEW, records of few words
 # have class sums; from MANY on, all have 20 steps; else five, whose rate is this number / PER_RATE within two bounds
 FEW, MANY, PER_RATE, LEAST_RATE, MOST_RATE = 500.0, 1500.0, 250.0, 0.5, 2.0
-# with as many words in the vocabulary as records, or nearly, most words are noise: class sums, up to a larger signal
-WORDS_PER_NODE, FEW_FOR_WORDS = 0.75, 1000.0
+# with nearly as many features as records most words are noise: class sums, up to a larger signal
+WORDS_PER_NODE, FEW_FOR_WORDS = 0.75, 600.0
+# of counts of many words: steps, the clip norm over the largest gradient's, the rate over that of five steps times that
+# quotient, and the share of the mean; where records are few for the noise, and where they are MANY
+SHORT_OF_FEW, SHORT_OF_MANY = (8, 0.25, 0.7, 0.05), (12, 0.5, 1.0, 0.03)
 # under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
 # of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
 FEW_WORDS = 20.0
@@ -49,16 +52,25 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting:
-    """Training alone, with 1 - `paid` of the squared mu: class sums, few steps or many."""
+    """Training alone, with 1 - `paid` of the squared mu: class sums, or steps that are few or many.
+
+    Gradients of counts of many words are clipped well below their largest norm, so that records that are nearly right
+    still count for as much as their noise, and no iterates are averaged.
+    """
     mu = _mu(size, epsilon) * math.sqrt(1 - paid)
     signal = size.train_nodes * mu / math.sqrt(size.classes)
-    if signal >= MANY:
-        steps, rate, momentum, mean = 20, 1.0, 0.9, 0.03
-    elif _class_sums(size, signal):
+    bounded = min(max(signal / PER_RATE, LEAST_RATE), MOST_RATE)
+    clipped, averaged = 1.0, 0.0
+    if _class_sums(size, signal):
         steps, rate, momentum, mean = 1, 3.6, 0.0, 0.1
+    elif not (size.signed or _few_words(size)):
+        steps, clipped, times, mean = SHORT_OF_MANY if signal >= MANY else SHORT_OF_FEW
+        rate, momentum = times * bounded / clipped, 0.5
+    elif signal >= MANY:
+        steps, rate, momentum, mean, averaged = 20, 1.0, 0.9, 0.03, 0.5
     else:
-        steps, momentum, mean = 5, 0.5, 0.05
-        rate = MOST_RATE if _few_words(size) else min(max(signal / PER_RATE, LEAST_RATE), MOST_RATE)
+        steps, momentum, mean, averaged = 5, 0.5, 0.05, 0.5
+        rate = MOST_RATE if _few_words(size) else bounded
     if steps > 1:
         rate = round(min(rate, stable_rate(size, momentum)), 3)
     return {
@@ -69,11 +81,11 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
             "momentum": momentum,
             "steps": steps,
             "sampling_rate": 1.0,
-            "averaged_share": 0.5 if steps > 1 else 0.0,
+            "averaged_share": averaged,
         },
         "privacy": {
             # of a record whose prediction says nothing: the gradient's largest norm at the first step
-            "clip_norm": round(ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
+            "clip_norm": round(clipped * ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
             "votes_share": 0.0,
             "mean_share": round(mean * (1 - paid), 6),
             **({"signed_rows": True} if size.signed else {}),

@@ -10,5 +10,5 @@ PROBLEM = Problem(
     store="dpgraph.problems.node_classification.prepare:store",
     work="dpgraph.problems.node_classification.work:NodeClassification",
     settings=("transductive", "disjoint", "clustered"),
-    features="raw|l2|project-[1-9][0-9]*",
+    features="raw|l1|l2|project-[1-9][0-9]*",
 )

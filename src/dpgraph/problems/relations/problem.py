@@ -24,6 +24,6 @@ PROBLEM = Problem(
     "Which entities a relation joins, from the entities' own features or texts.",
     store="dpgraph.problems.relations.prepare:store",
     work="dpgraph.problems.relations.work:RelationPrediction",
-    features="raw|l2|project-[1-9][0-9]*",
+    features="raw|l1|l2|project-[1-9][0-9]*",
     size=size,
 )
