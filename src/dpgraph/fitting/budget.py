@@ -34,12 +34,20 @@ MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
+class NothingPromised(UserError):
+    """No run of a kind is of use for what was asked. `reason`: the same for who did not name the kind by --method."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class PublicNumbers:
     """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
 
-    `words`: features are counts, of which so many are not 0 in a mean record; None: they are numbers of any kind, of
-    which most are not 0, and may be negative.
+    `words`: so many features are not 0 in a mean record; None: most of them. `signed`: whether features may be
+    negative, so that none is dropped for a small sum; None: unless `words` are stated, which are counts.
     """
 
     nodes: int
@@ -50,6 +58,7 @@ class PublicNumbers:
     degree_bound: int | None = None
     features: int | None = None
     words: float | None = None
+    signed: bool | None = None
 
     def __post_init__(self) -> None:
         most = self.nodes if self.voters is None else self.voters
@@ -61,6 +70,10 @@ class PublicNumbers:
             raise invalid("--words", self.words, "a finite number > 0")
         if self.degree_bound is not None and self.degree_bound < 1:
             raise invalid("--degree-bound", self.degree_bound, "an integer >= 1")
+
+    @property
+    def may_be_negative(self) -> bool:
+        return self.words is None if self.signed is None else self.signed
 
     @property
     def size(self) -> Size:
@@ -184,7 +197,10 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
     if relation is Relation.NODE_REMOVE:
         return lambda epsilon: _capped(kind, size, epsilon)
     if relation is Relation.EDGE and kind == "own":
-        raise UserError("--relation edge, --method own: nothing reads an edge: expected votes, or another relation")
+        raise NothingPromised(
+            "--relation edge, --method own: nothing reads an edge: expected votes, or another relation",
+            "nothing reads an edge, so there is nothing to protect: expected another --relation",
+        )
     if relation is Relation.EDGE or all_outputs:
         return lambda epsilon: always_votes(size, epsilon, choice=False)
     of_kind: dict[str, Rule] = {
@@ -201,8 +217,9 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
     if kind == "votes" and not found["privacy"]["votes_share"]:
-        raise UserError("--method votes: votes would drown in noise, by the public rule: expected auto, own, a "
-                        "larger --epsilon, or a --degree-bound")  # fmt: skip
+        why = "votes would drown in noise, by the public rule"
+        how = f"a larger --epsilon, or a {'' if size.degree_bound is None else 'smaller '}--degree-bound"
+        raise NothingPromised(f"--method votes: {why}: expected auto, own, {how}", f"{why}: expected {how}")
     return found
 
 
@@ -210,7 +227,7 @@ def _solved(
     relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
 ) -> Budgeted:
     roots = numbers.nodes if numbers.voters is None else numbers.voters
-    budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.words is None}
+    budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.may_be_negative}
     cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
     return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 

@@ -93,6 +93,7 @@ def fit(
     labelled: int | None = None,
     mean_degree: float = MEAN_DEGREE,
     words: float | None = None,
+    signed: bool | None = None,
     degree_bound: int | None = None,
     seed: int | None = None,
     audit: bool = True,
@@ -120,7 +121,7 @@ def fit(
     numbers = PublicNumbers(
         nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
         voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
-        words=own.known_words if words is None else words, features=own.num_features,
+        words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
     what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
