@@ -237,7 +237,14 @@ def test_settings_are_those_of_the_benchmark_s_public_rule():
                 assert setting[part].items() <= getattr(cell, part).model_dump().items()
     assert not budgeted("auto", numbers, epsilon=1.0).votes
     assert budgeted("votes", numbers, epsilon=1.0).votes
-    for wrong in ({"words": 0.0}, {"mean_degree": np.nan}, {"words": np.inf}):
+    beyond = [
+        {"words": 0.0},
+        {"mean_degree": np.nan},
+        {"words": np.inf},
+        {"mean_degree": 1e308},
+        {"degree_bound": 10**13},
+    ]
+    for wrong in beyond:
         with pytest.raises(UserError, match=next(iter(wrong)).replace("_", "-")):
             PublicNumbers(3000, 2100, 7, **wrong)
 
@@ -313,6 +320,7 @@ def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
         ({"relation": "node-removed"}, "did you mean node-remove"),
         ({"method": "voter"}, "did you mean votes"),
         ({"epsilon": -1.0}, "--epsilon"),
+        ({"epsilon": 1e-12}, "--epsilon=1e-12: expected a finite number >= 1e-09"),
         ({"delta": 0.5}, "--delta"),
     ],
 )

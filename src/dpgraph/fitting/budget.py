@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.cell import LARGE
 from dpgraph.experiments.expansion import merged
 from dpgraph.methods.votes.rules import (
     always_votes,
@@ -20,6 +21,7 @@ from dpgraph.methods.votes.rules import (
     votes_with_schema,
 )
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.privacy.accountants.votes import released_epsilon
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
@@ -64,12 +66,12 @@ class PublicNumbers:
         most = self.nodes if self.voters is None else self.voters
         if not 1 <= self.labelled <= most:
             raise invalid("--labelled", self.labelled, f"an integer in 1..{most}")
-        if not 0 < self.mean_degree < math.inf:
-            raise invalid("--mean-degree", self.mean_degree, "a finite number > 0")
-        if self.words is not None and not 0 < self.words < math.inf:
-            raise invalid("--words", self.words, "a finite number > 0")
-        if self.degree_bound is not None and self.degree_bound < 1:
-            raise invalid("--degree-bound", self.degree_bound, "an integer >= 1")
+        if not 0 < self.mean_degree <= LARGE:
+            raise invalid("--mean-degree", self.mean_degree, f"a number > 0 and at most {LARGE:.0e}")
+        if self.words is not None and not 0 < self.words <= LARGE:
+            raise invalid("--words", self.words, f"a number > 0 and at most {LARGE:.0e}")
+        if self.degree_bound is not None and not 1 <= self.degree_bound <= LARGE:
+            raise invalid("--degree-bound", self.degree_bound, f"an integer in 1..{LARGE}")
 
     @property
     def may_be_negative(self) -> bool:
@@ -167,13 +169,17 @@ def budgeted(
     """
     if kind not in (*KINDS, "auto"):
         raise invalid("--method", kind, f"one of auto, {', '.join(KINDS)}")
-    if not 0 < epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, "a finite number > 0")
+    check_epsilon(epsilon)
     chosen = checked_delta(delta, numbers.nodes)
     rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
         return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
     return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+
+
+def check_epsilon(epsilon: float) -> None:
+    if not LEAST_PRICE <= epsilon < math.inf:
+        raise invalid("--epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
 
 
 def checked_delta(delta: float | None, nodes: int) -> float:
