@@ -21,7 +21,10 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [t for t in targets if "://" not in t and not (page.parent / t).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs/tutorial.ipynb"], ids=lambda page: page.name)
+SETTINGS = sorted((ROOT / "workflow/settings").glob("*.yaml"))  # whose headers say how they were made
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs/tutorial.ipynb", *SETTINGS], ids=lambda page: page.name)
 def test_pages_call_the_console_script(page: Path) -> None:
     """`python -m dpgraph NAME` is what rules call, with the interpreter of the workflow."""
     assert re.findall(r"python -m dpgraph [a-z][a-z-]*", page.read_text(encoding="utf-8")) == []

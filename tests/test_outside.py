@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -221,3 +225,57 @@ def test_an_entry_point_names_a_package(own, tmp_path, monkeypatch):
     finally:
         info.joinpath("entry_points.txt").write_text("")
         outside._places.cache_clear()
+
+
+@pytest.mark.slow  # pip, and two processes that import what `fit` needs: ten seconds
+def test_a_package_that_pip_installed_needs_no_registry(own, tmp_path):
+    """A real distribution, in a folder of its own and seen by another process, which is told of no place."""
+    wheel, package = tmp_path / "tinygraphs-0.1-py3-none-any.whl", own.parent
+    about = {
+        "METADATA": "Metadata-Version: 2.1\nName: tinygraphs\nVersion: 0.1\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "entry_points.txt": "[dpgraph.registry]\ntiny = tinygraphs\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tinygraphs/__init__.py", "")
+        for path in sorted(path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+            archive.write(path, f"tinygraphs/{path.relative_to(package)}")
+        for name, text in about.items():
+            archive.writestr(f"tinygraphs-0.1.dist-info/{name}", text)
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        str(site),
+        str(wheel),
+    ]
+    subprocess.run(pip, check=True, timeout=120)
+    paths = os.pathsep.join([str(site), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths, outside.VARIABLE: ""}
+
+    def called(*asked: str) -> str:
+        command = [sys.executable, "-m", "dpgraph", *asked]
+        done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert f"dp-{own.name} " in called("list", "methods")
+    said = called("compare", "--dataset", "mine", "--epsilon", "4", "--seeds", "1", "--methods", f"dp-{own.name}")
+    assert f"dp-{own.name} | node-null (claimed); joint" in said
+    assert "none (dpgraph check-method has not run)" in said
+
+
+def test_methods_and_data_sets_are_listed_in_a_folder_without_suites(own, capsys):
+    for what, name in (("methods", f"dp-{own.name}"), ("datasets", "mine")):
+        assert main(["list", what, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert name in {row[what.removesuffix("s")] for row in rows}
+    assert main(["list", "cells"]) == 2

@@ -18,10 +18,15 @@ def catalogue(what: str, plan: Plan, paper: str | None = None) -> list[Row]:
         "papers": _papers,
         "artefacts": _artefacts,
         "claims": _claims,
-        "methods": _methods,
+        "methods": lambda plan: _methods(),
         "datasets": _datasets,
         "cells": _cells,
     }[what](plan)
+
+
+def known_anywhere(what: str) -> list[Row]:
+    """Methods or data sets, in a folder without suites, too."""
+    return _methods() if what == "methods" else _datasets()
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:
@@ -74,27 +79,23 @@ def _claims(plan: Plan) -> list[Row]:
     ]
 
 
-def _methods(plan: Plan) -> list[Row]:
+def _methods() -> list[Row]:
     from dpgraph.methods.registry import specs
 
     return [{"method": name, "private": spec.private, "description": spec.summary} for name, spec in specs().items()]
 
 
-def _datasets(plan: Plan) -> list[Row]:
+def _datasets(plan: Plan | None = None) -> list[Row]:
     from dpgraph.data.registry import registry
 
-    used = {task: plan.task(task).dataset for task in plan.suite.tasks}
-    return [
-        {
-            "dataset": name,
-            "nodes": entry.expected.nodes,
-            "features": entry.expected.features,
-            "classes": entry.expected.classes,
-            "in suite": ", ".join(task for task, dataset in used.items() if dataset == name),
-            "licence": entry.licence.name,
-        }
-        for name, entry in registry().items()
-    ]
+    used = {} if plan is None else {task: plan.task(task).dataset for task in plan.suite.tasks}
+    rows = []
+    for name, entry in registry().items():
+        counts = {key: getattr(entry.expected, key) for key in ("nodes", "features", "classes")}
+        places = ", ".join(task for task, dataset in used.items() if dataset == name)
+        suites = {} if plan is None else {"in suite": places}
+        rows.append({"dataset": name, **counts, **suites, "licence": entry.licence.name})
+    return rows
 
 
 def _cells(plan: Plan) -> list[Row]:

@@ -8,10 +8,14 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import Invalid, UserError, invalid
+
+OPTIONS = {"degree_bound": "--degree-bound"}  # by names of settings
 
 
 def add_fit(added: argparse.ArgumentParser) -> None:
@@ -49,23 +53,30 @@ def _settings(added: argparse.ArgumentParser) -> None:
     added.add_argument("--mean-degree", type=float, metavar="NUMBER", help=text)
     text = "features are counts, and so many of a mean record are not 0: public (default: numbers of any kind)"
     added.add_argument("--words", type=float, metavar="NUMBER", help=text)
+    text = "features may be negative, so none is dropped for a small sum: public (default: yes, but no with --words)"
+    added.add_argument("--signed", action=argparse.BooleanOptionalAction, help=text)
 
 
-def _stated(options: argparse.Namespace) -> tuple[float, float | None]:
-    """Mean degree and words as given, or as the registry declares of its data sets; else the package's defaults."""
+def _stated(options: argparse.Namespace) -> dict[str, Any]:
+    """Mean degree, words and signs as given, or as the registry declares them of a data set; else the package's own."""
     from dpgraph.fitting.budget import MEAN_DEGREE
 
     declared: float | None = None
     words: float | None = None
+    signed: bool | None = None
     if getattr(options, "dataset", None) is not None:
         from dpgraph.data.registry import entry
 
         expected = entry(options.dataset).expected
-        words, declared = expected.words, expected.mean_degree
+        words, signed, declared = expected.words, expected.signed, expected.mean_degree
         if declared is None and expected.entries is not None and expected.nodes:
             declared = expected.entries / expected.nodes
     degree = (declared or MEAN_DEGREE) if options.mean_degree is None else options.mean_degree
-    return degree, words if options.words is None else options.words
+    return {
+        "mean_degree": degree,
+        "words": words if options.words is None else options.words,
+        "signed": signed if options.signed is None else options.signed,
+    }
 
 
 def add_compare(added: argparse.ArgumentParser) -> None:
@@ -138,24 +149,23 @@ def fit(options: argparse.Namespace) -> None:
     from dpgraph.fitting.fit import fit as fit_graph
 
     own = _own_graph(options)
-    mean_degree, words = _stated(options)
-    fitted = fit_graph(
-        own,
-        options.epsilon,
-        method=options.method,
-        relation=options.relation,
-        scope=options.scope,
-        delta=options.delta,
-        labelled=options.labelled,
-        mean_degree=mean_degree,
-        words=words,
-        degree_bound=options.degree_bound,
-        seed=options.seed,
-        audit=not options.no_audit,
-        out=options.out,
-        command=_published(options),
-        say=print,
-    )
+    with _named_as_options():
+        fitted = fit_graph(
+            own,
+            options.epsilon,
+            method=options.method,
+            relation=options.relation,
+            scope=options.scope,
+            delta=options.delta,
+            labelled=options.labelled,
+            degree_bound=options.degree_bound,
+            seed=options.seed,
+            audit=not options.no_audit,
+            out=options.out,
+            command=_published(options),
+            say=print,
+            **_stated(options),
+        )
     print(f"{fitted.card['status']}: {options.out}")
     if options.seed is None:
         print(f"may be published: {options.out / 'release'} (card.md says what is protected)")
@@ -165,11 +175,25 @@ def fit(options: argparse.Namespace) -> None:
     print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
 
 
+@contextmanager
+def _named_as_options() -> Iterator[None]:
+    """What the package knows by the name of a setting is an option here."""
+    try:
+        yield
+    except Invalid as error:
+        option = OPTIONS.get(error.name)
+        if option is None:
+            raise
+        raise error.called(option) from None
+
+
 def _published(options: argparse.Namespace) -> str:
     """The command for the card: names of files and columns are the user's own and stay out of what is published."""
     said = [f"--epsilon {options.epsilon:g}"]
     for name in ("method", "relation", "scope"):
         said.append(f"--{name} {shlex.quote(getattr(options, name))}")
+    if options.signed is not None:
+        said.append("--signed" if options.signed else "--no-signed")
     for name in ("delta", "labelled", "mean-degree", "words", "degree-bound", "seed"):
         value = getattr(options, name.replace("-", "_"))
         said += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
@@ -278,12 +302,12 @@ def compare(options: argparse.Namespace) -> None:
         raise invalid("--out", options.out, "a folder that does not exist yet")
     names = None if options.methods is None else [name.strip() for name in options.methods.split(",")]
     own = _own_graph(options)
-    mean_degree, words = _stated(options)
-    found = compare_methods(
-        own, options.epsilon, seeds=options.seeds, methods=names, relation=options.relation, scope=options.scope,
-        delta=options.delta, mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
-        say=lambda line: print(line, file=sys.stderr),
-    )  # fmt: skip
+    with _named_as_options():
+        found = compare_methods(
+            own, options.epsilon, seeds=options.seeds, methods=names, relation=options.relation, scope=options.scope,
+            delta=options.delta, degree_bound=options.degree_bound,
+            say=lambda line: print(line, file=sys.stderr), **_stated(options),
+        )  # fmt: skip
     print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
     if options.out is not None:
@@ -303,11 +327,10 @@ def afford(options: argparse.Namespace) -> None:
         raise invalid("--labelled", options.labelled, f"at most --nodes {options.nodes}")
     check_asked("auto", options.relation, options.scope, options.epsilon, options.degree_bound)
     relation = Relation(options.relation)
-    mean_degree, words = _stated(options)
     numbers = PublicNumbers(
         options.nodes, options.labelled, options.classes,
         voters=options.labelled if relation is Relation.NODE_REMOVE else None,
-        mean_degree=mean_degree, words=words, degree_bound=options.degree_bound,
+        degree_bound=options.degree_bound, **_stated(options),
     )  # fmt: skip
     every = options.scope == "all-outputs"
     what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation, all_outputs=every)

@@ -95,12 +95,6 @@ def _example(folder: Path) -> None:
         writer.writerow(["source", "target"])
         ends = random.integers(0, NODES, size=(6 * NODES, 2))
         kept = (ends[:, 0] != ends[:, 1]) & ((ends.sum(axis=1) % 2 == 0) | (random.random(len(ends)) < 0.2))
-        writer.writerows([f"n{n}", "ab"[n % 2], row[0] + n % 2, *row[1:]] for n, row in enumerate(rows))
-    with (folder / "edges.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["source", "target"])
-        ends = random.integers(0, NODES, size=(6 * NODES, 2))
-        kept = (ends[:, 0] != ends[:, 1]) & ((ends.sum(axis=1) % 2 == 0) | (random.random(len(ends)) < 0.2))
         writer.writerows([f"n{one}", f"n{other}"] for one, other in ends[kept].tolist())
 
 

@@ -301,8 +301,12 @@ def schemas(options: argparse.Namespace) -> None:
 
 
 def list_(options: argparse.Namespace) -> None:
-    from dpgraph.catalogue import catalogue, print_rows
+    from dpgraph.catalogue import catalogue, known_anywhere, print_rows
 
+    if not Path(options.workflow).is_dir() and options.what in ("methods", "datasets") and options.paper is None:
+        read_config(options)  # an installed package alone, as for `fit`: no suite is there to speak of
+        print_rows(known_anywhere(options.what), as_json=options.json)
+        return
     if options.paper is not None:  # the user's own option, before the plan speaks of the config's papers
         asked = argparse.Namespace(**vars(options) | {"paper": None})
         known = suite_papers(read_config(asked), Path(options.workflow))

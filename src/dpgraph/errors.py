@@ -26,7 +26,18 @@ class DataUnavailable(UserError):
     """The files of a data set are in no mirror and cannot be downloaded: recorded as a result, never replaced."""
 
 
-def invalid(name: str, value: Any, allowed: str) -> UserError:
+class Invalid(UserError):
+    """A value that `name` may not have; `called` is for who knows it by another name, such as that of an option."""
+
+    name: str = ""
+
+    def called(self, name: str) -> Invalid:
+        found = Invalid(name + str(self).removeprefix(self.name))
+        found.name = name
+        return found
+
+
+def invalid(name: str, value: Any, allowed: str) -> Invalid:
     """Error in the form of all errors for users.
 
     >>> str(invalid("max_degree", 0, "an integer >= 1"))
@@ -35,7 +46,9 @@ def invalid(name: str, value: Any, allowed: str) -> UserError:
     'suite=papr: expected one of cpu, demo, paper; did you mean paper?'
     """
     known = allowed.removeprefix(ONE_OF).partition(" (")[0].split(", ") if allowed.startswith(ONE_OF) else []
-    return UserError(f"{name}={shown(value)}: expected {allowed}{meant(value, known)}")
+    error = Invalid(f"{name}={shown(value)}: expected {allowed}{meant(value, known)}")
+    error.name = one_line(name)
+    return error
 
 
 def meant(value: Any, known: Iterable[str]) -> str:

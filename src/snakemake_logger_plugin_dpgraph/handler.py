@@ -245,5 +245,7 @@ def _was_interrupted(told: dict[str, Any]) -> bool:
 
 
 def _repeats_job_error(told: dict[str, Any]) -> bool:
-    """A command that failed: the job's own event follows at once, with its rule and its log."""
-    return told.get("exception") == "RuleException" and "returned non-zero exit status" in str(told.get("msg"))
+    """A command that failed, or that a signal ended: the job's own event follows at once, with its rule and its log."""
+    said = str(told.get("msg"))
+    ended = "returned non-zero exit status" in said or "died with <Signals." in said
+    return told.get("exception") == "RuleException" and ended

@@ -173,8 +173,8 @@ class Jobs:
             parts.append(f"{len(self.running)} {doing}" + (f" ({rules})" if rules else ""))
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        left = self.told(now)
-        if left is not None and left[0] >= 1:
+        left = self.told(now)  # it lags behind: where no job is left, there may be some
+        if left is not None and left[0] >= 1 and done + len(self.failed) < total:
             parts.append(f"{'about' if left[1] else 'at least'} {duration(left[0])} left")
         return ", ".join(parts)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.audits.graphs import null_records, without_node
 from dpgraph.data.adjacency import transpose
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError
@@ -315,6 +316,18 @@ def test_the_divisor_is_public(toy, name):
     )  # fmt: skip
     assert getattr(found, "divisor", 1.0) == getattr(nulled, "divisor", 1.0)
     assert found.accounted() == nulled.accounted()
+
+
+def test_own_records_lose_no_more_by_edges_that_leave(toy):
+    """What DP-MLP's variant node-remove rests on; one that reads neighbours moves further when edges leave, too."""
+    hub = int(toy.train_nodes[np.diff(toy.in_ptr)[toy.train_nodes].argmax()])
+    sides = null_records(toy, [hub]), without_node(toy, hub)
+    assert len(sides[0].out_idx) > len(sides[1].out_idx)
+    nulled, removed = (run(side, "dp-mlp-0-node-remove")[0].logits for side in sides)
+    assert np.array_equal(nulled, removed)
+    assert not np.array_equal(nulled, first_run(toy, "dp-mlp-0-node-remove")[0].logits)
+    reads = [run(side, "dp-gnn-1-rigorous")[0].logits for side in sides]
+    assert not np.array_equal(*reads)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

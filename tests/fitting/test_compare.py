@@ -74,26 +74,56 @@ def reader(where):
         return list(csv.DictReader(file))
 
 
-def test_under_node_remove_what_promises_node_null_is_left_out(tmp_path, capsys):
+def test_under_node_remove_methods_of_own_records_and_those_under_a_bound_are_compared(tmp_path, capsys):
     data = write_csv(tmp_path, size=120)
     asked = ["compare", *data, "--epsilon", "4", "--seeds", "2", "--relation", "node-remove"]
     few = ["--methods", "own,dp-mlp,dp-gap,mlp"]
     assert main([*asked, *few, "--degree-bound", "119", "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
+    capsys.readouterr()
     rows = reader(tmp_path / "out/comparison.csv")
     private = [row for row in rows if row["epsilon"] != "inf"]
-    assert {row["method"] for row in private} == {"own", "dp-gap"}
+    assert {row["method"] for row in private} == {"own", "dp-mlp", "dp-gap"}
     assert {(row["relation"], row["scope"]) for row in private} == {("node-remove", "joint")}
     assert all(3.9 < float(row["epsilon"]) <= 4 for row in private)
-    (left,) = reader(tmp_path / "out/left_out.csv")
-    assert left["method"] == "dp-mlp"
-    assert (
-        "dp-mlp is left out: its settings for own graphs promise node-null; joint: expected node-remove; joint" in said
-    )
-    (pair,) = json.loads((tmp_path / "out/tests.json").read_text())
-    assert {pair["better"], pair["than"]} == {"own", "dp-gap"}
-    assert main([*asked, *few]) == 0
+    assert reader(tmp_path / "out/left_out.csv") == []
+    pairs = json.loads((tmp_path / "out/tests.json").read_text())
+    assert {frozenset((pair["better"], pair["than"])) for pair in pairs} == {
+        frozenset(pair) for pair in (("own", "dp-mlp"), ("own", "dp-gap"), ("dp-mlp", "dp-gap"))
+    }
+    assert main([*asked, *few, "--out", str(tmp_path / "without")]) == 0
     assert "dp-gap is left out: --degree-bound: none is given" in capsys.readouterr().out
+    (left,) = reader(tmp_path / "without/left_out.csv")
+    assert left["method"] == "dp-gap"
+
+
+def test_reasons_name_options_that_compare_has(tmp_path, capsys):
+    """They are those of `fit`, which has --method."""
+    own = small(size=60)
+    asked = {"epsilon": 0.3, "seeds": 1}
+    removed = compare(own, **asked, relation="node-remove", methods=["votes", "own", "mlp"]).left_out["votes"]
+    assert removed == (
+        "votes would drown in noise, by the public rule: expected a larger --epsilon, or a --degree-bound"
+    )
+    edge = compare(own, **asked, relation="edge", methods=["votes", "own"]).left_out["own"]
+    assert edge.endswith("nothing to protect: expected another --relation")
+    with pytest.raises(UserError, match=r"--method votes: votes would drown in noise.*: expected auto, own, a larger"):
+        fit(own, 0.3, relation="node-remove", method="votes")
+    with pytest.raises(UserError, match="--relation edge, --method own: nothing reads an edge"):
+        fit(own, 0.3, relation="edge", method="own")
+
+
+@pytest.mark.parametrize("method", ["votes", "dp-gap"])
+def test_a_bound_that_a_node_breaks_is_called_as_the_user_gave_it(tmp_path, capsys, method):
+    data = write_csv(tmp_path)
+    about = [*data, "--relation", "node-remove", "--degree-bound", "2", "--epsilon", "100"]
+    assert main(["compare", *about, "--methods", method, "--seeds", "1"]) == 2
+    assert re.search(r"(?<![\w_])--degree-bound=2: expected at least \d+, or no guarantee", capsys.readouterr().err)
+    if method == "votes":
+        assert main(["fit", *about, "--out", str(tmp_path / "out"), "--no-audit", "--method", "votes"]) == 2
+        assert re.search(r"(?<![\w_])--degree-bound=2: expected at least \d+,", capsys.readouterr().err)
+        assert not (tmp_path / "out").exists()
+    with pytest.raises(UserError, match=r"^degree_bound=2: expected at least"):
+        compare(small(size=60), 100.0, relation="node-remove", degree_bound=2, methods=[method], seeds=1)
 
 
 def test_for_an_edge_each_row_says_what_it_promises_records():
@@ -162,7 +192,7 @@ def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):
         ({"degree_bound": 9}, "--degree-bound=9: expected none under node-null"),
         (
             {"relation": "edge", "methods": ["own", "dp-mlp", "mlp"]},
-            "--methods: none promises edge; joint: own: .* nothing reads an edge.*; dp-mlp: its settings",
+            "--methods: none promises edge; joint: own: nothing reads an edge.*; dp-mlp: its settings",
         ),
     ],
 )

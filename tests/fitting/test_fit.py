@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.cli import main
+from dpgraph import cli_fit
+from dpgraph.cli import _parser, main
 from dpgraph.errors import UserError
 from dpgraph.fitting import secret
 from dpgraph.fitting.budget import PublicNumbers, budgeted
@@ -96,7 +97,7 @@ def test_the_card_of_a_known_seed_promises_nothing(tmp_path):
 
 def test_the_card_has_the_command_and_no_name_of_a_file(tmp_path):
     data = write_csv(tmp_path)
-    asked = "--words 2 --mean-degree 12.5 --delta 0.001 --labelled 40 --no-audit --directed"
+    asked = "--words 2 --signed --mean-degree 12.5 --delta 0.001 --labelled 40 --no-audit --directed"
     assert main(["fit", *data, "--epsilon", "4", *asked.split(), "--out", str(tmp_path / "out")]) == 0
     command = json.loads((tmp_path / "out/release/card.json").read_text())["command"]
     assert set(asked.split()) <= set(command.split())
@@ -177,6 +178,37 @@ def test_features_that_may_be_negative_are_all_kept():
     assert right[None] > right[6.0] + 0.04
 
 
+@pytest.mark.parametrize(
+    ("stated", "kept", "said"),
+    [
+        ({}, True, "features that are numbers of any kind"),
+        ({"words": 9.0}, False, "counts as features, 9 of a mean record not 0 (--words)"),
+        ({"words": 9.0, "signed": True}, True, "features of either sign, 9 of a mean record not 0 (--words, --signed)"),
+        ({"signed": False}, False, "features that are never negative, most of them not 0 (--no-signed)"),
+    ],
+)
+def test_whether_features_may_be_negative_is_declared(stated, kept, said):
+    fitted = fit(from_arrays(*words()), 2.0, method="own", **stated)
+    assert fitted.model.header.signed is kept
+    assert (len(fitted.model.mean.kept) == 400) is kept
+    assert any(said in text for text in fitted.card["assumptions"])
+    assert ("which features are kept" in fitted.card["releases"][0]) is not kept
+
+
+def test_signs_are_an_option_or_what_the_registry_declares():
+    def stated(*asked):
+        arguments = ["fit", *asked, "--epsilon", "1", "--out", "x"]
+        return cli_fit._stated(_parser(arguments).parse_args(arguments))
+
+    csv_files = ["--edges", "e", "--nodes", "n"]
+    assert [stated(*csv_files, *more)["signed"] for more in ([], ["--signed"], ["--no-signed"])] == [None, True, False]
+    assert stated("--dataset", "ogbn-arxiv")["signed"] is True
+    assert stated("--dataset", "ogbn-arxiv", "--no-signed")["signed"] is False
+    assert stated("--dataset", "cora-ml")["signed"] is None
+    public = dict(nodes=90, labelled=30, classes=2, features=4)
+    assert [PublicNumbers(**public, **one).may_be_negative for one in ({}, {"words": 2.0})] == [True, False]
+
+
 def words(size=900, features=400):
     """(edges, labels, counts): a dense bag of words with a large common part, as in reviews."""
     rng = np.random.default_rng(0)
@@ -205,7 +237,14 @@ def test_settings_are_those_of_the_benchmark_s_public_rule():
                 assert setting[part].items() <= getattr(cell, part).model_dump().items()
     assert not budgeted("auto", numbers, epsilon=1.0).votes
     assert budgeted("votes", numbers, epsilon=1.0).votes
-    for wrong in ({"words": 0.0}, {"mean_degree": np.nan}, {"words": np.inf}):
+    beyond = [
+        {"words": 0.0},
+        {"mean_degree": np.nan},
+        {"words": np.inf},
+        {"mean_degree": 1e308},
+        {"degree_bound": 10**13},
+    ]
+    for wrong in beyond:
         with pytest.raises(UserError, match=next(iter(wrong)).replace("_", "-")):
             PublicNumbers(3000, 2100, 7, **wrong)
 
@@ -281,6 +320,7 @@ def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
         ({"relation": "node-removed"}, "did you mean node-remove"),
         ({"method": "voter"}, "did you mean votes"),
         ({"epsilon": -1.0}, "--epsilon"),
+        ({"epsilon": 1e-12}, "--epsilon=1e-12: expected a finite number >= 1e-09"),
         ({"delta": 0.5}, "--delta"),
     ],
 )

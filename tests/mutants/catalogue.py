@@ -841,6 +841,13 @@ ACCOUNTING = (
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(
+        "node-remove is stated of trees with neighbours",
+        "privacy/mechanisms/removed_records.py",
+        "if self.hops != 0:",
+        "if self.hops < 0:",
+        MECHANISMS + "test_whoever_reads_an_edge_has_no_such_statement",
+    ),
+    _one(
         "half of the steps are accounted for",
         "privacy/accountants/composition.py",
         "return one.self_compose(steps, tail_mass_truncation=tail_mass)",

@@ -18,7 +18,9 @@ from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, mechanism_from
 from dpgraph.privacy.mechanisms.none import NonPrivate, NoRecord
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 
 ARXIV: dict[str, Any] = {"num_roots": 90941, "delta": 1 / 909410}
 
@@ -38,6 +40,11 @@ def poisson_trees(**changes: Any) -> PoissonTrees:
 
 def poisson_mlp(**changes: Any) -> PoissonTrees:
     return poisson_trees(**{"hops": 0, "max_degree": None, "list_cap": None, **changes})
+
+
+def removed_records(**changes: Any) -> RemovedRecords:
+    fields = {**dict(poisson_mlp()), "kind": "removed-records", "inference": PredictionInput.OWN_RECORD}
+    return RemovedRecords(**{**fields, **changes})
 
 
 def fixed_trees(**changes: Any) -> FixedBatchTrees:
@@ -422,3 +429,30 @@ def test_an_epsilon_of_zero_says_what_it_means() -> None:
     assert loud.epsilon == 0
     assert any(text.startswith("epsilon 0: delta alone") for text in loud.assumptions)
     assert not any(text.startswith("epsilon 0") for text in fixed_trees().published().assumptions)
+
+
+def test_own_records_cost_the_same_when_a_node_leaves_with_its_edges() -> None:
+    """No edge is read: the pair is that of a null record, the Poisson-subsampled Gaussian, under either relation."""
+    removed = removed_records()
+    stated, nulled = removed.statement(), poisson_mlp(inference=PredictionInput.OWN_RECORD).rigorous()
+    assert stated.rigorous.relation is Relation.NODE_REMOVE
+    assert stated.rigorous.scope is nulled.scope is Scope.JOINT
+    assert stated.rigorous.epsilon == nulled.epsilon
+    (beside,) = stated.beside
+    assert (beside.relation, beside.epsilon) == (Relation.NODE_NULL, nulled.epsilon)
+    assert removed.with_rate(0.5).kind == removed.kind
+    assert mechanism_from(RemovedRecords, removed.model_dump()) == removed
+    assert removed.procedure((1.0,)).relation is Relation.NODE_REMOVE
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hops": 1, "max_degree": 7, "list_cap": 7}, "hops=1: expected 0: with hops an edge is read"),
+        ({"inference": PredictionInput.RAW_GRAPH}, "inference=the raw graph: expected its own record or nothing"),
+        ({"delta": 0.1}, "delta=0.1: expected a number < 1 / num_roots"),
+    ],
+)
+def test_whoever_reads_an_edge_has_no_such_statement(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        removed_records(**changes)

@@ -69,6 +69,20 @@ def test_time_left_goes_on_as_many_at_a_time(jobs):
     assert jobs.name(10) == "table huang/t10"
 
 
+def test_no_time_is_left_where_no_job_is():
+    found = Jobs()
+    found.plan({"train": 2, "total": 2})
+    found.start([0], 0)
+    found.describe(0, "train", {})
+    found.finish(0, 60)
+    assert found.line(61).endswith("about 61 s left")
+    found.start([1], 61)
+    found.describe(1, "train", {})
+    assert "left" in found.line(62)
+    found.finish(1, 63)  # far sooner than it looked
+    assert found.line(63) == "2 of 2 jobs (100 %)"
+
+
 def test_no_time_is_told_while_most_of_what_is_left_is_unknown(jobs):
     """A few short jobs say nothing of the long ones: the time would jump when the first of these ends."""
     jobs.start([10], 100)
@@ -284,8 +298,8 @@ def test_noise_is_left_out_and_errors_are_not(handler):
     tell(made, None, "Select jobs to execute...")
     tell(made, None, "Trying to restart job 1.")
     tell(made, None, "a warning", 30)
-    command = "RuleException:\nCommand 'x' returned non-zero exit status 1."
-    tell(made, LogEvent.ERROR, command, ERROR, exception="RuleException")
+    for end in ("returned non-zero exit status 1.", "died with <Signals.SIGINT: 2>."):
+        tell(made, LogEvent.ERROR, f"RuleException:\nCommand 'x' {end}", ERROR, exception="RuleException")
     tell(made, LogEvent.ERROR, "MissingOutputException: late", ERROR, exception="MissingOutputException")
     assert stream.getvalue().splitlines() == [
         "Unlocked working directory.",

@@ -16,6 +16,7 @@ from dpgraph.audits.registry import run_audit
 from dpgraph.errors import UserError
 from dpgraph.fitting.budget import Budgeted
 from dpgraph.privacy.relation import Relation
+from dpgraph.progress import tracked
 
 Asked = tuple[tuple[str, int | None], ...]
 # names and trials: seconds in all. The first four compare noise, rates, clip norms, what is read, and epsilon with what
@@ -38,7 +39,7 @@ def audited(method: str, asked: Asked) -> Mapping[str, str]:
     """What each audit claims and found. Raises UserError where one fails: then nothing may be released."""
     found = {}
     with only(method):
-        for name, trials in asked:
+        for name, trials in tracked(asked, "audits of the mechanism on made-up graphs", len(asked), "audit"):
             result = run_audit(name, trials)
             if not result.passed:
                 raise UserError(f"audit {name} FAILED: {result.finding}: nothing is released")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.experiments.cell import LARGE
 from dpgraph.experiments.expansion import merged
 from dpgraph.methods.votes.rules import (
     always_votes,
@@ -20,6 +21,7 @@ from dpgraph.methods.votes.rules import (
     votes_with_schema,
 )
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.privacy.accountants.votes import released_epsilon
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
@@ -34,12 +36,20 @@ MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
+class NothingPromised(UserError):
+    """No run of a kind is of use for what was asked. `reason`: the same for who did not name the kind by --method."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class PublicNumbers:
     """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
 
-    `words`: features are counts, of which so many are not 0 in a mean record; None: they are numbers of any kind, of
-    which most are not 0, and may be negative.
+    `words`: so many features are not 0 in a mean record; None: most of them. `signed`: whether features may be
+    negative, so that none is dropped for a small sum; None: unless `words` are stated, which are counts.
     """
 
     nodes: int
@@ -50,17 +60,22 @@ class PublicNumbers:
     degree_bound: int | None = None
     features: int | None = None
     words: float | None = None
+    signed: bool | None = None
 
     def __post_init__(self) -> None:
         most = self.nodes if self.voters is None else self.voters
         if not 1 <= self.labelled <= most:
             raise invalid("--labelled", self.labelled, f"an integer in 1..{most}")
-        if not 0 < self.mean_degree < math.inf:
-            raise invalid("--mean-degree", self.mean_degree, "a finite number > 0")
-        if self.words is not None and not 0 < self.words < math.inf:
-            raise invalid("--words", self.words, "a finite number > 0")
-        if self.degree_bound is not None and self.degree_bound < 1:
-            raise invalid("--degree-bound", self.degree_bound, "an integer >= 1")
+        if not 0 < self.mean_degree <= LARGE:
+            raise invalid("--mean-degree", self.mean_degree, f"a number > 0 and at most {LARGE:.0e}")
+        if self.words is not None and not 0 < self.words <= LARGE:
+            raise invalid("--words", self.words, f"a number > 0 and at most {LARGE:.0e}")
+        if self.degree_bound is not None and not 1 <= self.degree_bound <= LARGE:
+            raise invalid("--degree-bound", self.degree_bound, f"an integer in 1..{LARGE}")
+
+    @property
+    def may_be_negative(self) -> bool:
+        return self.words is None if self.signed is None else self.signed
 
     @property
     def size(self) -> Size:
@@ -154,13 +169,17 @@ def budgeted(
     """
     if kind not in (*KINDS, "auto"):
         raise invalid("--method", kind, f"one of auto, {', '.join(KINDS)}")
-    if not 0 < epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, "a finite number > 0")
+    check_epsilon(epsilon)
     chosen = checked_delta(delta, numbers.nodes)
     rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
         return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
     return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+
+
+def check_epsilon(epsilon: float) -> None:
+    if not LEAST_PRICE <= epsilon < math.inf:
+        raise invalid("--epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
 
 
 def checked_delta(delta: float | None, nodes: int) -> float:
@@ -184,7 +203,10 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
     if relation is Relation.NODE_REMOVE:
         return lambda epsilon: _capped(kind, size, epsilon)
     if relation is Relation.EDGE and kind == "own":
-        raise UserError("--relation edge, --method own: nothing reads an edge: expected votes, or another relation")
+        raise NothingPromised(
+            "--relation edge, --method own: nothing reads an edge: expected votes, or another relation",
+            "nothing reads an edge, so there is nothing to protect: expected another --relation",
+        )
     if relation is Relation.EDGE or all_outputs:
         return lambda epsilon: always_votes(size, epsilon, choice=False)
     of_kind: dict[str, Rule] = {
@@ -201,8 +223,9 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
     if kind == "votes" and not found["privacy"]["votes_share"]:
-        raise UserError("--method votes: votes would drown in noise, by the public rule: expected auto, own, a "
-                        "larger --epsilon, or a --degree-bound")  # fmt: skip
+        why = "votes would drown in noise, by the public rule"
+        how = f"a larger --epsilon, or a {'' if size.degree_bound is None else 'smaller '}--degree-bound"
+        raise NothingPromised(f"--method votes: {why}: expected auto, own, {how}", f"{why}: expected {how}")
     return found
 
 
@@ -210,7 +233,7 @@ def _solved(
     relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
 ) -> Budgeted:
     roots = numbers.nodes if numbers.voters is None else numbers.voters
-    budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.words is None}
+    budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.may_be_negative}
     cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
     return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 

@@ -64,10 +64,14 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
 
 def _settings(numbers: PublicNumbers) -> str:
     """What the public rule of settings reads besides."""
+    signed = numbers.may_be_negative
     if numbers.words is not None:
-        words = f"counts as features, {numbers.words:g} of a mean record not 0 (--words)"
-    else:
+        kind = "features of either sign" if signed else "counts as features"
+        words = f"{kind}, {numbers.words:g} of a mean record not 0 (--words{', --signed' if signed else ''})"
+    elif signed:
         words = "features that are numbers of any kind (--words states that they are counts, and how many are not 0)"
+    else:
+        words = "features that are never negative, most of them not 0 (--no-signed)"
     text = (
         f"settings, by a public rule, are made for a mean degree of {numbers.mean_degree:g} (--mean-degree) and "
         f"{words}: public numbers; wrong ones make the model worse, not less private"
@@ -83,8 +87,8 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
     steps, noise = mechanism.closed()
     said = {
         MEAN: "the mean of the rows of all nodes, which says "
-        f"{'which features are kept and ' if numbers.words is not None else ''}what is taken off each row, also of new "
-        f"nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
+        f"{'' if numbers.may_be_negative else 'which features are kept and '}what is taken off each row, also of "
+        f"new nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
         HUBS: "who is a hub (noise std {noise:.4g})",
         DEGREES: "degrees of voters, for caps (noise std {noise:.4g})",
         BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",

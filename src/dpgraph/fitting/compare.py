@@ -23,7 +23,7 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
-from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, PublicNumbers, budgeted, checked_delta
+from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, NothingPromised, PublicNumbers, budgeted, checked_delta
 from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
@@ -131,6 +131,7 @@ def compare(
     delta: float | None = None,
     mean_degree: float = MEAN_DEGREE,
     words: float | None = None,
+    signed: bool | None = None,
     degree_bound: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
@@ -153,13 +154,16 @@ def compare(
     check_features(own, about)
     question = PromiseAsked(about, scope == "all-outputs", epsilon, checked_delta(delta, len(own.ids)))
     splits = [_held_out(own, seed) for seed in range(seeds)]
-    numbers = [_numbers(one, about, mean_degree, words, degree_bound) for one in splits]
+    asked = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
+    numbers = [_numbers(one, about, asked) for one in splits]
     planned: dict[str, list[Planned]] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(methods or known):
         plan = _own if name in KINDS else _other
         try:  # before anything is trained: a method that one split leaves out is compared on none
             planned[name] = [plan(name, splits[seed], numbers[seed], question, seed) for seed in range(seeds)]
+        except NothingPromised as error:
+            left_out[name] = error.reason
         except UserError as error:
             left_out[name] = str(error)
     if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
@@ -194,13 +198,11 @@ def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
     return replace(own, split=split)
 
 
-def _numbers(
-    own: OwnGraph, relation: Relation, mean_degree: float, words: float | None, degree_bound: int | None
-) -> PublicNumbers:
+def _numbers(own: OwnGraph, relation: Relation, asked: Mapping[str, Any]) -> PublicNumbers:
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
+    stated = {**asked, "words": own.known_words if asked["words"] is None else asked["words"]}
     return PublicNumbers(
-        len(own.ids), labelled, len(own.classes), mean_degree=mean_degree, features=own.num_features,
-        words=own.known_words if words is None else words, degree_bound=degree_bound,
+        len(own.ids), labelled, len(own.classes), **stated, features=own.num_features,
         voters=int(sides(own, relation).sum()) if relation is Relation.NODE_REMOVE else None,
     )  # fmt: skip
 

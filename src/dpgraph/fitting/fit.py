@@ -17,7 +17,7 @@ import numpy as np
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.audited import audited, audits_of
-from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted
+from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted, check_epsilon
 from dpgraph.fitting.card import assumptions, card, released_parts
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
@@ -93,6 +93,7 @@ def fit(
     labelled: int | None = None,
     mean_degree: float = MEAN_DEGREE,
     words: float | None = None,
+    signed: bool | None = None,
     degree_bound: int | None = None,
     seed: int | None = None,
     audit: bool = True,
@@ -120,7 +121,7 @@ def fit(
     numbers = PublicNumbers(
         nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
         voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
-        words=own.known_words if words is None else words, features=own.num_features,
+        words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
     what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
@@ -161,8 +162,7 @@ def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_b
         raise UserError(f"--scope all-outputs, --method {method}: no epsilon: rows read raw records: expected votes")
     if degree_bound is not None and relation != Relation.NODE_REMOVE:
         raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
-    if not 0 < epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, "a finite number > 0")
+    check_epsilon(epsilon)
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:

@@ -24,6 +24,10 @@ def perceptron(size: Size, epsilon: float | None) -> Setting:
     return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
 
 
+def perceptron_of_removed(size: Size, epsilon: float | None) -> Setting:
+    return perceptron(size, epsilon) | {"privacy": {"variant": "node-remove"}}
+
+
 def convolution(size: Size, epsilon: float | None) -> Setting:
     return {"model": {"architecture": "gcn", "hops": 1, "width": 64}, "training": BATCHES}
 

@@ -56,7 +56,7 @@ class MethodSpec:
     """A method. `train` is "module:class" of what runs (methods/base.py, Method); no `variants`: without privacy."""
 
     name: str
-    summary: str  # what `python -m dpgraph list methods` shows
+    summary: str  # what `dpgraph list methods` shows
     train: str
     cell: type[Cell]  # its settings: what it does not read is refused
     contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it

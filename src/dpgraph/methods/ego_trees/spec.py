@@ -10,11 +10,12 @@ from pydantic import Field
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
-from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees, removed_records
 from dpgraph.methods.free import StoppedTraining
-from dpgraph.methods.own_graphs import RULE, convolution, perceptron
+from dpgraph.methods.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -66,8 +67,17 @@ class DpGnnCell(NetworkCell):
     privacy: DpTreePrivacy
 
 
+class DpMlpPrivacy(DpTreePrivacy):
+    variant: Literal["rigorous", "node-remove", "rigorous-fixed-size", "published"] = Field(  # type: ignore[assignment]
+        default="rigorous",
+        description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
+        "nothing here reads any",
+    )
+
+
 class DpMlp(DpGnnCell):
     model: MlpModel  # type: ignore[assignment]
+    privacy: DpMlpPrivacy
 
 
 VARIANTS = {
@@ -75,6 +85,7 @@ VARIANTS = {
     "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees),
     "published": Variant(FixedBatchTrees, published_trees, target="published"),
 }
+MLP_VARIANTS = {**VARIANTS, "node-remove": Variant(RemovedRecords, removed_records)}
 PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
 RECORDS = ("node-classification", "images")
 PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
@@ -84,8 +95,8 @@ PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell'
 def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
     """Cells that the tests put through the contract of methods; other architectures with the first variant."""
     cells: dict[str, dict[str, Any]] = {}
-    variants = tuple(VARIANTS) if private else (None,)
     for hop in hops:
+        variants = tuple(VARIANTS if hop else MLP_VARIANTS) if private else (None,)
         for variant in variants:
             for architecture in ("gcn", "gin", "gat") if hop and variant == variants[0] else ("gcn",):
                 suffix = "" if architecture == "gcn" else f"-{architecture}"
@@ -129,7 +140,8 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         relation=Relation.NONE,
     )
     fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
-    return proved, fixed_size, published
+    removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
+    return (proved, fixed_size, published) if hops else (proved, removed, fixed_size, published)
 
 
 SPECS = (
@@ -162,9 +174,9 @@ SPECS = (
         PRIVATE,
         DpMlp,
         contract(True, (0,)),
-        VARIANTS,
+        MLP_VARIANTS,
         attacks(0),
         look=look.private,
-        rules={RULE: perceptron},
+        rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
     ),
 )

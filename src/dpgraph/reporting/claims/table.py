@@ -76,7 +76,7 @@ def write_claims(
 def read_claims(path: Path) -> pd.DataFrame:
     """claims.csv as it was written; a missing column is named."""
     if not Path(path).is_file():
-        raise UserError(f"{path}: no such file; it is made by `snakemake claims`")
+        raise UserError(f"{path}: no such file; it is made by `dpgraph run claims`")
     table = pd.read_csv(path)
     for column in COLUMNS:
         if column not in table.columns:
