@@ -213,8 +213,8 @@ def test_settings_of_caps_spend_the_whole_budget_of_both_sides() -> None:
 @pytest.mark.parametrize("size", [SMALL, DENSE])
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_a_rule_makes_cells_that_have_their_epsilon(size: Size, epsilon: float) -> None:
-    for rule in spec("dp-votes").rules.values():
-        if rule is votes_with_schema and size.degree_bound is None:
+    for name, rule in spec("dp-votes").rules.items():
+        if name.startswith("votes-with-schema") and size.degree_bound is None:
             continue
         part = rule(size, epsilon)
         cell = resolve({**part, "task": {"dataset": "toy"}, "method": "dp-votes", "seeds": [0],
