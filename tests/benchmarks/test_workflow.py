@@ -39,6 +39,15 @@ def test_records_are_those_of_the_cells(plan):
         assert [seed.seed for seed in record.seeds] == list(range(SEEDS))
 
 
+def test_what_a_public_rule_read_is_said_beside_its_results(plan, tmp_path, monkeypatch):
+    slug = next(slug for slug, cell in plan.cells.items() if cell.privacy is not None)
+    monkeypatch.setitem(vars(plan), "by_public_rule", frozenset([slug]))
+    aggregation.aggregate(plan, tmp_path / "results.parquet")
+    found = read_results(tmp_path / "results.parquet").groupby("cell")["uncovered"].unique()
+    assert all(aggregation.RULED in text for text in found[slug])
+    assert not any(aggregation.RULED in text for name, texts in found.items() if name != slug for text in texts)
+
+
 def test_every_metric_of_every_record_is_a_row(plan, tmp_path, monkeypatch):
     path = tmp_path / "results.parquet"
     count = aggregation.aggregate(plan, path)

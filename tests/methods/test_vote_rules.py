@@ -243,6 +243,8 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
     for suite in ("votes", "votes-full"):
         plan = load_plan(Config(suite=suite), Path("workflow"))
         assert unequal(plan) == []
+        ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
+        assert ruled == {"own", "votes", "votes-remove", "votes-schema"}
         entries = [
             one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
         ]

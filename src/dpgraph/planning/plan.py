@@ -61,6 +61,19 @@ class Plan:
     settings: Mapping[str, ChosenSettings] = field(default_factory=dict)  # by name, those that the suite's rules read
 
     @cached_property
+    def by_public_rule(self) -> frozenset[str]:
+        """Slugs of private cells for which a public rule made settings from the registry's numbers."""
+        return frozenset(
+            entry.cell.slug
+            for entry in self.entries
+            if entry.epsilon is not None
+            and any(
+                rule.public_rule is not None and rule.applies(entry.method_id, entry.task_id, entry.epsilon)
+                for rule in self.suite.papers[entry.paper].rules
+            )
+        )
+
+    @cached_property
     def cells(self) -> dict[str, Cell]:
         """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
         by_slug: dict[str, Cell] = {}

@@ -33,6 +33,8 @@ COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLU
 NAN = float("nan")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
+# docs/privacy.md, 12.4: what no statement of a mechanism knows
+RULED = "settings by a public rule of the registry's mean degree and words, counted on the same files"
 
 
 def _number(value: Any) -> float:
@@ -241,7 +243,9 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
     derived = derived_metrics(plan)
     for slug, cell in plan.cells.items():
         read = read_record(paths.result(cell))
+        ruled = (RULED,) if slug in plan.by_public_rule else ()
         for block in blocks(read, slug if _same(read.cell, cell) else None):
+            block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
             for paper in sorted(papers[slug]):
                 yield paper, block.with_metrics(derived.get((paper, slug, block.columns["seed"]), {}))
     for slug, reason in reasons(plan).items():
