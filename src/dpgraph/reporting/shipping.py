@@ -160,7 +160,7 @@ def _cpu_hours(results: pd.DataFrame) -> float:
 def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, folder: Path) -> str:
     suite, figure = plan.suite, Paths(plan.config).figure
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
-    lines += [f"Commit {commit}; regenerate with `snakemake --cores 2 --config suite={suite.name}`.", ""]
+    lines += [f"Commit {commit}; regenerate with `dpgraph run --suite {suite.name}`.", ""]
     lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():

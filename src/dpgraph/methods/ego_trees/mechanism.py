@@ -6,7 +6,6 @@ from typing import Any
 
 from dpgraph.methods.asked import Asked
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
 
 
@@ -19,10 +18,6 @@ def stable_lists(asked: Asked) -> dict[str, Any]:
 
 def poisson_trees(asked: Asked) -> PoissonTrees:
     return PoissonTrees(**asked.common(asked.num_train), **stable_lists(asked), sampling_rate=asked.rate)
-
-
-def removed_records(asked: Asked) -> RemovedRecords:
-    return RemovedRecords(**asked.common(asked.num_train), hops=asked.cell.model.hops, sampling_rate=asked.rate)
 
 
 def fixed_size_trees(asked: Asked) -> FixedSizeStableTrees:

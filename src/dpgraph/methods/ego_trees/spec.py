@@ -10,7 +10,8 @@ from pydantic import Field
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
-from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees, removed_records
+from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.ego_trees.removed import removed_records
 from dpgraph.methods.free import StoppedTraining
 from dpgraph.methods.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.methods.spec import MethodSpec, Variant
