@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import math
 import re
@@ -14,7 +15,7 @@ from scipy.stats import t as student
 from dpgraph.cli import main
 from dpgraph.data.records import TEST
 from dpgraph.errors import UserError
-from dpgraph.fitting.compare import Compared, PromiseAsked, _held_out, compare, paired_tests, table
+from dpgraph.fitting.compare import NO_SETTINGS, Compared, PromiseAsked, _held_out, compare, paired_tests, table
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.guarantee import Guarantee
@@ -140,6 +141,17 @@ def test_for_an_edge_each_row_says_what_it_promises_records():
     text = table(found)
     assert len([line for line in text.splitlines() if "edge; joint |" in line]) == 2
     assert "dp-gap: nothing is promised of features and labels" in text
+
+
+def test_methods_without_settings_for_own_graphs_are_named(monkeypatch):
+    """All that are private and predict nodes' classes; none where methods were asked for."""
+    module = importlib.import_module("dpgraph.fitting.compare")
+    monkeypatch.setattr(module, "_other", lambda name, *_: (_ for _ in ()).throw(UserError("not here")))  # sooner
+    found = compare(small(size=80), 8.0, seeds=1)
+    silent = {name for name, reason in found.left_out.items() if reason == NO_SETTINGS}
+    assert {"dp-gnn", "dp-residual", "dp-appr", "dp-subgraph"} <= silent
+    assert not silent & {"dp-mlp", "dp-gap", "dp-votes", "gnn", "dp-pate"}
+    assert not compare(small(size=80), 8.0, seeds=1, methods=["own"]).left_out
 
 
 def test_where_all_outputs_are_public_rows_are_functions_of_the_release():

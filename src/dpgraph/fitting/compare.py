@@ -20,7 +20,7 @@ import torch
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
 from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, NothingPromised, PublicNumbers, budgeted, checked_delta
@@ -40,6 +40,8 @@ from dpgraph.randomness import numpy_generator
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
 NO_PRIVACY = "no privacy"
+VOTES = "dp-votes"  # what KINDS are made by
+NO_SETTINGS = "it states no settings for own graphs (rule own-graph of its specification)"
 ROUNDING = 1e-6  # of an epsilon that was solved for
 
 
@@ -169,6 +171,8 @@ def compare(
     if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"--methods: none promises {question.place}: {reasons}")
+    if methods is None:
+        left_out |= {name: NO_SETTINGS for name in _private_without_settings(known)}
     rows = []
     found: dict[str, list[float]] = {name: [] for name in planned}
     for seed, one in enumerate(splits):
@@ -181,6 +185,12 @@ def compare(
         promised = last.relation, last.scope, max(plan.epsilon for plan in plans)
         rows.append(Compared(name, *promised, tuple(found[name]), _checks(name), last.beside))
     return MethodsCompared(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
+
+
+def _private_without_settings(known: Sequence[str]) -> list[str]:
+    """Private methods on nodes' classes that no rule gives settings for own graphs."""
+    others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
+    return [name for name in others if name not in known and name != VOTES]
 
 
 def _checks(name: str) -> tuple[str, ...]:
