@@ -11,17 +11,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_geometric.nn import APPNP, GCNConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import degree, to_undirected
 
 from dpgraph.benchmarks.references import pyg_logits
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
+from dpgraph.methods.attention.spec import VelickovicModel
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
+from dpgraph.models.velickovic import Place, VelickovicGat
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -169,3 +171,37 @@ def test_power_iteration_is_appnp_by_rows(steps, teleport):
     expected = spread(network.decoder(network.encoder(features)), edges, weights).detach()
     actual = PowerIteration(graph, steps, teleport).logits(network, features)
     torch.testing.assert_close(actual, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize(("heads", "output_heads"), [(3, 1), (2, 4)])
+@settings(max_examples=15, deadline=None)
+@given(nodes=st.integers(1, 12), density=st.sampled_from([0.0, 0.2, 0.7]), seed=st.integers(0, 10**6))
+def test_velickovics_network_is_gatconv_twice(heads, output_heads, nodes, density, seed):
+    graph = random_graph(nodes, density, seed)
+    model = VelickovicModel(
+        architecture="velickovic", hops=2, width=5, heads=heads, output_heads=output_heads, dropout=0.6
+    )
+    generator = torch_generator("velickovic", seed)
+    network = VelickovicGat(model, FEATURES, CLASSES, generator, torch.float64).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
+    first = GATConv(FEATURES, 5, heads=heads).double()
+    second = GATConv(5 * heads, CLASSES, heads=output_heads, concat=False).double()
+    for theirs, weight, attention, bias in (
+        (first, network.first, network.first_attention, network.first_bias),
+        (second, network.second, network.second_attention, network.second_bias),
+    ):
+        del theirs.att_src, theirs.att_dst  # ours, with an axis in front, are no parameters
+        theirs.lin.weight, theirs.bias = weight, bias
+        theirs.att_src, theirs.att_dst = attention.other[None], attention.own[None]
+    expected = second(nn.functional.elu(first(features, edges_of(graph))), edges_of(graph))
+    chosen = np.arange(nodes)[::2]
+    actual = Place(graph, features)(network)
+    torch.testing.assert_close(actual, expected, **TOLERANCE)
+    torch.testing.assert_close(Place(graph, features, chosen)(network), expected[chosen], **TOLERANCE)
+    parameters = list(network.parameters())
+    losses = [nn.functional.cross_entropy(logits, labels) for logits in (actual, expected)]
+    ours, theirs = (torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses)
+    torch.testing.assert_close(ours, theirs, **TOLERANCE)

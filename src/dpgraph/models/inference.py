@@ -49,7 +49,7 @@ class FullGraph:
         self.num_nodes, self.own_weight = graph.num_nodes, own_weight
         bounds = [*range(0, self.num_nodes, chunk_rows), self.num_nodes]
         self.chunks = [slice(a, b) for a, b in pairwise(bounds)]
-        self.segments = [_closed_segments(graph, chunk, device) for chunk in self.chunks]
+        self.segments = [closed_segments(graph, chunk, device) for chunk in self.chunks]
         self._reading: tuple[Tensor, Dense] | None = None  # of these features
         self.alone: FullGraph | None = None
         if own_weight:
@@ -115,18 +115,11 @@ class PartOfGraph:
         self, graph: Graph, nodes: np.ndarray, hops: int, device: str | torch.device = "cpu", own_weight: float = 0.0
     ) -> None:
         """`nodes`: ids, each once."""
-        lists = csr_matrix(
-            (np.ones(graph.num_edges, dtype=np.int8), graph.out_idx, graph.out_ptr), shape=(graph.num_nodes,) * 2
-        )
-        rows = np.sort(np.asarray(nodes))
-        for _ in range(hops):
-            rows = np.union1d(rows, lists[rows].indices)
-        if len(rows) > MOST_OF_THE_GRAPH * graph.num_nodes:
-            rows = np.arange(graph.num_nodes)
+        rows, part = neighbourhood(graph, nodes, hops)
         self._rows = torch.from_numpy(rows).to(device)
         self._places = torch.from_numpy(np.searchsorted(rows, nodes)).to(device)
         self._whole = len(rows) == graph.num_nodes
-        self._graph = FullGraph(_part(graph, lists, rows), device, own_weight=own_weight)
+        self._graph = FullGraph(part, device, own_weight=own_weight)
         self._read: tuple[Tensor, Tensor] | None = None  # features of all nodes, and of the part
 
     @torch.no_grad()
@@ -135,6 +128,22 @@ class PartOfGraph:
         if self._read is None or self._read[0] is not features:
             self._read = features, features if self._whole else features.index_select(0, self._rows)
         return self._graph.logits(network, self._read[1])[self._places]
+
+
+def neighbourhood(graph: Graph, nodes: np.ndarray, hops: int) -> tuple[np.ndarray, Graph]:
+    """Ids of the nodes within `hops` of `nodes`, ascending, and what their lists hold of each other, without features.
+
+    All nodes where they are most of the graph.
+    """
+    lists = csr_matrix(
+        (np.ones(graph.num_edges, dtype=np.int8), graph.out_idx, graph.out_ptr), shape=(graph.num_nodes,) * 2
+    )
+    rows = np.sort(np.asarray(nodes))
+    for _ in range(hops):
+        rows = np.union1d(rows, lists[rows].indices)
+    if len(rows) > MOST_OF_THE_GRAPH * graph.num_nodes:
+        rows = np.arange(graph.num_nodes)
+    return rows, _part(graph, lists, rows)
 
 
 def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
@@ -155,7 +164,7 @@ def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
     )
 
 
-def _closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:
+def closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:
     """Segments of a range of nodes over the states of all nodes."""
     ptr = np.asarray(graph.out_ptr[chunk.start : chunk.stop + 1])
     listed = np.asarray(graph.out_idx[ptr[0] : ptr[-1]], dtype=np.int32)

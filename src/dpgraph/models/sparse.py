@@ -242,13 +242,15 @@ def reading(features: Tensor) -> Dense:
 
     def apply(layer: nn.Module, inputs: Tensor, level: int) -> Tensor:
         if inputs is features and type(layer) is nn.Linear:
-            return _Affine.apply(matrix, layer.weight, layer.bias)  # type: ignore[no-any-return]
+            return Affine.apply(matrix, layer.weight, layer.bias)  # type: ignore[no-any-return]
         return apply_layer(layer, inputs, level)
 
     return apply
 
 
-class _Affine(torch.autograd.Function):
+class Affine(torch.autograd.Function):
+    """A constant (n, F) matrix times the transposed weight (k, F), plus bias; the gradient does not reach the matrix."""
+
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, matrix: SparseMatrix, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.matrix = matrix  # type: ignore[attr-defined]

@@ -54,6 +54,31 @@ class Watched(nn.Module):
             self.stopped_at.fill_(done)
 
 
+class WatchedOnBoth(Watched):
+    """As Velickovic et al. (2018) stop: on loss and accuracy both.
+
+    A look that is no worse than the best one in either score begins the patience anew; one that is so in both is kept.
+    """
+
+    improved_at: Tensor
+
+    def __init__(self, network: nn.Module, kept: nn.Module) -> None:
+        super().__init__(network, kept)
+        self.register_buffer("improved_at", torch.zeros((), dtype=torch.int64))
+
+    def look(self, scores: Scores, patience: int, every: int) -> None:
+        done = int(self.done)
+        as_good = [one >= best for one, best in zip(scores, self.best.tolist(), strict=True)]
+        if any(as_good):
+            self.improved_at.fill_(done)
+            self.best.copy_(torch.maximum(self.best, torch.tensor(scores, dtype=torch.float64)))
+        if all(as_good):
+            self.best_at.fill_(done)
+            self.kept.load_state_dict(self.network.state_dict())
+        elif done - int(self.improved_at) >= patience * every:
+            self.stopped_at.fill_(done)
+
+
 @dataclass(frozen=True)
 class StoppingStep:
     """`step` until the run has stopped, then nothing; looks after every `every` steps, an epoch.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 
-from dpgraph.data.records import VALIDATION
-from dpgraph.errors import invalid
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
+from dpgraph.methods.stopping import stopping, validation_nodes
 from dpgraph.models.inference import PartOfGraph
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.batches import FixedSizeSampler
 from dpgraph.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
 from dpgraph.sampling.ego import closed_hop, pack_ego_trees
-from dpgraph.training.early_stopping import Scores, StoppingStep, Watched, validation_scores
+from dpgraph.training.early_stopping import Watched
 from dpgraph.training.steps import PlainStep, Step, WholeGraphStep
 
 
@@ -34,7 +31,7 @@ class Gnn:
         step = _step(job, bench, sampler, batches)
         run = Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
         patience = job.cell.training.patience
-        return run_loop(run if patience is None else _stopping(run, patience, sampler), observe)
+        return run_loop(run if patience is None else _stopping(run, sampler), observe)
 
 
 def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
@@ -59,20 +56,9 @@ def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.
     return PlainStep(bench.network, bench.optimizer, trees, bench.features, labels, sampler, batches)
 
 
-def _stopping(run: Run, patience: int, sampler: FixedSizeSampler) -> Run:
-    """The run under early stopping; an epoch has as many steps as batches that make up the training nodes."""
-    job, graph = run.job, run.job.graph
-    nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
-    if not len(nodes):
-        raise invalid("patience", patience, "null: the split has no validation nodes")
-    labels = torch.from_numpy(np.asarray(graph.labels, dtype=np.int64)[nodes]).to(job.device)
-    model = job.cell.model
-    looked_at = PartOfGraph(graph, nodes, model.hops, job.device, model.inference_own_weight)
-
-    def scores() -> Scores:
-        logits = looked_at.logits(run.bench.network, run.bench.features)
-        return validation_scores(logits, labels, job.cell.training.stop_on)
-
-    epoch = min(-(-sampler.num_roots // sampler.size), run.steps)
+def _stopping(run: Run, sampler: FixedSizeSampler) -> Run:
+    job, model = run.job, run.job.cell.model
+    nodes = validation_nodes(job)
+    looked_at = PartOfGraph(job.graph, nodes, model.hops, job.device, model.inference_own_weight)
     watched = Watched(run.bench.network, initial_network(job, run.bench.features.shape[1]))
-    return replace(run, step=StoppingStep(run.step, watched, scores, patience, epoch), watched=watched)
+    return stopping(run, watched, looked_at, nodes, sampler, job.cell.training.stop_on)

@@ -1,0 +1,1 @@
+"""Graph attention without privacy, as the literature trains it."""
