@@ -20,9 +20,9 @@ class PrintedAccuracy(Finite):
     """A printed test accuracy, in percent, of a setting in which all edges are seen."""
 
     model: str = Field(description="As the source calls it")
-    architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf", "velickovic"], ...], Field(min_length=1)] = Field(
-        description="Of the methods that are compared with it"
-    )
+    architectures: Annotated[
+        tuple[Literal["mlp", "gcn", "gin", "gat", "kipf", "velickovic"], ...], Field(min_length=1)
+    ] = Field(description="Of the methods that are compared with it")
     hops: Annotated[int, Field(ge=0, le=2, description="Layers of message passing of these methods")]
     dataset: str
     split: str

@@ -249,7 +249,7 @@ def reading(features: Tensor) -> Dense:
 
 
 class Affine(torch.autograd.Function):
-    """A constant (n, F) matrix times the transposed weight (k, F), plus bias; the gradient does not reach the matrix."""
+    """A constant (n, F) matrix times the transposed weight (k, F), plus bias; the matrix gets no gradient."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, matrix: SparseMatrix, weight: Tensor, bias: Tensor) -> Tensor:
