@@ -10,6 +10,7 @@ import pandas as pd
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
 from dpgraph.reporting.claims.elsewhere import HAS_IT
+from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, REPRODUCED
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
@@ -21,10 +22,11 @@ HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", 
 
 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
+    more, table = elsewhere(plan, table), held(plan, table)
     counts = table["verdict"].value_counts()
     where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    lead = ". ".join(filter(None, [lead, strong_enough(table)]))
+    lead = ". ".join(filter(None, [lead, strong_enough(table), more.removesuffix(".")]))
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
