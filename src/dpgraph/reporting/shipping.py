@@ -25,7 +25,7 @@ from dpgraph.files import read_json, write_json, write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.held import elsewhere, held
-from dpgraph.reporting.claims.page import strong_enough
+from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.figures import read_caption
@@ -265,6 +265,10 @@ def _contents(out: Path) -> str:
             verdicts = f"withdrawn ([why]({one['suite']}/{WITHDRAWN}))"
         cells = [f"[{one['suite']}]({one['suite']}/README.md)", markdown(one["finding"]), verdicts, one["commit"]]
         lines.append("| " + " | ".join([*cells, str(one["cells"]), f"{one['cpu_hours']:.2g}"]) + " |")
+    kept = [path for one in known if not (out / one["suite"] / WITHDRAWN).is_file()
+            if (path := out / one["suite"] / "claims.csv").is_file()]  # fmt: skip
+    if power := strong_enough_in_any([read_claims(path) for path in kept]):
+        lines += ["", f"{power}."]
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
-from dpgraph.reporting.claims.page import _html_row, strong_enough
+from dpgraph.reporting.claims.page import _html_row, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
@@ -274,6 +274,19 @@ def test_nothing_compared_shows_nothing():
 def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, data, text):
     table = pd.DataFrame({"verdict": verdicts, "power": powers, "data": data})
     assert strong_enough(table) == text
+
+
+def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():
+    """B is weak here and strong there; D was run nowhere, though its data are here; E is computed."""
+    first = pd.DataFrame({"claim": ["A", "B", "C", "D", "E"], "data": ["here"] * 4 + [""],
+                          "verdict": ["reproduced", "underpowered", "underpowered", "not run", "reproduced"],
+                          "power": [0.9, 0.1, 0.2, 0.9, math.nan]})  # fmt: skip
+    second = pd.DataFrame({"claim": ["B", "C"], "data": ["here", "missing in part"],
+                           "verdict": ["contradicted", "not run"], "power": [0.5, 0.9]})  # fmt: skip
+    text = strong_enough_in_any([first, second])
+    assert text.startswith("Each claim once: of 4 whose data are here, 2 are tested")
+    assert text.endswith("which is not two thirds of them; the others are C, D")
+    assert strong_enough_in_any([first.iloc[4:]]) == ""
 
 
 CONSTRUCTED = """

@@ -12,7 +12,7 @@ from dpgraph.methods.looks import BROWN, Look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.problems.base import Size
 
-SECONDS_PER_ENTRY = 1e-6  # and step: weights and messages of both layers, there and back, of 64 units; measured
+SECONDS_PER_ENTRY = 5e-7  # and step: weights and messages of both layers, there and back, of 64 units; measured
 
 
 class VelickovicModel(Model):
