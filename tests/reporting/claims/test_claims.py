@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import Computed, NotTested
+from dpgraph.experiments.claim import AllOf, Computed, NotTested
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.cost import train_seconds
@@ -163,6 +163,29 @@ def test_a_part_of_the_named_data_sets_is_said(paper_plan, claim):
     row = claim(paper_plan, "D2", {"dp-gcn-1-sgd-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["verdict"] == "reproduced"
     assert row["scope"] == "on the paper's data sets ogbn-arxiv; not tested on ogbn-products"
+
+
+def test_data_that_a_part_names_are_missing_whether_or_not_its_artefact_is(paper_plan, claim):
+    """Its first part is of table 1, which is here; its second of table 4 on data sets that the suite has not."""
+    experiment = paper_plan.experiments["daigavane"]
+    first, second = experiment.claims["D1"].test, experiment.claims["D7"].test.tests[1]
+    both = experiment.claims["D1"].model_copy(update={"test": AllOf(kind="all", tests=(first, second))})
+    plan = dataclasses.replace(
+        paper_plan, experiments={"daigavane": experiment.model_copy(update={"claims": {"both": both}})}
+    )
+    row = claim(plan, "both", {"dp-gcn-1-published": 0.7})
+    assert (row["verdict"], row["reason"]) == ("not run", "table4 is not in this suite")
+    assert row["data"] == "missing in part"
+
+
+def test_a_claim_without_private_runs_names_its_methods(paper_plan):
+    comparisons = Comparisons()
+    places = {entry.cell.method: (entry, None) for entry in paper_plan.entries if entry.cell.privacy is None}
+    comparisons.use(*places.values())
+    assert decide(comparisons, "").mechanism == f"{', '.join(places)}, without privacy"
+    private = next(entry for entry in paper_plan.entries if entry.cell.privacy is not None)
+    comparisons.use((private, None))
+    assert list(comparisons.private) == [(private.artefact, private.cell.slug)]
 
 
 def test_a_demonstration_says_that_it_decides_nothing(demo):

@@ -87,8 +87,8 @@ def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
         return ""
     rule = "which is" if 3 * len(strong) >= 2 * len(claims) else "which is not"
     return (
-        f"Each claim once: of {len(claims)} whose data are here, {len(strong)} are tested in one of these suites with a "
-        f"power of {ENOUGH:g} or more, {rule} two thirds of them; the others are {', '.join(sorted(claims - strong))}"
+        f"Each claim once: of {len(claims)} whose data are here, {len(strong)} are tested in one of these suites with "
+        f"a power of {ENOUGH:g} or more, {rule} two thirds of them; the others are {', '.join(sorted(claims - strong))}"
     )
 
 
