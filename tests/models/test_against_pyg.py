@@ -179,7 +179,13 @@ def test_power_iteration_is_appnp_by_rows(steps, teleport):
 def test_velickovics_network_is_gatconv_twice(heads, output_heads, nodes, density, seed):
     graph = random_graph(nodes, density, seed)
     model = VelickovicModel(
-        architecture="velickovic", hops=2, width=5, heads=heads, output_heads=output_heads, dropout=0.6
+        architecture="velickovic",
+        hops=2,
+        activation="elu",
+        width=5,
+        heads=heads,
+        output_heads=output_heads,
+        dropout=0.6,
     )
     generator = torch_generator("velickovic", seed)
     network = VelickovicGat(model, FEATURES, CLASSES, generator, torch.float64).eval()

@@ -1,20 +1,23 @@
-"""Velickovic et al.'s network: its dropout, and sparse records. What it computes is in test_against_pyg.py."""
+"""Velickovic et al.'s network: dropout, sparse records, early stopping. Its values are in test_against_pyg.py."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpgraph.methods.attention.spec import VelickovicModel
 from dpgraph.models.dropout import Dropout
 from dpgraph.models.velickovic import Place, Records, VelickovicGat
 from dpgraph.randomness import torch_generator
+from dpgraph.training.early_stopping import WatchedOnBoth
 from tests.contract.conftest import toy_graph
 
 RATE = 0.6
 
 
 def network_of(features, classes, masks=None, rate=RATE):
-    model = VelickovicModel(architecture="velickovic", hops=2, width=4, heads=3, dropout=rate)
+    model = VelickovicModel(architecture="velickovic", hops=2, activation="elu", width=4, heads=3, dropout=rate)
     return VelickovicGat(model, features, classes, torch_generator("init"), masks=masks)
 
 
@@ -55,3 +58,31 @@ def test_dropout_is_of_inputs_hidden_states_and_attention_weights():
     assert not torch.equal(place(network), place(network))
     with pytest.raises(TypeError, match="needs a generator"):
         Place(graph, features)(network_of(features.shape[1], graph.num_classes))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    looks=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=25), patience=st.integers(1, 4)
+)
+def test_patience_ends_when_neither_score_is_as_good_as_its_best(looks, patience):
+    """As the released code counts, in words of its own: looks of (accuracy, minus loss)."""
+    network, kept = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    watched = WatchedOnBoth(network, kept)
+    highest, waited, chosen, ended = [-np.inf, -np.inf], 0, None, None
+    for number, scores in enumerate(looks, 1):
+        with torch.no_grad():
+            network.bias.fill_(number)
+        watched.done.fill_(2 * number)  # two steps an epoch
+        watched.look(tuple(map(float, scores)), patience, 2)
+        if scores[0] >= highest[0] or scores[1] >= highest[1]:
+            if scores[0] >= highest[0] and scores[1] >= highest[1]:
+                chosen = number
+            highest, waited = [max(one, best) for one, best in zip(scores, highest, strict=True)], 0
+        else:
+            waited += 1
+        if waited == patience:
+            ended = number
+            break
+    assert int(watched.stopped_at) == 2 * (ended or 0)
+    assert int(watched.best_at) == 2 * chosen
+    assert watched.released.bias.item() == chosen

@@ -20,13 +20,14 @@ class VelickovicModel(Model):
 
     architecture: Literal["velickovic"]  # type: ignore[assignment]
     hops: Literal[2]
-    width: Annotated[int, Field(ge=1, le=100_000, description="Units of each head of the first layer")] = 8
-    heads: Annotated[int, Field(ge=1, le=1000, description="Attention heads of the first layer")] = 8
+    # no defaults of their own: those of `Model` are of another network, and defaults never change their meaning
+    width: Annotated[int, Field(ge=1, le=100_000, description="Units of each head of the first layer (8)")]
+    heads: Annotated[int, Field(ge=1, le=1000, description="Attention heads of the first layer (8)")]
     output_heads: Annotated[int, Field(ge=1, le=1000, description="Heads of the second layer, averaged")] = 1
-    activation: Literal["elu"] = "elu"  # type: ignore[assignment]
+    activation: Literal["elu"]  # type: ignore[assignment]
     dropout: Annotated[
         float, Field(ge=0, lt=1, description="Of both layers' inputs and of attention weights, in training")
-    ] = 0.6
+    ] = 0.0
     inference_own_weight: Annotated[float, Field(ge=0, le=0)] = 0.0
 
 
@@ -62,7 +63,7 @@ def look(cell: Any) -> Look:
     return Look(BROWN, "^", (0, (3, 1)))
 
 
-MODEL = {"architecture": "velickovic", "hops": 2, "width": 4, "heads": 2, "dropout": 0.5}
+MODEL = {"architecture": "velickovic", "hops": 2, "activation": "elu", "width": 4, "heads": 2, "dropout": 0.5}
 SPECS = (
     MethodSpec(
         "velickovic-gat",
