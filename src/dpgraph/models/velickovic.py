@@ -118,13 +118,13 @@ class Place:
         self.segments = closed_segments(part, slice(0, part.num_nodes), device)
         self.records = Records(features)
 
-    def __call__(self, network: VelickovicGat) -> Tensor:
+    def __call__(self, network: nn.Module) -> Tensor:
         """(n, classes) logits of the nodes; with dropout in training."""
         logits = network(self.records, self.segments)
-        return logits if self.chosen is None else logits[self.chosen]
+        return logits if self.chosen is None else logits[self.chosen]  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def logits(self, network: VelickovicGat, features: Tensor | None = None) -> Tensor:
+    def logits(self, network: nn.Module, features: Tensor | None = None) -> Tensor:
         """As predictions: without dropout, on the features that it was made with."""
         mode = network.training
         network.eval()
