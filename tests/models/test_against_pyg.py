@@ -23,7 +23,7 @@ from dpgraph.models.inference import FullGraph
 from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
-from dpgraph.models.velickovic import Place, VelickovicGat
+from dpgraph.models.velickovic import NodesInReach, VelickovicGat
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -204,9 +204,9 @@ def test_velickovics_network_is_gatconv_twice(heads, output_heads, nodes, densit
         theirs.att_src, theirs.att_dst = attention.other[None], attention.own[None]
     expected = second(nn.functional.elu(first(features, edges_of(graph))), edges_of(graph))
     chosen = np.arange(nodes)[::2]
-    actual = Place(graph, features)(network)
+    actual = NodesInReach(graph, features)(network)
     torch.testing.assert_close(actual, expected, **TOLERANCE)
-    torch.testing.assert_close(Place(graph, features, chosen)(network), expected[chosen], **TOLERANCE)
+    torch.testing.assert_close(NodesInReach(graph, features, chosen)(network), expected[chosen], **TOLERANCE)
     parameters = list(network.parameters())
     losses = [nn.functional.cross_entropy(logits, labels) for logits in (actual, expected)]
     ours, theirs = (torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dpgraph.methods.attention.spec import VelickovicModel
 from dpgraph.models.dropout import Dropout
-from dpgraph.models.velickovic import Place, Records, VelickovicGat
+from dpgraph.models.velickovic import DroppedRecords, NodesInReach, VelickovicGat
 from dpgraph.randomness import torch_generator
 from dpgraph.training.early_stopping import WatchedOnBoth
 from tests.contract.conftest import toy_graph
@@ -26,7 +26,7 @@ def test_sparse_records_are_multiplied_and_differentiated_as_dense_ones():
     rows[torch.arange(7), torch.arange(7) * 3] = torch.arange(1.0, 8.0)
     rows[2, 5] = -4.0
     weight = torch.randn(6, 200, generator=torch_generator("weight"), requires_grad=True)
-    records = Records(rows)
+    records = DroppedRecords(rows)
     assert records._sparse is not None
     drop = Dropout(RATE, torch_generator("masks")).train()
     dropped = records.times(weight, drop)
@@ -45,7 +45,10 @@ def test_dropout_is_of_inputs_hidden_states_and_attention_weights():
     """Four masks in their order, of these sizes; none at inference, and none without masks."""
     graph = toy_graph()
     features = torch.from_numpy(np.array(graph.features, dtype=np.float32))
-    network, place = network_of(features.shape[1], graph.num_classes, torch_generator("masks")), Place(graph, features)
+    network, place = (
+        network_of(features.shape[1], graph.num_classes, torch_generator("masks")),
+        NodesInReach(graph, features),
+    )
     sizes, real = [], network.drop.forward
     network.drop.forward = lambda rows: (sizes.append(tuple(rows.shape)), real(rows))[1]
     entries = graph.num_edges + graph.num_nodes
@@ -57,7 +60,7 @@ def test_dropout_is_of_inputs_hidden_states_and_attention_weights():
     assert network.training
     assert not torch.equal(place(network), place(network))
     with pytest.raises(TypeError, match="needs a generator"):
-        Place(graph, features)(network_of(features.shape[1], graph.num_classes))
+        NodesInReach(graph, features)(network_of(features.shape[1], graph.num_classes))
 
 
 @settings(max_examples=60, deadline=None)

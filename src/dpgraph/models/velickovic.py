@@ -69,7 +69,7 @@ class VelickovicGat(nn.Module):
         self.second_attention = AdditiveAttention(*self.shapes[1], drop, generator, dtype)
         self.second_bias = nn.Parameter(torch.zeros(num_classes, dtype=dtype))
 
-    def forward(self, records: Records, segments: Segments) -> Tensor:
+    def forward(self, records: DroppedRecords, segments: Segments) -> Tensor:
         """(n, F) records of the nodes of closed lists -> (n, classes)."""
         rows = records.times(self.first, self.drop).unflatten(1, self.shapes[0])
         hidden = nn.functional.elu(self.first_attention(rows, segments).flatten(1) + self.first_bias)
@@ -78,7 +78,7 @@ class VelickovicGat(nn.Module):
 
 
 @dataclass(frozen=True)
-class Records:
+class DroppedRecords:
     """Constant (n, F) records; sparse ones are multiplied, and dropped, entry by entry: dropping a 0 does nothing."""
 
     rows: Tensor
@@ -104,7 +104,7 @@ class Records:
         return SparseMatrix.of(rows, self.rows.device), torch.from_numpy(numbered.tocsc().data)
 
 
-class Place:
+class NodesInReach:
     """Some nodes of a graph, with all that their logits depend on: the nodes within two hops."""
 
     def __init__(self, graph: Graph, features: Tensor, nodes: np.ndarray | None = None) -> None:
@@ -116,7 +116,7 @@ class Place:
             self.chosen = torch.from_numpy(np.searchsorted(rows, nodes)).to(device)
             features = features[torch.from_numpy(rows).to(device)]
         self.segments = closed_segments(part, slice(0, part.num_nodes), device)
-        self.records = Records(features)
+        self.records = DroppedRecords(features)
 
     def __call__(self, network: nn.Module) -> Tensor:
         """(n, classes) logits of the nodes; with dropout in training."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.stopping import stopping, validation_nodes
-from dpgraph.models.velickovic import Place, VelickovicGat
+from dpgraph.models.velickovic import NodesInReach, VelickovicGat
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.early_stopping import WatchedOnBoth
 from dpgraph.training.optimizers import make_optimizer
@@ -34,17 +34,17 @@ class Gat:
         known = np.asarray(graph.labels, dtype=np.int64)
         roots = graph.train_nodes[known[graph.train_nodes] >= 0]
         labels = torch.from_numpy(known[roots]).to(job.device)
-        trained, sampler = Place(graph, features, roots), fixed_size_sampler(job.cell, len(roots))
+        trained, sampler = NodesInReach(graph, features, roots), fixed_size_sampler(job.cell, len(roots))
 
         def loss(positions: Tensor) -> Tensor:
             return nn.functional.cross_entropy(trained(network)[positions], labels[positions])
 
         step = BatchStep(optimizer, sampler, batches, loss, job.device)
-        run = Run(job, bench, step, {"batches": batches}, inference=Place(graph, features))
+        run = Run(job, bench, step, {"batches": batches}, inference=NodesInReach(graph, features))
         if training.patience is not None:
             nodes = validation_nodes(job)
             watched = WatchedOnBoth(network, _initial(job, features.shape[1], None))
-            run = stopping(run, watched, Place(graph, features, nodes), nodes, sampler, "accuracy")
+            run = stopping(run, watched, NodesInReach(graph, features, nodes), nodes, sampler, "accuracy")
         return run_loop(run, observe)
 
 
