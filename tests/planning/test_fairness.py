@@ -77,6 +77,14 @@ def test_searched_settings_are_those_that_were_chosen(plan: Plan, method: str, p
     assert any(f": {path}=" in line and method in line for line in lines)
 
 
+def test_a_rule_of_the_suite_cannot_change_what_a_method_is(plan: Plan) -> None:
+    """That methods differ in their optimisers allows the two that they name, and no third one."""
+    pair = "igamberdiev/table2: gcn-sgd on cora and gcn-adam on cora: training.optimizer"
+    assert not any(line.startswith(pair) for line in changed(plan, "igamberdiev/table2", "gcn-adam", None))
+    lines = changed(plan, "igamberdiev/table2", "gcn-adam", None, training={"optimizer": "other"})
+    assert f"{pair}=sgd and other" in lines
+
+
 def test_an_epoch_is_as_many_steps_as_there_are_parts(plan: Plan) -> None:
     entries = {entry.value: entry.cell for entry in plan.entries_of("igamberdiev/fig4")
                if (entry.method_id, entry.task_id) == ("dp-gcn-sgd-released", "cora")}  # fmt: skip

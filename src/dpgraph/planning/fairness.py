@@ -135,7 +135,7 @@ def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
         for one, other in combinations(entries, 2):
             if one.artefact == other.artefact if across else not _compared(one, other):
                 continue
-            allowed = _of_methods(one, other) | (swept if across or one.value != other.value else set())
+            allowed = _of_methods(one, other, flat) | (swept if across or one.value != other.value else set())
             first, second = flat[one.cell.slug], flat[other.cell.slug]
             unlike = {path for path in first.keys() & second.keys() if first[path] != second[path]}
             for path in sorted(unlike - allowed - NOT_COMPARED):
@@ -175,11 +175,17 @@ def _applies(plan: Plan, difference: Difference, path: str, one: Entry, other: E
     return any(path in unlike for path in difference.between)
 
 
-def _of_methods(one: Entry, other: Entry) -> set[str]:
-    """What the experiment file sets for one of two methods; one that sets how batches are drawn sets all of that."""
+def _of_methods(one: Entry, other: Entry, flat: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """What the experiment file sets for one of two methods; one that sets how batches are drawn sets all of that.
+
+    A rule of the suite that gives the method another value is no part of it.
+    """
     if one.method_id == other.method_id:
         return set()
-    paths = {path for entry in (one, other) for path, _ in _flat("", entry.method.set)}
+    given = [
+        (flat[entry.cell.slug], path, value) for entry in (one, other) for path, value in _flat("", entry.method.set)
+    ]
+    paths = {path for _, path, _ in given} - {path for has, path, value in given if has.get(path, value) != value}
     if "training.steps" in paths:
         paths.add(EPOCHS)
     return paths | BATCHES if paths & BATCHES else paths

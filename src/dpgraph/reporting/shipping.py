@@ -24,7 +24,8 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.files import read_json, write_json, write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.page import strong_enough
+from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.figures import read_caption
@@ -138,7 +139,7 @@ def _summary(
     plan: Plan, table: pd.DataFrame, results: pd.DataFrame, claims: pd.DataFrame, commit: str
 ) -> dict[str, object]:
     """What the contents page says of a suite."""
-    counts = claims["verdict"].value_counts()
+    counts = held(plan, claims)["verdict"].value_counts()
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
@@ -161,7 +162,7 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
     suite, figure = plan.suite, Paths(plan.config).figure
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
     lines += [f"Commit {commit}; regenerate with `dpgraph run --suite {suite.name}`.", ""]
-    lines += [*_best(table), *_claims(claims), "## Tables and figures", ""]
+    lines += [*_best(table), *_claims(held(plan, claims), elsewhere(plan, claims)), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
         if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
             lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
@@ -186,7 +187,8 @@ def _caption(caption: list[str]) -> list[str]:
     return [*(f"- {markdown(line)}" for line in caption), ""] if caption else []
 
 
-def _claims(claims: pd.DataFrame) -> list[str]:
+def _claims(claims: pd.DataFrame, more: str) -> list[str]:
+    """more: a sentence on claims that are left out."""
     if claims.empty:
         return []
     lines = [
@@ -204,7 +206,7 @@ def _claims(claims: pd.DataFrame) -> list[str]:
             *("" if math.isnan(row[at]) else f"{row[at]:.2f}" for at in ("size", "power")),
         ]
         lines.append("| " + " | ".join([*texts, *numbers]) + " |")
-    return [*lines, ""]
+    return [*lines, "", *([more, ""] if more else [])]
 
 
 def _best(table: pd.DataFrame) -> list[str]:
@@ -229,7 +231,7 @@ def _best(table: pd.DataFrame) -> list[str]:
         lines.append(
             "| " + " | ".join([_about(about), promise, power_of_ten(about["delta"]), *numbers, *others]) + " |"
         )
-    return [*lines, ""]
+    return [*lines, "", *([seen.caution, ""] if seen.caution else [])]
 
 
 def _about(about: dict) -> str:
@@ -263,6 +265,10 @@ def _contents(out: Path) -> str:
             verdicts = f"withdrawn ([why]({one['suite']}/{WITHDRAWN}))"
         cells = [f"[{one['suite']}]({one['suite']}/README.md)", markdown(one["finding"]), verdicts, one["commit"]]
         lines.append("| " + " | ".join([*cells, str(one["cells"]), f"{one['cpu_hours']:.2g}"]) + " |")
+    kept = [path for one in known if not (out / one["suite"] / WITHDRAWN).is_file()
+            if (path := out / one["suite"] / "claims.csv").is_file()]  # fmt: skip
+    if power := strong_enough_in_any([read_claims(path) for path in kept]):
+        lines += ["", f"{power}."]
     return "\n".join(lines) + "\n"
 
 

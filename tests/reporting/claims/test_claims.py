@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import Computed, NotTested
+from dpgraph.experiments.claim import AllOf, Computed, NotTested
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.cost import train_seconds
@@ -17,7 +17,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
-from dpgraph.reporting.claims.page import _html_row, strong_enough
+from dpgraph.reporting.claims.page import _html_row, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
@@ -165,6 +165,29 @@ def test_a_part_of_the_named_data_sets_is_said(paper_plan, claim):
     assert row["scope"] == "on the paper's data sets ogbn-arxiv; not tested on ogbn-products"
 
 
+def test_data_that_a_part_names_are_missing_whether_or_not_its_artefact_is(paper_plan, claim):
+    """Its first part is of table 1, which is here; its second of table 4 on data sets that the suite has not."""
+    experiment = paper_plan.experiments["daigavane"]
+    first, second = experiment.claims["D1"].test, experiment.claims["D7"].test.tests[1]
+    both = experiment.claims["D1"].model_copy(update={"test": AllOf(kind="all", tests=(first, second))})
+    plan = dataclasses.replace(
+        paper_plan, experiments={"daigavane": experiment.model_copy(update={"claims": {"both": both}})}
+    )
+    row = claim(plan, "both", {"dp-gcn-1-published": 0.7})
+    assert (row["verdict"], row["reason"]) == ("not run", "table4 is not in this suite")
+    assert row["data"] == "missing in part"
+
+
+def test_a_claim_without_private_runs_names_its_methods(paper_plan):
+    comparisons = Comparisons()
+    places = {entry.cell.method: (entry, None) for entry in paper_plan.entries if entry.cell.privacy is None}
+    comparisons.use(*places.values())
+    assert decide(comparisons, "").mechanism == f"{', '.join(places)}, without privacy"
+    private = next(entry for entry in paper_plan.entries if entry.cell.privacy is not None)
+    comparisons.use((private, None))
+    assert list(comparisons.private) == [(private.artefact, private.cell.slug)]
+
+
 def test_a_demonstration_says_that_it_decides_nothing(demo):
     table, page = demo
     tested = table[(table["comparisons"] > 0) & (table["n"] > 0)]
@@ -274,6 +297,19 @@ def test_nothing_compared_shows_nothing():
 def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, data, text):
     table = pd.DataFrame({"verdict": verdicts, "power": powers, "data": data})
     assert strong_enough(table) == text
+
+
+def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():
+    """B is weak here and strong there; D was run nowhere, though its data are here; E is computed."""
+    first = pd.DataFrame({"claim": ["A", "B", "C", "D", "E"], "data": ["here"] * 4 + [""],
+                          "verdict": ["reproduced", "underpowered", "underpowered", "not run", "reproduced"],
+                          "power": [0.9, 0.1, 0.2, 0.9, math.nan]})  # fmt: skip
+    second = pd.DataFrame({"claim": ["B", "C"], "data": ["here", "missing in part"],
+                           "verdict": ["contradicted", "not run"], "power": [0.5, 0.9]})  # fmt: skip
+    text = strong_enough_in_any([first, second])
+    assert text.startswith("Each claim once: of 4 whose data are here, 2 are tested")
+    assert text.endswith("which is not two thirds of them; the others are C, D")
+    assert strong_enough_in_any([first.iloc[4:]]) == ""
 
 
 CONSTRUCTED = """

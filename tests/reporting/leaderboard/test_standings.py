@@ -139,3 +139,13 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
 def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table):
     assert finding(plan, table[table["kind"] == PUBLIC]).startswith("Without privacy only. ")
     assert finding(plan, table.iloc[:0]).startswith("This suite ranks no methods")
+
+
+def test_a_private_row_above_the_best_without_privacy_is_said():
+    def line(name, public, private):
+        best = {math.inf: {"mean": public}, 4.0: {"mean": private}} if public else {4.0: {"mean": private}}
+        return {"data": name}, best
+
+    seen = Overview((4.0,), (line("A", 78.4, 84.7), line("B", 90.0, 89.9), line("C", None, 70.0)))
+    assert seen.caution.endswith("equal within the spread: A.")
+    assert Overview((4.0,), (line("B", 90.0, 89.9),)).caution == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from textwrap import shorten
 
 import pandas as pd
@@ -10,7 +11,8 @@ import pandas as pd
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
 from dpgraph.reporting.claims.elsewhere import HAS_IT
-from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, REPRODUCED
+from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, NOT_RUN, REPRODUCED
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page
 
@@ -21,10 +23,11 @@ HEAD = ("Claim", "Statement", "Source", "The paper’s own numbers", "Verdict", 
 
 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
+    more, table = elsewhere(plan, table), held(plan, table)
     counts = table["verdict"].value_counts()
     where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    lead = ". ".join(filter(None, [lead, strong_enough(table)]))
+    lead = ". ".join(filter(None, [lead, strong_enough(table), more.removesuffix(".")]))
     body = []
     for paper, rows in table.groupby("paper", sort=False):
         title = html_text(plan.experiments[str(paper)].title)
@@ -69,6 +72,23 @@ def strong_enough(table: pd.DataFrame) -> str:
     return (
         f"Of {len(here)} whose data are here{part}, {enough} are tested with a power of {ENOUGH:g} or more, "
         f"{rule} two thirds of them"
+    )
+
+
+def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
+    """The same over claims.csv of several suites, each claim once: a claim has the power of the suite that has most."""
+    here = [table[table["data"] == DATA_HERE] for table in tables]
+    claims = {claim for table in here for claim in table["claim"]}
+    strong = {
+        claim for table in here
+        for claim in table.loc[(table["verdict"] != NOT_RUN) & (table["power"] >= ENOUGH), "claim"]
+    }  # fmt: skip
+    if not claims:
+        return ""
+    rule = "which is" if 3 * len(strong) >= 2 * len(claims) else "which is not"
+    return (
+        f"Each claim once: of {len(claims)} whose data are here, {len(strong)} are tested in one of these suites with "
+        f"a power of {ENOUGH:g} or more, {rule} two thirds of them; the others are {', '.join(sorted(claims - strong))}"
     )
 
 

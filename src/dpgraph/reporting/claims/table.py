@@ -149,6 +149,8 @@ def _run(
     artefacts = [f"{paper}/{name}" for name, _ in uses(test)]
     absent = [name for name in (f"{paper}/{test.artefact}", *artefacts) if name not in plan.artefacts]
     if absent:
+        wanted = test.tasks or ()
+        comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
         return f"{absent[0].split('/')[1]} is not in this suite"
     if results is None:
         return "no results yet"

@@ -162,15 +162,18 @@ class Comparisons:
     missing: list[str] = field(default_factory=list)
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
+    plain: dict[str, None] = field(default_factory=dict)  # methods without privacy that are compared, each once
 
     def add(self, others: Comparisons) -> None:
         self.made += others.made
         self.missing += others.missing
         self.private |= others.private
         self.absent += others.absent
+        self.plain |= others.plain
 
     def use(self, *places: Place) -> None:
-        single = (one for place in places for one in getattr(place[1], "members", None) or (place,))
+        single = [one for place in places for one in getattr(place[1], "members", None) or (place,)]
+        self.plain |= {place[0].cell.method: None for place in single if place[0].cell.privacy is None}
         private = (place for place in single if place[0].cell.privacy is not None)
         self.private |= {(place[0].artefact, place[0].cell.slug): place for place in private}
 
@@ -229,7 +232,7 @@ def decide(comparisons: Comparisons, scope: str, asserted: float | None = None) 
         size=tested.size,
         power=tested.power,
         **_effects(testable),
-        mechanism=mechanisms(comparisons.private.values()),
+        mechanism=mechanisms(comparisons.private.values()) or _without_privacy(comparisons.plain),
         data=DATA_MISSING if comparisons.absent else DATA_HERE,
     )
 
@@ -280,6 +283,12 @@ def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
     sources = dict.fromkeys(str(part.source) for part in parts)
     texts = [*shown, *dict.fromkeys(given)]
     return {"effect": "; ".join(texts).replace("-", "−"), "effect_source": "; ".join(sources)}
+
+
+def _without_privacy(methods: Iterable[str]) -> str:
+    """Of a claim that no private run is compared in."""
+    names = ", ".join(methods)
+    return f"{names}, without privacy" if names else ""
 
 
 def mechanisms(places: Iterable[Place]) -> str:

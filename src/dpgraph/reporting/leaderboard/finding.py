@@ -13,6 +13,10 @@ from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 NOTHING_RANKED = "This suite ranks no methods: its tables and figures are about something else."
+CAUTION = (
+    "A private row is above the best one without privacy, which either has a paper's own training, not a tuned one "
+    "(baselines.csv has stronger references), or is equal within the spread"
+)
 NOTHING_PROVED = "No private result of this suite has a proved ε"
 
 
@@ -30,6 +34,16 @@ class Overview:
     @property
     def more(self) -> bool:
         return any(self.others(best) for _, best in self.lines)
+
+    @property
+    def caution(self) -> str:
+        """On data where a private row is above the best one without privacy; empty where there are none."""
+        names = dict.fromkeys(
+            str(about["data"])
+            for about, best in self.lines
+            if math.inf in best and any(row["mean"] > best[math.inf]["mean"] for row in best.values())
+        )
+        return f"{CAUTION}: {'; '.join(names)}." if names else ""
 
     def shown(self, best: dict[float, dict]) -> dict[float, dict]:
         """Best row by column, and without privacy (inf)."""

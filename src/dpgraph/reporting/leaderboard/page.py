@@ -19,6 +19,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
@@ -76,8 +77,9 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         finding=finding(plan, table),
         overview=overview(table),
         rows=rows,
-        claims=_claims(plan, claims),
-        counts=_counts(claims),
+        claims=_claims(plan, held(plan, claims)),
+        counts=_counts(held(plan, claims)),
+        elsewhere=elsewhere(plan, claims),
         artefacts=_artefacts(plan, links),
         files=_files(plan, links),
         cells=links.cells,
