@@ -40,7 +40,6 @@ from dpgraph.randomness import numpy_generator
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
 NO_PRIVACY = "no privacy"
-VOTES = "dp-votes"  # what KINDS are made by
 NO_SETTINGS = "it states no settings for own graphs (rule own-graph of its specification)"
 ROUNDING = 1e-6  # of an epsilon that was solved for
 
@@ -190,7 +189,7 @@ def compare(
 def _private_without_settings(known: Sequence[str]) -> list[str]:
     """Private methods on nodes' classes that no rule gives settings for own graphs."""
     others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
-    return [name for name in others if name not in known and name != VOTES]
+    return [name for name in others if name not in known and not set(KINDS) & set(spec(name).rules)]
 
 
 def _checks(name: str) -> tuple[str, ...]:
