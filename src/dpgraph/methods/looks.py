@@ -35,6 +35,7 @@ class Look:
 
 ANY = Look(BLACK, "d", "-")  # of a method that proposes none
 DASHED, DASH_DOT = (0, (4, 2)), (0, (6, 1.5, 1, 1.5))
+LONG_DASHES = (0, (14, 2))
 MARKERS_PUBLISHED = {"o": "X", "s": "P", "^": "*"}
 MARKERS_FIXED_SIZE = {"o": "8", "s": "H", "^": "d"}
 MARKERS_SGD = {"o": "h", "s": "p", "X": "d", "P": "d", "8": "p"}
@@ -63,6 +64,8 @@ def adapted(base: Look, cell: Any) -> Look:
         marker, line = MARKERS_PUBLISHED.get(marker, marker), DASHED
     if variant == "rigorous-fixed-size":
         marker, line = MARKERS_FIXED_SIZE.get(marker, marker), DASH_DOT
+    if variant == "node-remove":
+        line = LONG_DASHES
     if cell.training.optimizer == "sgd":
         marker = MARKERS_SGD.get(marker, marker)
     return replace(base, marker=marker, line=line)

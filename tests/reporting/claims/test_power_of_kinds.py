@@ -28,7 +28,11 @@ def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
     return {
         name: (
             SimpleNamespace(
-                suite_task=TASK, cell=SimpleNamespace(slug=name, privacy=None), epsilon=None, value=name, method_id="a"
+                suite_task=TASK,
+                cell=SimpleNamespace(slug=name, privacy=None, method="m"),
+                epsilon=None,
+                value=name,
+                method_id="a",
             ),
             SimpleNamespace(ok=True, quantity=POINT, printed={}, values=pd.Series(mean + noise[:, column])),
         )

@@ -62,9 +62,9 @@ def test_a_gain_is_of_the_same_seeds_and_epsilon(votes_plan: Plan, given: Any) -
     values = {name: final[final.cell == slug].set_index("seed").value for name, slug in cells.items()}
     gains = 100 * (values["votes"] - values["own"]).to_numpy()
     assert found["mean"] == pytest.approx(gains.mean())
-    half = 2.7764451 * gains.std(ddof=1) / math.sqrt(5)  # Student's t of 4 degrees
+    half = 2.3646243 * gains.std(ddof=1) / math.sqrt(8)  # Student's t of 7 degrees
     assert (found["ci_low"], found["ci_high"]) == pytest.approx((gains.mean() - half, gains.mean() + half))
-    assert (found["mean_degree"], found["homophily"], found["n"]) == (12.0, 0.84, 5)
+    assert (found["mean_degree"], found["homophily"], found["n"]) == (12.0, 0.84, 8)
     assert points.loc[points.method == "own", "mean"].isna().all()
 
 
@@ -125,7 +125,7 @@ def test_every_graph_has_its_number_where_it_is(
         assert min(left, low) >= -0.001
         assert max(right, high) <= 1.001
     assert "Votes less that of own records at the same epsilon" in caption
-    assert "95 % confidence interval over 5 seeds" in caption
+    assert "95 % confidence interval over 8 seeds" in caption
     assert "a tenth of the labels redrawn" in caption
 
 
