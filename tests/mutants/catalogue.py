@@ -995,7 +995,7 @@ VOTES = (
          VOTED + "test_lists_are_sets_of_ids_of_others"),
     _one("weights forget the own bucket", BALLOTS, "np.maximum(self.degrees + 1,", "np.maximum(self.degrees,",
          OF_VOTES + "test_a_record_that_becomes_null_moves_the_buckets_by_at_most_the_norm_of_a_vote"),
-    _one("own share not taken out", BALLOTS, "trusted - shares)", "trusted)",
+    _one("own share not taken out", BALLOTS, "ballots[rows, :-1] * own[rows, None]", "0 * own[rows, None]",
          VOTED + "test_a_node_reads_the_others_and_not_itself"),
     _one("votes are released twice", BUCKETS, "self.released = released\n", "self.released = released\n            "
          "self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1))\n",
