@@ -279,3 +279,16 @@ def test_methods_and_data_sets_are_listed_in_a_folder_without_suites(own, capsys
         rows = json.loads(capsys.readouterr().out)
         assert name in {row[what.removesuffix("s")] for row in rows}
     assert main(["list", "cells"]) == 2
+
+
+def test_another_program_s_config_is_left_alone(tmp_path, monkeypatch, capsys):
+    """A stranger's folder, whose config.yaml is not ours; beside a Snakefile it can only be ours."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(outside.VARIABLE, "")
+    (tmp_path / "config.yaml").write_text("registry: registry.example.org\nport: 5000\n")
+    asked = ["afford", "--nodes", "2000", "--classes", "2", "--labelled", "100", "--epsilon", "4"]
+    assert main(asked) == 0
+    capsys.readouterr()
+    (tmp_path / "Snakefile").touch()
+    assert main(asked) == 2
+    assert capsys.readouterr().err.startswith("error: config.yaml: ")

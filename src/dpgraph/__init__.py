@@ -2,12 +2,12 @@
 
 __version__ = "0.1.0"
 
-PUBLIC = {"fit": "dpgraph.fitting.fit:fit", "load": "dpgraph.fitting.model:load",
-          "compare": "dpgraph.fitting.compare:compare"}  # fmt: skip
+PUBLIC = {"fit": "dpgraph.fitting.python:fit", "load": "dpgraph.fitting.model:load",
+          "compare": "dpgraph.fitting.python:compare"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    """`dpgraph.fit` and `dpgraph.load`, imported when they are asked for: they need torch.
+    """`dpgraph.fit`, `load` and `compare`, imported when they are asked for: they need torch.
 
     By name, so that what a training job is made by (pipeline/fingerprints.py) does not depend on them.
     """

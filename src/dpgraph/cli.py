@@ -60,15 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _name_outside(options: argparse.Namespace) -> None:
-    """What the config of this folder names outside the package, for stages that read no config of their own."""
+    """What the config of this folder names outside the package, for stages that read no config of their own.
+
+    Away from a Snakefile a config.yaml may be another program's: it is read where all its names are ours.
+    """
     path = Path("config.yaml")
     here = getattr(options, "config", path.name) == path.name and path.is_file()
     if here and "registry:" in path.read_text(errors="replace"):
-        from dpgraph.experiments.config import Config
+        from dpgraph.experiments.config import Config, knows
         from dpgraph.experiments.config import load as load_config
         from dpgraph.outside import use
 
-        use(load_config(Config, path).registry)
+        if Path("Snakefile").is_file() or knows(Config, path):
+            use(load_config(Config, path).registry)
 
 
 def _invalid(error: ValueError) -> str | None:

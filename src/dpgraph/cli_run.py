@@ -36,7 +36,7 @@ def add_run(added: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Replaces this process by Snakemake's, so that Ctrl-C and a cluster's signals reach that one alone."""
+    """Replaces this process by Snakemake's: Ctrl-C (status 130) and a cluster's signals reach that one alone."""
     command = command_of(options)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -78,7 +78,7 @@ def command_of(options: argparse.Namespace) -> list[str]:
         further = shlex.split(options.snakemake)
     except ValueError as error:
         raise UserError(f"--snakemake={shown(options.snakemake)}: {error}") from None
-    command = [sys.executable, "-m", "snakemake", *ALWAYS]
+    command = [sys.executable, "-m", "dpgraph.pipeline.interruptible", *ALWAYS]
     if options.profile is not None:
         command += ["--profile", options.profile]
     if options.cores is not None or options.profile is None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,29 @@ def test_named_targets_are_the_snakefile_s():
     text = "\n".join(path.read_text() for path in (ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
     assert set(NAMED) <= rules
+
+
+def test_ctrl_c_is_no_failure(workflow):
+    """Status 130, as a shell expects of a program that Ctrl-C ended; then it resumes and ends with 0."""
+    command = [sys.executable, "-m", "dpgraph", "run", "daigavane/table1", "--suite", "tiny", "--cores", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
+    run = subprocess.Popen(
+        command, cwd=workflow.folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        while not list((workflow.folder / "data").glob("graphs/**/graph.json")) and run.poll() is None:
+            time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to Snakemake and its jobs
+        said = run.communicate(timeout=60)[1]
+    finally:
+        run.kill()
+    assert run.returncode == 130, said
+    assert "ended by Ctrl-C: finished work is kept, run again to resume" in said
+    assert "failed" not in said
+    again = subprocess.run(command, cwd=workflow.folder, env=environment, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_failure_is_no_ctrl_c(workflow):
+    run = dpgraph(workflow.folder, "run", "daigavane/table1", "--suite", "tiny", "--snakemake=--no-such-option")
+    assert run.returncode == 1

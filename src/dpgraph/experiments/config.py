@@ -112,3 +112,9 @@ def _keys(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> lis
 def load(model: type[M], path: Path) -> M:
     value = read_yaml(path)
     return parse(model, {} if value is None else value, str(path))
+
+
+def knows(model: type[BaseModel], path: Path) -> bool:
+    """Whether the file is a mapping whose keys all are the model's."""
+    value = read_yaml(path)
+    return isinstance(value, Mapping) and set(value) <= set(model.model_fields)

@@ -1,0 +1,55 @@
+"""`dpgraph.fit` and `dpgraph.compare`: errors and texts name arguments, never options of the command line."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import dpgraph
+from dpgraph.errors import Invalid, UserError
+from dpgraph.fitting import compare, fit
+from tests.fitting.test_fit import small
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"epsilon": 0.0}, "epsilon=0.0: expected a finite number >= "),
+        ({"degree_bound": 0, "relation": "node-remove"}, "degree_bound=0: expected an integer in 1.."),
+        ({"mean_degree": -1.0}, "mean_degree=-1.0: expected a number > 0"),
+        ({"method": "vots"}, "method=vots: expected one of auto, "),
+        ({"delta": 0.5}, "delta=0.5: expected a number > 0"),
+        ({"labelled": 10**6}, "labelled=1000000: expected an integer in 1.."),
+        ({"scope": "all-outputs", "relation": "node-remove"}, "scope all-outputs, relation node-remove: no epsilon"),
+        ({"scope": "all-outputs", "method": "own"}, "scope all-outputs, method own: no epsilon"),
+    ],
+)
+def test_errors_name_arguments(given, line):
+    with pytest.raises(UserError) as raised:
+        dpgraph.fit(small(), **{"epsilon": 4.0, **given})
+    assert str(raised.value).startswith(line)
+    assert "--" not in str(raised.value)
+    if isinstance(raised.value, Invalid):
+        assert raised.value.name == line.partition("=")[0]
+
+
+def test_compare_too():
+    with pytest.raises(UserError, match=r"^seeds=0: expected an integer in 1\.\."):
+        dpgraph.compare(small(), 4.0, seeds=0)
+    with pytest.raises(UserError, match=r"^methods=vots: .* did you mean votes\?"):
+        dpgraph.compare(small(), 4.0, methods=["vots"])
+
+
+def test_what_is_assumed_names_arguments(tmp_path):
+    said = []
+    fitted = dpgraph.fit(small(), 4.0, seed=0, say=said.append)
+    assert np.isfinite(fitted.predictions).all()
+    text = " ".join(said)
+    assert "(classes states it)" in text
+    assert "mean_degree" in text
+    assert "--" not in text
+
+
+def test_signatures_are_those_of_the_functions():
+    assert inspect.signature(dpgraph.fit) == inspect.signature(fit.fit)
+    assert inspect.signature(dpgraph.compare) == inspect.signature(compare.compare)
