@@ -219,15 +219,19 @@ def words(size=900, features=400):
 
 
 def test_settings_are_those_of_the_benchmark_s_public_rule():
-    """One rule of N, C, mean degree, words and epsilon; the step is longer where few roots have a label."""
+    """One rule of N, C, mean degree, words, signs and epsilon; the step is longer where few roots have a label."""
     for numbers, epsilon in (
+        (PublicNumbers(15000, 10500, 6, mean_degree=84.0, features=260), 4.0),
+        (PublicNumbers(15000, 10500, 6, mean_degree=84.0, features=260, signed=False), 4.0),
+        (PublicNumbers(15000, 10500, 6, mean_degree=84.0, features=260, words=90.0, signed=True), 4.0),
         (PublicNumbers(3000, 2100, 7, mean_degree=5.4, features=2900), 1.0),
         (PublicNumbers(5000, 3000, 6, mean_degree=84.0, features=300, words=4.3), 1.0),
         (PublicNumbers(3000, 2100, 3, mean_degree=3.0, features=2900), 1.0),  # few votes would add up
     ):
         entries = round(numbers.mean_degree * numbers.nodes)
+        signed = numbers.words is None if numbers.signed is None else numbers.signed
         size = Size(numbers.nodes, entries, numbers.features, numbers.classes, numbers.labelled,
-                    numbers.words or numbers.features)  # fmt: skip
+                    numbers.words or numbers.features, signed=signed)  # fmt: skip
         wanted = {"auto": votes(size, epsilon), "own": own_records(size, epsilon), "votes": always_votes(size, epsilon)}
         for kind, setting in wanted.items():
             cell = budgeted(kind, numbers, epsilon=epsilon).cell

@@ -83,7 +83,8 @@ class PublicNumbers:
         entries = max(1, round(self.mean_degree * self.nodes))
         words = self.features if self.words is None else self.words
         train = self.labelled if self.voters is None else self.voters
-        return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound)
+        signed = self.may_be_negative
+        return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound, signed)
 
 
 @dataclass(frozen=True)
