@@ -47,6 +47,15 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
     return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
 
 
+def bounded_null_votes(taper: float) -> float:
+    """Sensitivity of the buckets, in B, to a record that becomes null, where votes weigh as above and by own lists.
+
+    The most of tau (1 + kappa (1 - 2 tau)), tau = sqrt(d / D) in [0, 1].
+    """
+    best = min(1.0, (1 + taper) / (4 * taper)) if taper else 1.0
+    return best * (1 + taper * (1 - 2 * best))
+
+
 def capped_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
     """Sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem R, docs/privacy.md).
 

@@ -186,6 +186,7 @@ class BoundedVotes(PoissonVotes):
 
     relation: ClassVar[Relation] = BOUNDED_VOTES.relation
     several_rounds: ClassVar[bool] = False
+    says: ClassVar[Statement] = BOUNDED_VOTES
 
     kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
     degree_floor: int = 1
@@ -208,7 +209,7 @@ class BoundedVotes(PoissonVotes):
 
     @property
     def _stated(self) -> Statement:
-        return BOUNDED_VOTES.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
+        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
 
     def beside(self) -> tuple[Guarantee, ...]:
         """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
@@ -216,7 +217,8 @@ class BoundedVotes(PoissonVotes):
 
         moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
         epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
-        return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
+        stated = replace(self._stated, relation=Relation.EDGE)
+        return (self._proved(stated, epsilon, scope=self.inference.scope),)
 
 
 class CappedVotes(PoissonVotes):
@@ -233,6 +235,7 @@ class CappedVotes(PoissonVotes):
 
     relation: ClassVar[Relation] = CAPPED_VOTES.relation
     several_rounds: ClassVar[bool] = False
+    says: ClassVar[Statement] = CAPPED_VOTES
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
     degree_bound: int = Field(description="D, public: most edges of a node")
@@ -354,4 +357,4 @@ class CappedVotes(PoissonVotes):
         unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
         moved = 0.0 if self.votes_ratio is None else self.moved_by_receivers
         values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{moved:.4g}"}
-        return CAPPED_VOTES.filled({**values, "why": why, "failure": unlikely})
+        return self.says.filled({**values, "why": why, "failure": unlikely})
