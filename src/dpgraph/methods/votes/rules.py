@@ -29,8 +29,8 @@ FEW_WORDS = 20.0
 WEAK_RECORDS, STRONG_RECORDS = (1.2, 1.0, 1.5), (4.0, 1 / 6, 1.0)
 # under node-remove what training gets is what class sums need, between these shares of the squared mu
 ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
-# the same where two hops are read: kappa and beta, which no data may choose (of few words READER_OF_FEW_WORDS), and below
-# which signal of all buckets of a node over their noise own records are all that is used
+# the same where two hops are read: kappa and beta, which no data may choose (of few words READER_OF_FEW_WORDS), and
+# below which signal of all buckets of a node over their noise own records are all that is used
 STRANGER_READER, STRANGERS_NEED = {"shrinkage": 1.0, "strength": 2.0}, {True: 1.2, False: 3.0}
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}

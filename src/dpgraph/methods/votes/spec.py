@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -186,6 +187,13 @@ def own_record(cell: Any) -> PredictionInput:
     return PredictionInput.OWN_RECORD
 
 
+def fallback(mechanism: Mapping[str, Any]) -> str:
+    """Nobody votes in a variant that is there for its votes: a public rule expects no gain of them."""
+    if mechanism.get("kind") in (None, "poisson-votes") or mechanism.get("votes_ratio") is not None:
+        return ""
+    return "falls back to own records here: nobody votes"
+
+
 SOFTMAX = {"architecture": "mlp", "hops": 0, "encoder_layers": 0}
 CONTRACT: dict[str, dict[str, Any]] = {
     "softmax": {
@@ -273,6 +281,7 @@ SPECS = (
         ),
         look=look,
         inference=own_record,
+        fallback=fallback,
         rules={
             "own-records": rules.own_records,
             "votes": rules.votes,

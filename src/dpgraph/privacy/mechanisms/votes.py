@@ -18,7 +18,7 @@ from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
-from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes
+from dpgraph.privacy.vote_sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
-UNLIKELY = 1 / 20  # of delta, for each event that Theorem R leaves out
 
 
 class PoissonVotes(PoissonLots):
@@ -298,10 +297,8 @@ class CappedVotes(PoissonVotes):
         most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
             return most
-        from scipy.special import ndtri
-
-        reach = self.hub_limit - float(ndtri(UNLIKELY * self.delta)) * self.hubs_noise
-        return min(most, math.ceil(reach))
+        failure = UNLIKELY * self.delta
+        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
 
     @property
     def degrees_noise(self) -> float:
