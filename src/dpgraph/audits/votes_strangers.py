@@ -2,7 +2,7 @@
 
 For one and the same release, what is read with and without a node, or its record, has to be the same of all whom the
 stated scope covers; what moves of the release itself is compared with what is charged (Theorem R4, docs/privacy.md,
-12.8). Noise is the same on both sides, since names of streams are.
+12.11). Noise is the same on both sides, since names of streams are.
 """
 
 from __future__ import annotations

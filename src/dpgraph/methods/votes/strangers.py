@@ -1,4 +1,4 @@
-"""Ballots whose buckets are read over two hops, for the view of strangers under node-remove (docs/privacy.md, 12.8).
+"""Ballots whose buckets are read over two hops, for the view of strangers under node-remove (docs/privacy.md, 12.11).
 
 Lists are the owners' own, whether the named name the owner or not: then a record that becomes null changes no weight,
 no flag and no reading of others, which is what is stated towards neighbours.

@@ -1,4 +1,4 @@
-"""Votes under node-remove of which a node reads two hops: the view of strangers (docs/privacy.md, 12.8).
+"""Votes under node-remove of which a node reads two hops: the view of strangers (docs/privacy.md, 12.11).
 
 A stranger is everybody but the protected node and its neighbours: its record and list stay when that node leaves, so
 that what it reads of released buckets is post-processing. Neighbours lose an id of their lists, and see their
