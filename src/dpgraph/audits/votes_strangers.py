@@ -141,7 +141,13 @@ def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, fl
 
 def own_flag_moves(graph: Graph, node: int) -> bool:
     """Whether a receiver's record enters its own count of voters, on which its flag depends that neighbours see."""
-    budget = {"variant": CAPPED, "degrees_share": 0.2, "cap_margin": MARGIN, "hub_share": 0.1, "hub_limit": 1000}
+    budget: dict[str, Any] = {
+        "variant": CAPPED,
+        "degrees_share": 0.2,
+        "cap_margin": MARGIN,
+        "hub_share": 0.1,
+        "hub_limit": 1000,
+    }
     counts = []
     for one in (graph, null_records(graph, [node])):
         ballots = prepared_votes(one, 0, **budget).ballots()
