@@ -174,7 +174,8 @@ def test_statement_has_both_epsilons(toy, name):
         assert statement.rigorous.relation == statement.rigorous.scope == "none"
     else:
         reads_edges = inference_of(CELLS[name]) == "the raw graph"
-        assert statement.rigorous.scope == ("parameters" if reads_edges else "joint")
+        strangers = str(CELLS[name].privacy.variant).endswith("-strangers")
+        assert statement.rigorous.scope == ("parameters" if reads_edges else "strangers" if strangers else "joint")
         assert statement.rigorous.relation == calibration.mechanism.relation != "none"
     if isinstance(calibration.mechanism, PureNoise):
         assert statement.rigorous.epsilon == 0

@@ -32,7 +32,9 @@ from dpgraph.methods.votes.rules import (
     stable_rate,
     votes,
     votes_with_caps,
+    votes_with_caps_for_strangers,
     votes_with_schema,
+    votes_with_schema_for_strangers,
 )
 from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
@@ -156,6 +158,26 @@ def test_where_few_votes_would_add_up_there_are_none() -> None:
         votes_with_schema(SMALL, 8.0)
 
 
+def test_for_strangers_constants_read_two_hops_and_nothing_is_chosen() -> None:
+    """Where the buckets of a whole list say too little, nobody votes; else kappa and beta are the rule's."""
+    for rule, variant in (
+        (votes_with_caps_for_strangers, "node-remove-capped-strangers"),
+        (votes_with_schema_for_strangers, "node-remove-strangers"),
+    ):
+        assert rule(DENSE, 0.1)["privacy"]["votes_share"] == 0
+        for epsilon in (0.1, 1.0, 8.0):
+            privacy = rule(DENSE, epsilon)["privacy"]
+            assert privacy["variant"] == variant
+            assert "choice_epsilon" not in privacy
+        assert privacy["votes_share"] > 0.6
+        assert (privacy["shrinkage"], privacy["strength"]) == (3.0, 8.0)
+        many = rule(replace(DENSE, words=100.0), 8.0)["privacy"]  # records that say much
+        assert (many["shrinkage"], many["strength"]) == (1.0, 2.0)
+    assert votes_with_caps_for_strangers(SMALL, 1.0)["privacy"]["votes_share"] == 0
+    with pytest.raises(UserError, match="public_rule=votes-with-schema-strangers: expected a data set whose registry"):
+        votes_with_schema_for_strangers(SMALL, 8.0)
+
+
 def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
     signals = [[best_caps(DENSE, gaussian_mu(epsilon, 1e-6), bound, 0.2).signal for epsilon in (1.0, 4.0, 8.0)]
                for bound in (None, 3200, 400)]  # fmt: skip
@@ -244,7 +266,8 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         plan = load_plan(Config(suite=suite), Path("workflow"))
         assert unequal(plan) == []
         ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
-        assert ruled == {"own", "votes", "votes-remove", "votes-schema"}
+        strangers = {"votes-strangers", "votes-remove-strangers"} if suite == "votes-full" else set()
+        assert ruled == {"own", "votes", "votes-remove", "votes-schema"} | strangers
         entries = [
             one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
         ]

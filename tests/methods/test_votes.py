@@ -323,6 +323,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "node-remove-capped": {
         "variant": "node-remove-capped", "degrees_share": 0.2, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 20
     },
+    "node-remove-strangers": {"variant": "node-remove-strangers", "degree_bound": 60, "taper": 0.0},
+    "node-remove-capped-strangers": {
+        "variant": "node-remove-capped-strangers", "degrees_share": 0.2, "cap_margin": 1.0, "hub_share": 0.1,
+        "hub_limit": 20,
+    },
 }  # fmt: skip
 
 
@@ -476,8 +481,11 @@ def test_edges_of_one_list_only_do_not_count_under_a_degree_bound() -> None:
 
 
 def test_votes_help_under_node_remove_where_degrees_are_bounded() -> None:
+    """And more so, in the view of strangers, where two hops are read."""
     graph = homophilous(3000, 14.0, signal=0.3)
     bound = int(np.diff(graph.out_ptr).max())
     budget = {"epsilon": 8.0, "votes_share": 0.9, "variant": "node-remove", "degree_bound": bound, "taper": 1.0}
     own = accuracy(graph, cell({"epsilon": 8.0, "votes_share": 0.0}))
-    assert accuracy(graph, cell({**budget, "choice_epsilon": 0.2})) > own + 0.03
+    one_hop = accuracy(graph, cell({**budget, "choice_epsilon": 0.2}))
+    assert one_hop > own + 0.03
+    assert accuracy(graph, cell({**budget, "variant": "node-remove-strangers"})) > one_hop

@@ -986,6 +986,8 @@ ACCOUNTING = (
 VOTED, OF_VOTES = "tests/methods/test_votes.py::", "tests/privacy/test_votes.py::"
 BALLOTS, BUCKETS, SENSITIVITY = "methods/votes/ballots.py", "methods/votes/prepared.py", "privacy/vote_sensitivity.py"
 VOTES_EPSILON = "privacy/accountants/votes.py"
+STRANGER, STRANGER_BALLOTS = "privacy/mechanisms/stranger_votes.py", "methods/votes/strangers.py"
+OF_STRANGERS = "tests/privacy/test_stranger_votes.py::"
 VOTES = (
     _one("everybody's labels vote", BUCKETS, "np.asarray(self.graph.split) == TRAIN, ", "self.graph.labels >= 0, ",
          VOTED + "test_validation_and_test_labels_do_not_vote"),
@@ -1033,6 +1035,21 @@ VOTES = (
     _one("in later rounds votes hear neighbours without noise", BUCKETS, "softmax(scores_of(self.reader), axis=1)",
          "softmax(ballots.lists @ scores_of(self.reader), axis=1)",
          VOTED + "test_given_what_was_released_a_record_moves_every_round_by_its_own_votes"),
+    _one("two hops are stated as joint", STRANGER, "Scope.STRANGERS if", "Scope.JOINT if",
+         OF_STRANGERS + "test_strangers_are_the_scope_and_everybody_has_node_null"),
+    _one("a reader chosen by what two hops say", STRANGER, "if self.choice_epsilon:", "if False:",
+         OF_STRANGERS + "test_strangers_are_the_scope_and_everybody_has_node_null"),
+    _one("a null record moves half of its part", SENSITIVITY, "return best * (1 +", "return 0.5 * best * (1 +",
+         OF_STRANGERS + "test_a_record_that_becomes_null_moves_no_reading_of_others"),
+    _one("a taper on lists of one way", STRANGER_BALLOTS, "if (plain.degrees[names] > 0).any():", "if False:",
+         OF_STRANGERS + "test_lists_that_break_the_schema_end_the_run"),
+    _one("a bound on lists alone", STRANGER_BALLOTS, "max(plain.degrees.max(initial=0), named.max(initial=0))",
+         "plain.degrees.max(initial=0)", OF_STRANGERS + "test_lists_that_break_the_schema_end_the_run"),
+    _one("for strangers, lists of mutual edges", STRANGER_BALLOTS, "return cls(plain.lists, plain.votes,",
+         "return cls(plain.lists.multiply(plain.lists.T).tocsr(), plain.votes,",
+         OF_STRANGERS + "test_a_record_that_becomes_null_moves_no_reading_of_others"),
+    _one("hubs have buckets", STRANGER_BALLOTS, "one_vote) * there", "one_vote)",
+         OF_STRANGERS + "test_voters_and_hubs_have_no_bucket_to_read"),
 )  # fmt: skip
 
 SECRET, FITTED, OF_SECRET = "fitting/secret.py", "tests/fitting/test_fit.py::", "tests/fitting/test_secret.py::"

@@ -33,6 +33,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "q": 0.1, "noise_multiplier": 4.0, "steps": 5, "sigma_votes_over_norm": 6.0, "mass": 0.3, "degree_floor": 8,
         "eps_choice": 0.0,
     },
+    "capped_votes": {
+        "q": 0.1, "noise_multiplier": 4.0, "steps": 5, "sigma_votes_over_norm": 6.0, "sigma_degrees": 60.0,
+        "cap_margin": 1.5, "degree_floor": 8, "most_voters": 70, "most_receivers": 30, "eps_choice": 0.0,
+    },
     "private_quantile": {**TREES, "eps_quantile": 0.1},
     "paid_tuning": {"q": 0.1, "noise_multiplier": 4.0, "steps": 5, "runs": "geometric", "mean_runs": 3},
     "relational_static": {

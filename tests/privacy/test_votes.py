@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
 
+REFERENCE = Path(__file__).with_name("reference_values.csv")
 RUN: dict[str, Any] = {
     "rate": 1.0, "noise_multiplier": 20.0, "steps": 40, "mean_mu": 1 / 30, "votes_mu": 1 / 6, "choice_epsilon": 0.2,
     "mass": 0.3, "degree_floor": 8, "delta": 1e-5,
@@ -513,6 +517,29 @@ def test_with_few_caps_exceeded_the_voters_side_decides() -> None:
     mu = math.sqrt(steps / noise**2 + sum((ratio * noise) ** -2 for ratio in ratios))
     wanted = gaussian_and_choice_epsilon(mu=mu, choice=0.5, delta=1e-4)
     assert mechanism.rigorous().epsilon == pytest.approx(wanted)
+
+
+REMOVED = [row for row in csv.DictReader(REFERENCE.open(newline="")) if row["accountant"] == "capped_votes"]
+
+
+@pytest.mark.parametrize("row", REMOVED, ids=lambda row: row["id"])
+def test_the_mechanism_has_the_reference_values_of_theorem_r(row: dict[str, str]) -> None:
+    """Its fields are ratios, from which it works noises and T out by itself."""
+    p, delta = json.loads(row["parameters"]), float(row["delta"])
+    noise, hubs = p["noise_multiplier"], p.get("sigma_hubs")
+    voters, receivers = p["most_voters"], p["most_receivers"]
+    most = voters if hubs is None else min(voters, math.ceil(p["hub_limit"] - float(ndtri(delta / 20)) * hubs))
+    mechanism = CappedVotes(
+        num_roots=voters, num_protected=voters + receivers, steps=p["steps"], delta=delta, noise_multiplier=noise,
+        sampling_rate=p["q"], inference="its own record", mass=0.3, degree_bound=voters + receivers, by_schema=False,
+        mean_ratio=p["sigma_mean"] / noise if "sigma_mean" in p else None,
+        votes_ratio=p["sigma_votes_over_norm"] / noise, margin=p["cap_margin"], degree_floor=p["degree_floor"],
+        degrees_ratio=p["sigma_degrees"] / math.sqrt(most) / noise,
+        hubs_ratio=None if hubs is None else hubs / math.sqrt(receivers) / noise, hub_limit=p.get("hub_limit"),
+        choice_epsilon=p["eps_choice"], readers=2 if p["eps_choice"] else 1,
+    )  # fmt: skip
+    assert (mechanism.most_edges, mechanism.most_sent) == (most, receivers)
+    assert mechanism.rigorous().epsilon == pytest.approx(float(row["expected"]), rel=float(row["rel_tol"]))
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from dpgraph.audits import (
     votes_mean,
     votes_membership,
     votes_removed,
+    votes_strangers,
 )
 from dpgraph.audits.result import AuditResult
 from dpgraph.errors import invalid
@@ -68,6 +69,7 @@ AUDITS = {
     "votes-mean": Audit(votes_mean.votes_mean, 200, votes_mean.VOTES_MEAN_BUGS),
     "votes-membership": Audit(votes_membership.votes_membership, 4000, votes_membership.VOTES_MEMBERSHIP_BUGS),
     "votes-removed": Audit(votes_removed.votes_removed, 12, votes_removed.VOTES_REMOVED_BUGS),
+    "votes-strangers": Audit(votes_strangers.votes_strangers, 6, votes_strangers.VOTES_STRANGERS_BUGS),
     "sums": Audit(sums.sums, 4, sums.SUMS_BUGS),
     "embedding": Audit(embedding.embedding, 4, embedding.EMBEDDING_BUGS),
     "pate": Audit(pate.pate, 40_000, pate.PATE_BUGS),

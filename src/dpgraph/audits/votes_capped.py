@@ -28,6 +28,7 @@ from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.randomness import numpy_generator
 
 SIZE, MARGIN, FLOOR = 24, 1.0, 3
+VARIANT = "node-remove-capped"
 VOTER, RECEIVER = 0, 3  # of these nodes a record goes; every fourth node receives
 TITLE = "votes with noisy caps when a node leaves with all its edges"
 IN_CAPPED = f"{IN_BALLOTS.rpartition('.')[0]}.CappedBallots"
@@ -63,9 +64,9 @@ def graphs() -> dict[str, Graph]:
     return found
 
 
-def prepared(graph: Graph, seed: int) -> NoisyCaps:
+def prepared(graph: Graph, seed: int, variant: str = VARIANT) -> NoisyCaps:
     budget: dict[str, Any] = {
-        "variant": "node-remove-capped",
+        "variant": variant,
         "degrees_share": 0.2,
         "cap_margin": MARGIN,
         "degree_floor": FLOOR,
@@ -97,9 +98,9 @@ def caps_of(ballots: CappedBallots) -> np.ndarray:
     return ballots.caps
 
 
-def moved(graph: Graph, node: int, seed: int) -> dict[str, float]:
+def moved(graph: Graph, node: int, seed: int, variant: str = VARIANT) -> dict[str, float]:
     """What a node moves, over what is charged for it; noise is the same on both sides, since names of streams are."""
-    here, there = prepared(graph, seed), prepared(without_node(graph, node), seed)
+    here, there = prepared(graph, seed, variant), prepared(without_node(graph, node), seed, variant)
     others, mechanism = np.arange(SIZE) != node, here.mechanism
     found = {}
     for name, ratio in (("received", mechanism.hubs_ratio), ("degrees", mechanism.degrees_ratio)):

@@ -43,6 +43,10 @@ def unknown_exchanges(cell: Any) -> None:
     return None
 
 
+def no_fallback(mechanism: Mapping[str, Any]) -> str:
+    return ""
+
+
 Rule = Callable[[Size, float | None], Mapping[str, Any]]
 
 
@@ -71,6 +75,8 @@ class MethodSpec:
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    # of the mechanism in a result: what ran in the place of what its variant stands for; empty: that itself
+    fallback: Callable[[Mapping[str, Any]], str] = no_fallback
 
     @property
     def private(self) -> bool:

@@ -221,6 +221,32 @@ CAPPED_VOTES = replace(
         *VOTES.assumptions[2:],
     ),
 )
+TWO_HOPS = (
+    "a node reads its own bucket and those of its own list, so that what neighbours of the protected node predict is "
+    "not covered under this relation; no reader is chosen by data"
+)
+STRANGER_VOTES = replace(
+    VOTES,
+    relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a public schema bounds every list, and the lists that name one node, by {D}; an edge is in both ends' lists, "
+        "but where an end has no list, or where all votes weigh the same",
+        "a gradient, a row of the mean and a vote read one record each",
+        TWO_HOPS,
+        *VOTES.assumptions[2:],
+    ),
+    scope=Scope.STRANGERS,
+)
+CAPPED_STRANGER_VOTES = replace(
+    CAPPED_VOTES,
+    assumptions=(
+        "a node lists at most {T0} others, and is in as many lists: {why}",
+        "a gradient, a row of the mean and a vote read one record each",
+        TWO_HOPS,
+        *CAPPED_VOTES.assumptions[2:],
+    ),
+    scope=Scope.STRANGERS,
+)
 RESIDUAL_CLIPPING = replace(
     DOUBLE_MIXTURE,
     method="double mixture of residual clipping, privacy loss distribution",

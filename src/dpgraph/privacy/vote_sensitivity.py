@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 Numbers = float | np.ndarray
+UNLIKELY = 1 / 20  # of delta, for each event that Theorem R leaves out
 FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
 
 
@@ -45,6 +46,22 @@ def edge_votes(*, mass: float, degree_floor: int) -> float:
 def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
     """Sensitivity of the buckets, in B, to an edge in both ends' lists, where votes weigh `tapered_weight`: a bound."""
     return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
+
+
+def bounded_null_votes(taper: float) -> float:
+    """Sensitivity of the buckets, in B, to a record that becomes null, where votes weigh as above and by own lists.
+
+    The most of tau (1 + kappa (1 - 2 tau)), tau = sqrt(d / D) in [0, 1].
+    """
+    best = min(1.0, (1 + taper) / (4 * taper)) if taper else 1.0
+    return best * (1 + taper * (1 - 2 * best))
+
+
+def most_voters(*, hub_limit: float, hubs_noise: float, failure: float, most: int) -> int:
+    """T: votes of a receiver that is no hub, but for a probability of `failure`; `most` of a receiver at all."""
+    from scipy.special import ndtri
+
+    return min(most, math.ceil(hub_limit - float(ndtri(failure)) * hubs_noise))
 
 
 def capped_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:

@@ -21,6 +21,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import SeedRecord
 from dpgraph.files import atomic_path
+from dpgraph.methods.registry import specs
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
@@ -64,6 +65,7 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
             f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in statement.beside if one.epsilon is not None
         ),
         **protection.columns(published, rigorous, statement.uncovered),
+        "fallback": "" if (known := specs().get(cell.method)) is None else known.fallback(statement.mechanism),
         "noise_std_over_clip": _number(statement.noise_std_over_clip),
         "steps": statement.steps,
         **dictionary.setting_values(cell),

@@ -62,6 +62,7 @@ COLUMNS: dict[str, Column] = {
     "eps_beside": Column("string", "Epsilons of the same whole run under other relations, as edge 1.96 (joint)"),
     "published_unmet": Column("string", "Premises of eps_published that do not hold for what ran"),
     "uncovered": Column("string", "What of the run no epsilon covers"),
+    "fallback": Column("string", "What ran in the place of what the variant stands for; empty: that itself"),
     "noise_std_over_clip": Column("float64", "Noise std per coordinate / clip norm, as it was added"),
     "steps": Column("int64", "Steps that were asked for, or that the budget allowed"),
     "seconds": Column("float64", "Wall time of the seed"),

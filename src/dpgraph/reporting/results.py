@@ -92,6 +92,7 @@ class EntryResult:
     scope_rigorous: str = ""
     published_unmet: str = ""
     uncovered: str = ""
+    fallback: str = ""
     metric: str = "accuracy/test"
     # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
     printed: Mapping[str, float] = field(default_factory=dict)
@@ -131,6 +132,8 @@ class EntryResult:
         return summarise(self.values.to_numpy(), self.quantity.scale)
 
 
+# columns that tables of earlier versions lack, with what they say there
+LATER = {"fallback": ""}
 MISSING = EntryResult.not_run("no result in results.parquet")
 
 
@@ -147,7 +150,7 @@ class Results:
 
     def __post_init__(self) -> None:
         for column in COLUMNS:
-            if column not in self.frame.columns:
+            if column not in self.frame.columns and column not in LATER:
                 raise UserError(f"results: column {column} is missing")
 
     @cached_property
@@ -249,6 +252,8 @@ def read_results(path: Path) -> pd.DataFrame:
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
     for column, kind in COLUMNS.items():
+        if column not in frame.columns and column in LATER:
+            frame[column] = LATER[column]
         if column not in frame.columns:
             raise UserError(f"{path}: column {column} is missing")
         if (frame[column].dtype.kind in "iufb") != (kind != "string"):
@@ -278,6 +283,7 @@ def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
         **{name: _text(rows[name]) for name in ("relation_claimed", "scope_claimed", "checks")},
         "delta": float(rows["delta"].max()),
         **{name: _text(rows[name]) for name in protection.COLUMNS},
+        "fallback": _text(rows["fallback"]) if "fallback" in rows else LATER["fallback"],
     }
 
 

@@ -99,19 +99,12 @@ class Ballots:
 
         `std` is that of the noise on each number of a bucket. A node that never voted has no share.
         """
-        voters = np.maximum(released[:, -1] / mass, 1.0)
-        trust = voters / (voters**2 + (shrinkage * std) ** 2)
-        trusted = released[:, :-1] * trust[:, None]
-        result = np.asarray(self.lists @ trusted)
-        result += trusted
-        own = self.lists @ trust + trust
-        for rows in _pieces(len(result)):
-            result[rows] -= ballots[rows, :-1] * own[rows, None]
-        return result
+        trust = bucket_trust(released, mass, std, shrinkage)
+        return read_around(self.lists, released, trust, ballots, self.lists @ trust + trust)
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
         """(N, C) from each node's own probabilities and what it read."""
-        return _scores(probabilities, read, reader.strength / np.sqrt(self.degrees + 1.0))
+        return scores_of(probabilities, read, reader.strength / np.sqrt(self.degrees + 1.0))
 
 
 @dataclass(frozen=True)
@@ -120,12 +113,11 @@ class OneHopBallots(Ballots):
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """(N, C) the mean vote in each node's own bucket, shrunk by its mass, less the node's own share in it."""
-        voters = np.maximum(released[:, -1] / mass, 1.0)
-        trust = voters / (voters**2 + (shrinkage * std) ** 2)
+        trust = bucket_trust(released, mass, std, shrinkage)
         return np.asarray((released[:, :-1] - ballots[:, :-1]) * trust[:, None])
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
-        return _scores(probabilities, read, np.full(len(read), reader.strength))
+        return scores_of(probabilities, read, np.full(len(read), reader.strength))
 
 
 @dataclass(frozen=True)
@@ -168,8 +160,7 @@ class BoundedBallots(OneHopBallots):
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
-        voters = np.maximum(released[:, -1] / mass, self.one_vote)
-        return np.asarray(released[:, :-1] * (voters / (voters**2 + (shrinkage * std) ** 2))[:, None])
+        return np.asarray(released[:, :-1] * bucket_trust(released, mass, std, shrinkage, self.one_vote)[:, None])
 
 
 @dataclass(frozen=True)
@@ -190,7 +181,7 @@ class CappedBallots(BoundedBallots):
         """Edges that are in both ends' lists and lead from `voters` (N,) bool to others; raises as `under`."""
         bounded = cls.under(plain, degree_bound, 0.0)
         sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
-        lists = _without_zeros(sends @ bounded.lists @ receives)
+        lists = without_zeros(sends @ bounded.lists @ receives)
         return cls(lists, bounded.votes, bounded.degree_floor, degree_bound, reads=~voters)
 
     @property
@@ -202,7 +193,7 @@ class CappedBallots(BoundedBallots):
         """Receivers whose noisy number of voters (N,) exceeds H receive nothing, and count for nobody."""
         stays = noisy <= limit
         reads = stays if self.reads is None else self.reads & stays
-        return replace(self, lists=_without_zeros(self.lists @ sp.diags(stays.astype(np.float64))), reads=reads)
+        return replace(self, lists=without_zeros(self.lists @ sp.diags(stays.astype(np.float64))), reads=reads)
 
     def capped(self, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
         """K = max(noisy degree + 1 + z sigma, m); `std` is sigma."""
@@ -224,7 +215,26 @@ class CappedBallots(BoundedBallots):
         return np.asarray(released[:, :-1] * (reads / std)[:, None])
 
 
-def _scores(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def bucket_trust(released: np.ndarray, mass: float, std: float, shrinkage: float, one_vote: float = 1.0) -> np.ndarray:
+    """(N,) w = m / (m^2 + (kappa std)^2) of each bucket, m its noisy mass, at least that of one vote."""
+    voters = np.maximum(released[:, -1] / mass, one_vote)
+    return np.asarray(voters / (voters**2 + (shrinkage * std) ** 2))
+
+
+def read_around(
+    lists: sp.csr_matrix, released: np.ndarray, trust: np.ndarray, ballots: np.ndarray, own: np.ndarray
+) -> np.ndarray:
+    """(N, C) buckets of each node's list (N, N) and its own, times their trust (N,), less its ballot times `own`
+    (N,): the trust of those that it voted into."""
+    trusted = released[:, :-1] * trust[:, None]
+    result = np.asarray(lists @ trusted)
+    result += trusted
+    for rows in _pieces(len(result)):
+        result[rows] -= ballots[rows, :-1] * own[rows, None]
+    return result
+
+
+def scores_of(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """(N, C) logarithms of the probabilities, plus what was read times each node's factor (N,)."""
     result = probabilities + SMALLEST
     np.log(result, out=result)
@@ -238,7 +248,7 @@ def _pieces(count: int) -> Iterator[slice]:
     return (slice(start, start + PIECE) for start in range(0, count, PIECE))
 
 
-def _without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:
+def without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:
     result = matrix.tocsr()
     result.eliminate_zeros()
     result.sort_indices()

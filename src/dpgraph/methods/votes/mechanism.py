@@ -8,6 +8,7 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.methods.votes.readers import NOISE_READERS, READERS
+from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 
@@ -20,23 +21,39 @@ def poisson_votes(asked: Asked) -> PoissonVotes:
 
 
 def bounded_votes(asked: Asked) -> BoundedVotes:
-    return BoundedVotes(**_fields(asked), degree_bound=asked.privacy.degree_bound, taper=asked.privacy.taper)
+    return BoundedVotes(**_bounded(asked))
+
+
+def bounded_stranger_votes(asked: Asked) -> BoundedStrangerVotes:
+    return BoundedStrangerVotes(**_bounded(asked))
+
+
+def _bounded(asked: Asked) -> dict[str, Any]:
+    return {**_fields(asked), "degree_bound": asked.privacy.degree_bound, "taper": asked.privacy.taper}
 
 
 def capped_votes(asked: Asked) -> CappedVotes:
+    return CappedVotes(**_capped(asked))
+
+
+def capped_stranger_votes(asked: Asked) -> CappedStrangerVotes:
+    return CappedStrangerVotes(**_capped(asked))
+
+
+def _capped(asked: Asked) -> dict[str, Any]:
     privacy = asked.privacy
     ids = _everybody(asked)
     shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
-    return CappedVotes(
+    return {
         **_fields(asked, shares, len(NOISE_READERS)),
-        degree_floor=privacy.degree_floor,
-        degree_bound=max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
-        by_schema=privacy.degree_bound is not None,
-        margin=privacy.cap_margin or 0.0,
-        degrees_ratio=_ratio(asked, privacy.degrees_share, shares),
-        hubs_ratio=_ratio(asked, privacy.hub_share, shares),
-        hub_limit=privacy.hub_limit,
-    )
+        "degree_floor": privacy.degree_floor,
+        "degree_bound": max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
+        "by_schema": privacy.degree_bound is not None,
+        "margin": privacy.cap_margin or 0.0,
+        "degrees_ratio": _ratio(asked, privacy.degrees_share, shares),
+        "hubs_ratio": _ratio(asked, privacy.hub_share, shares),
+        "hub_limit": privacy.hub_limit,
+    }
 
 
 def _everybody(asked: Asked) -> int:

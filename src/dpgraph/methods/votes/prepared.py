@@ -14,9 +14,11 @@ from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
+from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
+from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import (
     BUCKETS,
     DEGREES,
@@ -89,10 +91,13 @@ class PreparedVotes(PreparedTrees):
         plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
         if isinstance(self.votes_of, CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
-            return self._capped(CappedBallots.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
+            capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots
+            return self._capped(capped.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
         if not isinstance(self.votes_of, BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
+        if isinstance(self.votes_of, BoundedStrangerVotes):
+            return BoundedStrangerBallots.over(plain, bound, taper)
         return BoundedBallots.under(plain, bound, taper)
 
     def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:

@@ -29,6 +29,9 @@ FEW_WORDS = 20.0
 WEAK_RECORDS, STRONG_RECORDS = (1.2, 1.0, 1.5), (4.0, 1 / 6, 1.0)
 # under node-remove what training gets is what class sums need, between these shares of the squared mu
 ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
+# the same where two hops are read: kappa and beta, which no data may choose (of few words READER_OF_FEW_WORDS), and
+# below which signal of all buckets of a node over their noise own records are all that is used
+STRANGER_READER, STRANGERS_NEED = {"shrinkage": 1.0, "strength": 2.0}, {True: 1.2, False: 3.0}
 ROW_NORM = 10.0  # of the rows that networks read (methods/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
 READER_OF_FEW_WORDS = {"shrinkage": 3.0, "strength": 8.0}
@@ -154,16 +157,59 @@ def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
 
 def votes_with_schema(size: Size, epsilon: float | None) -> Setting:
     """The same where the registry declares a bound on degrees that is assumed to be public."""
+    return _one_way(size, epsilon, _declared(size, "votes-with-schema"))
+
+
+def _declared(size: Size, rule: str) -> int:
     if size.degree_bound is None:
-        raise invalid("public_rule", "votes-with-schema", "a data set whose registry entry assumes a degree_bound")
-    return _one_way(size, epsilon, size.degree_bound)
+        raise invalid("public_rule", rule, "a data set whose registry entry assumes a degree_bound")
+    return size.degree_bound
+
+
+def votes_with_caps_for_strangers(size: Size, epsilon: float | None) -> Setting:
+    """Under node-remove in the view of strangers, without a schema: caps as of `votes_with_caps`, two hops read."""
+    mu, training = _mu(size, epsilon), _training(size, epsilon)
+    found = best_caps(size, mu, None, training)
+    receivers = size.entries / size.nodes * (1 - min(size.train_nodes / size.nodes, 1.0))
+    variant = {"variant": "node-remove-capped-strangers"}
+    if found.signal * math.sqrt(1 + receivers) < STRANGERS_NEED[_few_words(size)]:
+        return _merged(own_records(size, epsilon), **variant)
+    share = round(1 - training - found.hub_share, 6)
+    setting = own_records(size, epsilon, 1 - training)
+    shares: dict[str, Any] = {"votes_share": round(share - setting["privacy"]["mean_share"], 6), "vote_mass": MASS}
+    shares |= {"degrees_share": found.degrees_share, "cap_margin": found.margin, "degree_floor": found.floor}
+    if found.hub_share:
+        shares |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
+    return _merged(setting, **variant, **shares, **_stranger_reader(size))
+
+
+def votes_with_schema_for_strangers(size: Size, epsilon: float | None) -> Setting:
+    """The same where the registry declares a bound on degrees that is assumed to be public: everybody votes."""
+    bound = _declared(size, "votes-with-schema-strangers")
+    variant = {"variant": "node-remove-strangers", "degree_bound": bound, "taper": 1.0}
+    training, degree = _training(size, epsilon), size.entries / size.nodes
+    weight = (2 - 2 * math.sqrt(min(degree / bound, 1.0))) / math.sqrt(bound)
+    noise = math.sqrt(1 - 1 / size.classes) / (_mu(size, epsilon) * math.sqrt(1 - training))
+    if degree * weight * math.sqrt(1 + degree) / noise < STRANGERS_NEED[_few_words(size)]:
+        return _merged(own_records(size, epsilon), **variant)
+    setting = own_records(size, epsilon, 1 - training)
+    share = round(1 - training - setting["privacy"]["mean_share"], 6)
+    return _merged(setting, **variant, votes_share=share, vote_mass=MASS, **_stranger_reader(size))
+
+
+def _stranger_reader(size: Size) -> Setting:
+    return READER_OF_FEW_WORDS if _few_words(size) else STRANGER_READER
+
+
+def _training(size: Size, epsilon: float | None) -> float:
+    """Share of the squared mu for training and the mean, where nodes vote under node-remove."""
+    training = (ENOUGH / (size.train_nodes * _mu(size, epsilon) / math.sqrt(size.classes))) ** 2
+    return round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
 
 
 @lru_cache
 def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Setting:
-    mu = _mu(size, epsilon)
-    training = (ENOUGH / (size.train_nodes * mu / math.sqrt(size.classes))) ** 2
-    training = round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
+    mu, training = _mu(size, epsilon), _training(size, epsilon)
     found = best_caps(size, mu, degree_bound, training)
     extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
     needed, slope, most = WEAK_RECORDS if _few_words(size) else STRONG_RECORDS

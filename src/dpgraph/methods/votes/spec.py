@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.methods.attacks import AttackCase
-from dpgraph.methods.looks import PURPLE, TEAL, Look
+from dpgraph.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.methods.votes import rules
-from dpgraph.methods.votes.mechanism import bounded_votes, capped_votes, poisson_votes
+from dpgraph.methods.votes.mechanism import (
+    bounded_stranger_votes,
+    bounded_votes,
+    capped_stranger_votes,
+    capped_votes,
+    poisson_votes,
+)
+from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
+
+STRANGERS = "-strangers"  # how the names of variants end of which nodes read two hops
+Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
 
 
 class VotesTraining(RootBatches):
@@ -24,11 +35,13 @@ class VotesTraining(RootBatches):
 
 
 class VotesPrivacy(Privacy):
-    variant: Literal["rigorous", "node-remove", "node-remove-capped"] = Field(
+    variant: Name = Field(
         default="rigorous",
         description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
         "edges; needs a public bound on degrees, and a node reads its own bucket alone), node-remove-capped (the same "
-        "without such a bound, and one way: training nodes vote, others receive; noisy degrees give caps)",
+        "without such a bound, and one way: training nodes vote, others receive; noisy degrees give caps), either "
+        "with -strangers (a node reads the buckets of its list, too, which covers all but the protected one and its "
+        "neighbours)",
     )
     votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
@@ -105,12 +118,13 @@ class VotesPrivacy(Privacy):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        wanted, capped = self.variant == "node-remove", self.variant == "node-remove-capped"
+        kind = self.variant.removesuffix(STRANGERS)
+        wanted, capped = kind == "node-remove", kind == "node-remove-capped"
         capped = capped and self.votes_share > 0  # without votes no cap is needed
         needs = {"degree_bound": wanted, "taper": wanted, "degrees_share": capped, "cap_margin": capped}
         for name, needed in needs.items():
             value = getattr(self, name)
-            if (value is not None) != needed and not (name == "degree_bound" and self.variant == "node-remove-capped"):
+            if (value is not None) != needed and not (name == "degree_bound" and kind == "node-remove-capped"):
                 expected = "a number" if needed else "null"
                 raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
         if (self.hub_share is None) != (self.hub_limit is None) or (self.hub_share is not None and not capped):
@@ -121,7 +135,12 @@ class VotesPrivacy(Privacy):
             given = "one_hop=True" if self.one_hop else f"rounds={self.rounds}"
             raise ValueError(f"{given}: expected {'False' if self.one_hop else '1'} for variant {self.variant}")
         if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
-            raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant node-remove")
+            raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant {self.variant}")
+        if self.variant.endswith(STRANGERS) and self.choice_epsilon is not None:
+            raise ValueError(
+                f"choice_epsilon={self.choice_epsilon}: expected null for variant {self.variant}, where a node that "
+                "leaves moves what its neighbours read"
+            )
         return self
 
     @model_validator(mode="after")
@@ -158,12 +177,21 @@ class DpVotesCell(NetworkCell):
 
 
 def look(cell: Any) -> Look:
+    if cell.privacy.variant.endswith(STRANGERS):
+        return Look(WINE, "*", DASH_DOT) if cell.privacy.degree_bound else Look(SLATE, "*", DASH_DOT)
     return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
 
 
 def own_record(cell: Any) -> PredictionInput:
     """A node reads its own record and what was released."""
     return PredictionInput.OWN_RECORD
+
+
+def fallback(mechanism: Mapping[str, Any]) -> str:
+    """Nobody votes in a variant that is there for its votes: a public rule expects no gain of them."""
+    if mechanism.get("kind") in (None, "poisson-votes") or mechanism.get("votes_ratio") is not None:
+        return ""
+    return "falls back to own records here: nobody votes"
 
 
 SOFTMAX = {"architecture": "mlp", "hops": 0, "encoder_layers": 0}
@@ -203,6 +231,19 @@ CONTRACT: dict[str, dict[str, Any]] = {
             "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
         },
     },
+    "node-remove-strangers": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.5},
+        "privacy": {"variant": "node-remove-strangers", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0},
+    },
+    "node-remove-capped-strangers": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {
+            "variant": "node-remove-capped-strangers", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
+            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
+        },
+    },
 }  # fmt: skip
 
 
@@ -228,19 +269,26 @@ SPECS = (
             "rigorous": Variant(PoissonVotes, poisson_votes),
             "node-remove": Variant(BoundedVotes, bounded_votes),
             "node-remove-capped": Variant(CappedVotes, capped_votes),
+            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes),
+            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes),
         },
         (
             attack("rigorous", Relation.NODE_NULL),
             attack("node-remove", Relation.NODE_REMOVE),
             attack("node-remove-capped", Relation.NODE_REMOVE),
+            attack("node-remove-strangers", Relation.NODE_REMOVE),
+            attack("node-remove-capped-strangers", Relation.NODE_REMOVE),
         ),
         look=look,
         inference=own_record,
+        fallback=fallback,
         rules={
             "own-records": rules.own_records,
             "votes": rules.votes,
             "votes-with-caps": rules.votes_with_caps,
             "votes-with-schema": rules.votes_with_schema,
+            "votes-with-caps-strangers": rules.votes_with_caps_for_strangers,
+            "votes-with-schema-strangers": rules.votes_with_schema_for_strangers,
         },
     ),
 )

@@ -131,6 +131,23 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
         noise="noise_multiplier",
         rate="q",
     ),
+    ("capped_votes", "rigorous", "epsilon"): Accountant(
+        (
+            *_POISSON["required"],
+            "sigma_votes_over_norm",
+            "sigma_degrees",
+            "cap_margin",
+            "degree_floor",
+            "most_voters",
+            "most_receivers",
+            "eps_choice",
+        ),
+        optional=("sigma_mean", "sigma_hubs", "hub_limit"),
+        premises=SGD_PREMISES,
+        statement=statements.CAPPED_VOTES,
+        noise="noise_multiplier",
+        rate="q",
+    ),
     ("private_quantile", "rigorous", "epsilon"): Accountant(
         (*_DM, "eps_quantile"),
         optional=("own_root_removed",),

@@ -19,6 +19,7 @@ from dpgraph.privacy.accountants.double_mixture import (
     residual_pair,
 )
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.named_votes import capped_votes, private_votes
 from dpgraph.privacy.accountants.parameters import GNN_ORDERS_NAME, LEAST_PRICE, PARAMETERS, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.accountants.renyi import (
@@ -31,7 +32,6 @@ from dpgraph.privacy.accountants.renyi import (
 )
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
-from dpgraph.privacy.accountants.votes import votes_epsilon
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.relation import Relation
@@ -108,21 +108,6 @@ def _double_mixture(p: Parameters, delta: float) -> float:
 
 def _private_quantile(p: Parameters, delta: float) -> float:
     return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta, once=PureDp(p["eps_quantile"]))
-
-
-def _private_votes(p: Parameters, delta: float) -> float:
-    return votes_epsilon(
-        rate=p["q"],
-        noise_multiplier=p["noise_multiplier"],
-        steps=p["steps"],
-        mean_mu=1 / p["sigma_mean"] if "sigma_mean" in p else 0.0,
-        votes_mu=1 / p["sigma_votes_over_norm"],
-        choice_epsilon=p["eps_choice"],
-        mass=p["mass"],
-        degree_floor=p["degree_floor"],
-        delta=delta,
-        relation=p.get("votes_relation", "node-null"),
-    )
 
 
 def _paid_tuning(p: Parameters, delta: float) -> float:
@@ -273,7 +258,8 @@ FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
     ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
     ("residual_one_batch", "rigorous", "epsilon"): _residual_one_batch,
     ("private_quantile", "rigorous", "epsilon"): _private_quantile,
-    ("private_votes", "rigorous", "epsilon"): _private_votes,
+    ("private_votes", "rigorous", "epsilon"): private_votes,
+    ("capped_votes", "rigorous", "epsilon"): capped_votes,
     ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
     ("relational_coupled", "published", "epsilon"): _relational_coupled,
     ("relational_coupled", "published", "rdp_per_step"): _relational_coupled_rdp,

@@ -167,12 +167,19 @@ class NoisySteps(Mechanism):
         """How what runs differs from what a paper's formula presumes."""
         return tuple(differences(presumed, self.shape, "presumed"))
 
-    def _proved(self, statement: Statement, epsilon: float, *assumptions: str) -> Guarantee:
-        """The rigorous guarantee of a filled statement; none at a delta that means nothing."""
+    @property
+    def scope(self) -> Scope:
+        """Of the rigorous guarantee."""
+        return self.inference.scope
+
+    def _proved(self, statement: Statement, epsilon: float, *assumptions: str, scope: Scope | None = None) -> Guarantee:
+        """The rigorous guarantee of a filled statement, of `scope` or the mechanism's own; none at a delta that means
+        nothing."""
+        scope = self.scope if scope is None else scope
         if (reason := self.meaningless_delta) is not None:
             return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
-        stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=self.inference.scope)
-        covers = (f"covers: {self.inference.scope.meaning}",)
+        stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=scope)
+        covers = (f"covers: {scope.meaning}",)
         return stated.also(*assumptions).guarantee("rigorous", epsilon=epsilon, delta=self.delta, remarks=covers)
 
     def _none(self, mode: Mode, reason: str, sampling: str) -> Guarantee:

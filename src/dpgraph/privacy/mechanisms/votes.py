@@ -18,7 +18,7 @@ from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
-from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes
+from dpgraph.privacy.vote_sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
-UNLIKELY = 1 / 20  # of delta, for each event that Theorem R leaves out
 
 
 class PoissonVotes(PoissonLots):
@@ -186,6 +185,7 @@ class BoundedVotes(PoissonVotes):
 
     relation: ClassVar[Relation] = BOUNDED_VOTES.relation
     several_rounds: ClassVar[bool] = False
+    says: ClassVar[Statement] = BOUNDED_VOTES
 
     kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
     degree_floor: int = 1
@@ -208,7 +208,7 @@ class BoundedVotes(PoissonVotes):
 
     @property
     def _stated(self) -> Statement:
-        return BOUNDED_VOTES.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
+        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
 
     def beside(self) -> tuple[Guarantee, ...]:
         """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
@@ -216,7 +216,8 @@ class BoundedVotes(PoissonVotes):
 
         moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
         epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
-        return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
+        stated = replace(self._stated, relation=Relation.EDGE)
+        return (self._proved(stated, epsilon, scope=self.inference.scope),)
 
 
 class CappedVotes(PoissonVotes):
@@ -233,6 +234,7 @@ class CappedVotes(PoissonVotes):
 
     relation: ClassVar[Relation] = CAPPED_VOTES.relation
     several_rounds: ClassVar[bool] = False
+    says: ClassVar[Statement] = CAPPED_VOTES
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
     degree_bound: int = Field(description="D, public: most edges of a node")
@@ -295,10 +297,8 @@ class CappedVotes(PoissonVotes):
         most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
             return most
-        from scipy.special import ndtri
-
-        reach = self.hub_limit - float(ndtri(UNLIKELY * self.delta)) * self.hubs_noise
-        return min(most, math.ceil(reach))
+        failure = UNLIKELY * self.delta
+        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
 
     @property
     def degrees_noise(self) -> float:
@@ -354,4 +354,4 @@ class CappedVotes(PoissonVotes):
         unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
         moved = 0.0 if self.votes_ratio is None else self.moved_by_receivers
         values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{moved:.4g}"}
-        return CAPPED_VOTES.filled({**values, "why": why, "failure": unlikely})
+        return self.says.filled({**values, "why": why, "failure": unlikely})

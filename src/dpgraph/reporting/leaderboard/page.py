@@ -29,6 +29,7 @@ from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"
+FALLS_BACK = "‡"  # beside the value of a row whose method was not what its name says
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 
 
@@ -87,7 +88,9 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
         protects=_protects(overview(table)),
         meant=lambda about: "; ".join(text for _, text in _terms(about)),
-        uncovered=_uncovered(table),
+        uncovered=_labels(table, "uncovered"),
+        fallbacks=_labels(table, "fallback"),
+        FALLS_BACK=FALLS_BACK,
         checks=dict(zip(own["label"], own["checks"])),
         commits=sorted({text for text in table["commit"] if text}),
         command=f"dpgraph run --suite {plan.suite.name}",
@@ -109,7 +112,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
         value = float(row[name])
         kept[name] = value if math.isfinite(value) else None
     half = (row["high"] - row["low"]) / 2
-    kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}")
+    mark = f" {FALLS_BACK}" if row["fallback"] else ""
+    kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
     kept["eps"] = formats.epsilon(row["epsilon"])
     kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
     return kept
@@ -138,11 +142,11 @@ def _protects(lines: Overview) -> dict[str, str]:
     return dict(sorted({term for about, _ in lines.lines for term in _terms(about)}))
 
 
-def _uncovered(table: pd.DataFrame) -> dict[str, list[str]]:
-    """Labels by text of what no epsilon covers."""
+def _labels(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
+    """Labels by text of a column; several texts of one row are joined by `BETWEEN`."""
     found: dict[str, dict[str, None]] = {}
     for row in table.to_dict("records"):
-        for text in filter(None, str(row["uncovered"]).split(BETWEEN)):
+        for text in filter(None, str(row[column]).split(BETWEEN)):
             found.setdefault(text, {})[row["label"]] = None
     return {text: list(labels) for text, labels in found.items()}
 

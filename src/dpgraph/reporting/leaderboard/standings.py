@@ -25,7 +25,7 @@ PLAIN_SETTING = "transductive"
 COLUMNS = (
     "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
     "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
-    "cell", "commit",
+    "cell", "commit", "fallback",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
 
@@ -144,6 +144,7 @@ def _row(
         "tied": False,
         "cell": entry.cell.slug,
         "commit": commits.get(entry.cell.slug, ""),
+        "fallback": outcome.fallback,
     }
 
 

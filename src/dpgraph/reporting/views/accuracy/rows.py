@@ -49,6 +49,7 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
         "n": summary.n,
         "n_planned": len(entry.cell.seeds),
         **outcome.privacy,
+        "fallback": outcome.fallback,
         "published_value": math.nan if printed is None else printed.value,
         "published_std": math.nan if printed is None or printed.std is None else printed.std,
         "published_text": "" if printed is None else printed.text,

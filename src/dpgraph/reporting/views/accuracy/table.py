@@ -73,7 +73,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
 def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
     printed = bool(row["published_text"])
     return [
-        Text(row["label"]),
+        Text(row["label"], (notes.number(row["fallback"]),) if row["fallback"] else ()),
         target_cell(row),
         Text(formats.mean_std(row["mean"], row["std"]), bold=bool(row["rank"]))
         if row["status"] == "ok"

@@ -227,7 +227,7 @@ def _ours(row: Row | None, notes: Footnotes) -> Text:
     interval = "" if math.isnan(row["ci_low"]) else f" [{row['ci_low']:.2f},\u00a0{row['ci_high']:.2f}]"
     lost = f"{row['n']} of {row['n_planned']} seeds: {row['reason']}" if row["n"] < row["n_planned"] else ""
     half = "" if math.isnan(row["ci_low"]) else f" ± {(row['ci_high'] - row['ci_low']) / 2:.2f}"
-    marks = (notes.number(lost),) if lost else ()
+    marks = tuple(notes.number(text) for text in (lost, row["fallback"]) if text)
     return Text(f"{row['mean']:.2f}{interval}", marks, bold=bool(row["rank"]), tex=f"{row['mean']:.2f}{half}")
 
 
