@@ -71,7 +71,7 @@ def run_locally(folder: Path, suite: str) -> Run:
     run = workflow(folder, suite)
     local = [sys.executable, "-m", "snakemake", "--cores", "2", "--", "cells"]
     environment = {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return run
 
