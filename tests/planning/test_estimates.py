@@ -13,7 +13,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config
 from dpgraph.methods.registry import spec
-from dpgraph.planning.cost import Parts, parts_of, size_of, train_seconds
+from dpgraph.planning.cost import PlannedParts, parts_of, size_of, train_seconds
 from dpgraph.planning.estimates import TOTAL, Cluster, _wall, costs, hours_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.throughputs import Throughput, learnt, read_throughputs, write_throughputs
@@ -140,7 +140,7 @@ def test_what_is_learnt_from_a_run_gives_its_hours(plan):
         spent = sum(len(cell.seeds) * (1.0 if method == "mlp" else 3.0) for cell in cells)
         assert (row.cells, row.runs) == (len(cells), sum(len(cell.seeds) for cell in cells))
         assert row.measured_s == pytest.approx(spent)
-        assert row.parts == pytest.approx(Parts(*(sum(part) for part in zip(*parts_of(cells), strict=True))))
+        assert row.parts == pytest.approx(PlannedParts(*(sum(part) for part in zip(*parts_of(cells), strict=True))))
         assert row.low <= row.measured_s / row.parts.total <= row.high
     assert against(plan, results, learnt(rows.values()))["ratio"] == pytest.approx(1.0)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.methods.pate.spec import teachers_seconds
-from dpgraph.planning.cost import Parts, parts_of, size_of, train_seconds
+from dpgraph.planning.cost import PlannedParts, parts_of, size_of, train_seconds
 from dpgraph.planning.estimates import hours_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.throughputs import (
@@ -28,7 +28,7 @@ from dpgraph.planning.throughputs import (
 from tests.contract.cells import changed
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
-SMALL = [Parts(0.4 * runs, 1e-3 * runs * steps, 1e-5 * runs * steps * nodes)
+SMALL = [PlannedParts(0.4 * runs, 1e-3 * runs * steps, 1e-5 * runs * steps * nodes)
          for runs, steps, nodes in [(1, 100, 30), (3, 100, 200), (2, 300, 90), (5, 40, 600), (1, 900, 10)]]  # fmt: skip
 LAW = (2.0, 3.0, 0.4)  # a start and a step cost more than planned, the rest less
 
@@ -45,7 +45,7 @@ def test_the_law_of_small_cells_holds_for_large_ones():
     """Steps dominate what was measured, work what is estimated: one factor for both is off four times."""
     seconds = of_law(SMALL)
     assert fitted(SMALL, seconds) == pytest.approx(LAW, rel=1e-3)
-    large = Parts(0.4, 0.3, 300.0)
+    large = PlannedParts(0.4, 0.3, 300.0)
     known = learnt([row(part, second) for part, second in zip(SMALL, seconds, strict=True)])
     assert known.laws["gnn"].seconds(large, "ogbn-arxiv") == pytest.approx(weighted(LAW, large), rel=1e-3)
     single = sum(seconds) / sum(part.total for part in SMALL) * large.total
@@ -60,7 +60,7 @@ def test_all_estimates_together_are_what_was_measured():
 
 
 positive = st.floats(min_value=1e-2, max_value=1e3)
-cells = st.lists(st.tuples(st.builds(Parts, positive, positive, positive), positive), min_size=1, max_size=6)
+cells = st.lists(st.tuples(st.builds(PlannedParts, positive, positive, positive), positive), min_size=1, max_size=6)
 
 
 @settings(max_examples=60)
@@ -91,7 +91,7 @@ def test_no_factor_is_far_from_that_of_all_parts_and_a_slower_core_scales_all(me
 
 
 def test_larger_cells_that_took_less_give_no_negative_factor():
-    parts = [Parts(1.0, 1.0, 1.0), Parts(1.0, 1.0, 50.0)]
+    parts = [PlannedParts(1.0, 1.0, 1.0), PlannedParts(1.0, 1.0, 50.0)]
     factors = fitted(parts, [10.0, 5.0])
     assert min(factors) == pytest.approx(15 / 55 / FARTHEST)
 
@@ -118,7 +118,7 @@ def test_a_method_that_was_not_measured_has_the_law_of_all():
 
 def test_the_range_is_the_widest_on_the_same_data_set():
     """Twice the plan in all, between a half and six times: a quarter and three times the estimate."""
-    part = Parts(1.0, 1.0, 8.0)
+    part = PlannedParts(1.0, 1.0, 8.0)
     rows = [row(part, 20.0, low=0.5, high=3.0), row(part, 20.0, suite="search", low=1.0, high=6.0),
             row(part, 20.0, dataset="pubmed", low=0.1, high=40.0)]  # fmt: skip
     law = learnt(rows).laws["gnn"]
@@ -129,7 +129,7 @@ def test_the_range_is_the_widest_on_the_same_data_set():
 def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
     path, rows = (
         tmp_path / "throughputs.csv",
-        [row(Parts(0.4, 1.5, 3.25), 2.5), row(SMALL[0], 1.5, "mlp", suite="demo")],
+        [row(PlannedParts(0.4, 1.5, 3.25), 2.5), row(SMALL[0], 1.5, "mlp", suite="demo")],
     )
     write_throughputs(rows, path)
     assert read_throughputs(path) == rows
@@ -186,7 +186,7 @@ def test_teachers_that_cells_share_are_counted_once():
     (whole,), (single,) = parts_of([public]), parts_of([one])
     assert train_seconds(public) == pytest.approx(3 * train_seconds(one))
     assert whole.total < train_seconds(public)
-    known = learnt([row(Parts(1.0, 1.0, 1.0), 3.0)])
+    known = learnt([row(PlannedParts(1.0, 1.0, 1.0), 3.0)])
     hours = hours_of({"public": public, "one": one}, known)
     assert 3600 * hours["public"].mid == pytest.approx(whole.total)
     assert 3600 * hours["one"].mid == pytest.approx(single.total - (3 * single.total - whole.total) / 2)

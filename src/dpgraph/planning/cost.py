@@ -20,7 +20,7 @@ def size_of(task: Task) -> Size:
     return problem_of(task).size(task, entry(task.dataset))
 
 
-class Parts(NamedTuple):
+class PlannedParts(NamedTuple):
     """Planned seconds of a cell on one CPU core, all seeds, by what they grow with."""
 
     starts: float  # the number of seeds
@@ -37,7 +37,7 @@ def train_seconds(cell: Cell) -> float:
     return len(cell.seeds) * spec(cell.method).seconds(cell, size_of(cell.task))
 
 
-def parts_of(cells: Iterable[Cell]) -> list[Parts]:
+def parts_of(cells: Iterable[Cell]) -> list[PlannedParts]:
     """Of cells that are trained in this order: what several share counts for the first that needs it."""
     done: set[Hashable] = set()
     found = []
@@ -50,7 +50,7 @@ def parts_of(cells: Iterable[Cell]) -> list[Parts]:
             done.add(name)
         starts = min(len(cell.seeds) * SECONDS_TO_START, total)
         steps = min(len(cell.seeds) * SECONDS_PER_STEP * steps_of(cell.training), total - starts)
-        found.append(Parts(starts, steps, total - starts - steps))
+        found.append(PlannedParts(starts, steps, total - starts - steps))
     return found
 
 

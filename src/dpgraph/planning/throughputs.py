@@ -1,9 +1,9 @@
 """What training took in the suites that were run, and the law by which other cells are estimated from it.
 
-For each method planned seconds are split in three (`planning.cost.Parts`): what a start, a step and all else cost. One
-factor for all three would carry from small graphs to large ones what only starts and steps cost. The three factors are
-fitted to all that was measured of the method; what its cells on a data set took beyond that, other cells on the same
-data set take, too.
+For each method planned seconds are split in three (`planning.cost.PlannedParts`): what a start, a step and all else
+cost. One factor for all three would carry from small graphs to large ones what only starts and steps cost. The three
+factors are fitted to all that was measured of the method; what its cells on a data set took beyond that, other cells on
+the same data set take, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.errors import UserError
-from dpgraph.planning.cost import Parts
+from dpgraph.planning.cost import PlannedParts
 
 FILE = Path("throughputs.csv")  # in the workflow's folder
 FARTHEST = 10.0  # a factor of one part is at most so many times, and at least so small a part of, that of all three
@@ -44,8 +44,8 @@ class Throughput:
     processor: str
 
     @property
-    def parts(self) -> Parts:
-        return Parts(self.starts_s, self.steps_s, self.work_s)
+    def parts(self) -> PlannedParts:
+        return PlannedParts(self.starts_s, self.steps_s, self.work_s)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Law:
     ranges: dict[str, tuple[float, float]]
     spread: tuple[float, float]
 
-    def seconds(self, parts: Parts, dataset: str) -> float:
+    def seconds(self, parts: PlannedParts, dataset: str) -> float:
         return weighted(self.factors, parts) * self.beyond.get(dataset, 1.0)
 
     def range(self, dataset: str) -> tuple[float, float]:
@@ -82,7 +82,7 @@ class Known:
         return self.laws.get(method, self.others)
 
 
-def weighted(factors: tuple[float, float, float], parts: Parts) -> float:
+def weighted(factors: tuple[float, float, float], parts: PlannedParts) -> float:
     return sum(factor * part for factor, part in zip(factors, parts, strict=True))
 
 
@@ -126,7 +126,7 @@ def _range(rows: Sequence[Throughput]) -> tuple[float, float]:
     return min(1.0, min(row.low for row in rows) / factor), max(1.0, max(row.high for row in rows) / factor)
 
 
-def fitted(parts: Sequence[Parts], seconds: Sequence[float]) -> tuple[float, float, float]:
+def fitted(parts: Sequence[PlannedParts], seconds: Sequence[float]) -> tuple[float, float, float]:
     """Factors of the three parts by Poisson's likelihood: the sum of all estimates is that of all seconds.
 
     (Where no factor is at its bound, `FARTHEST` from that of all three together.) Minimised by weighted least squares,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.planning.cost import Parts, parts_of
+from dpgraph.planning.cost import PlannedParts, parts_of
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.throughputs import Known, Throughput, learnt
 
@@ -25,7 +25,7 @@ def processor() -> str:
     return (named or [platform.processor() or "unknown"])[0]
 
 
-COLUMNS = ["cell", "method", "dataset", "runs", *Parts._fields, "measured_s"]
+COLUMNS = ["cell", "method", "dataset", "runs", *PlannedParts._fields, "measured_s"]
 
 
 def measured(plan: Plan, results: pd.DataFrame) -> pd.DataFrame:
@@ -56,8 +56,8 @@ def throughputs(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
 def _throughputs(table: pd.DataFrame, suite: str, commit: str) -> list[Throughput]:
     found = []
     for (method, dataset), part in table.groupby(["method", "dataset"], sort=True):
-        sums = part[[*Parts._fields, "measured_s"]].sum()
-        planned = part[list(Parts._fields)].sum(axis=1)
+        sums = part[[*PlannedParts._fields, "measured_s"]].sum()
+        planned = part[list(PlannedParts._fields)].sum(axis=1)
         total = float(sums["measured_s"] / planned.sum())
         low, high = (float(one) for one in np.quantile(part["measured_s"] / planned, EDGES))
         found.append(
@@ -105,7 +105,7 @@ def against(plan: Plan, results: pd.DataFrame, known: Known) -> dict[str, Any]:
 def _row(dataset: str, part: pd.DataFrame, known: Known) -> dict[str, Any]:
     estimated = (
         sum(
-            known.law(row.method).seconds(Parts(row.starts, row.steps, row.work), row.dataset)
+            known.law(row.method).seconds(PlannedParts(row.starts, row.steps, row.work), row.dataset)
             for row in part.itertuples()
         )
         / 3600
