@@ -30,10 +30,11 @@ def add_throughputs(added: Parser) -> None:
 
 def cost(options: argparse.Namespace) -> None:
     from dpgraph.experiments.config import load
-    from dpgraph.planning.estimates import ALL, FILE, Cluster, costs, read_throughputs, together
+    from dpgraph.planning.estimates import Cluster, costs
+    from dpgraph.planning.throughputs import FILE, learnt, read_throughputs
 
     plan = read_plan(options)
-    known = together(read_throughputs(options.throughputs or Path(options.workflow) / FILE))
+    known = learnt(read_throughputs(options.throughputs or Path(options.workflow) / FILE))
     machine = Cluster(cores=os.cpu_count() or 1) if options.cluster is None else load(Cluster, options.cluster)
     rows = costs(plan, known, machine)
     if options.json:
@@ -64,20 +65,16 @@ def cost(options: argparse.Namespace) -> None:
     for first, *others in lines:
         padded = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
         print("  ".join([first.ljust(widths[0]), *padded]))
-    basis = known[ALL]
     places = f"{machine.gpus} GPU" if machine.gpus and machine.gpu_speed else f"{machine.cores} core"
     if not places.startswith("1 "):
         places += "s"
     print(
-        f"\nEstimates. Core hours: training on one core of {basis.processor}, from {basis.cells:,} cells of suites\n"
-        f"{basis.suite} (commits {basis.commit}); in each of them a tenth of a method's cells\ntook less than the "
-        f"lower end of the range, a tenth more than the upper. Wall hours: on {places} of {machine.name}, an "
-        "upper\nbound without data stages. Rows share cells; the last row has each once."
-        + (
-            "\n* with cells of methods that were not measured: the factor of all methods."
-            if rows[-1].unmeasured
-            else ""
-        )
+        f"\nEstimates. Core hours: training on one core of {' and '.join(known.processors)}.\n"
+        f"From {known.cells:,} cells of suites {', '.join(known.suites)}\n(commits {', '.join(known.commits)}).\n"
+        "A tenth of a method's cells on a data set took less than the lower end of the range in one of them, a\n"
+        f"tenth more than the upper. Wall hours: on {places} of {machine.name}, an upper bound without data stages.\n"
+        "Rows share cells; the last row has each once."
+        + ("\n* with cells of methods that were not measured: the law of all methods." if rows[-1].unmeasured else "")
         + ("" if machine.gpu_speed else "\nGPU hours: not known without gpu_speed in --cluster.")
     )
 
@@ -89,22 +86,22 @@ def _hours(value: float) -> str:
 
 
 def throughputs(options: argparse.Namespace) -> None:
-    from dpgraph.planning.estimates import FILE, read_throughputs, together, write_throughputs
+    from dpgraph.planning.throughputs import FILE, learnt, read_throughputs, write_throughputs
     from dpgraph.reporting.results import read_results
     from dpgraph.reporting.throughputs import against, left_out_check
-    from dpgraph.reporting.throughputs import throughputs as learnt
+    from dpgraph.reporting.throughputs import throughputs as measured
 
     plan = read_plan(options)
     results = read_results(Paths(plan.config).results)
     out = options.out or Path(options.workflow) / FILE
-    rows = learnt(plan, results)
+    rows = measured(plan, results)
     others = [row for row in read_throughputs(out) if row.suite != plan.suite.name] if out.is_file() else []
     if not options.check:
         write_throughputs([*others, *rows], out)
-        print(f"{out}: {len(rows) - 1} methods of suite {plan.suite.name}")
+        print(f"{out}: {len(rows)} rows of suite {plan.suite.name}, one for each method and data set")
     if others:
         names = ", ".join(dict.fromkeys(row.suite for row in others))
-        found = against(plan, results, together(others))
+        found = against(plan, results, learnt(others))
         print(_said(f"suite {plan.suite.name}", found, f"suites {names}"))
     for row in left_out_check(plan, results).to_dict("records"):
         print(_said(row["dataset"], row, "the other data sets"))

@@ -32,6 +32,7 @@ STEPS, CLIPPING, STACKED, FUSED = (
     f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused")
 )
 PROGRAM = "tests/training/test_captured.py::"
+SLOTS = "tests/sampling/test_slots.py::test_every_root_has_a_slot_or_the_overflow_is_reported"
 ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
 LOOPS = "tests/sampling/test_loops.py::test_lists_of_hubs_equal_those_of_array_operations"
 CHOICE = "tests/methods/test_inference_choice.py::"
@@ -1353,6 +1354,94 @@ CAPTURED = (
     ),
 )
 
+REPLAYED = (
+    _one(
+        "a captured program keeps the batch of its capture",
+        "training/captured/step.py",
+        "                slots.row.copy_(drawn.ranks[index])",
+        "                slots.row = drawn.ranks[index]",
+        PROGRAM + "test_what_is_replayed_is_the_step[mlp-adam]",
+    ),
+    _one(
+        "a captured program keeps the noise of its first step",
+        "training/captured/step.py",
+        "        self.noise.normal_(generator=noise.generator)",
+        "        if not self._warm:\n            self.noise.normal_(generator=noise.generator)",
+        PROGRAM + "test_what_is_replayed_is_the_step[residual-sgd]",
+    ),
+    _one(
+        "a step without slots leaves the buffers of the captured program",
+        "training/captured/step.py",
+        'of a batch of any size."""\n        self.flat.zero_()',
+        'of a batch of any size."""\n        self.sums = {p: torch.zeros_like(p) for p in self.sums}',
+        PROGRAM + "test_what_is_replayed_is_the_step[gcn-sgd]",
+    ),
+    _one(
+        "Adam of a captured step counts on the host",
+        "training/optimizers.py",
+        "_eager(torch.optim.Adam)(parameters, capturable=capturable, **moments, **shared)",
+        '_eager(torch.optim.Adam)(parameters, capturable=False, **{**moments, "fused": None}, **shared)',
+        PROGRAM + "test_what_is_replayed_is_the_step[mlp-adam]",
+    ),
+    _one(
+        "a step whose optimiser counts on the host is captured",
+        "training/captured/step.py",
+        'group.get("capturable") is False',
+        'group.get("capturable") is None',
+        PROGRAM + "test_what_is_not_captured",
+    ),
+    _one(
+        "the host reads losses in a captured program",
+        "training/captured/step.py",
+        "            _, factors, finite = clip_factors(by_layer, losses, self.column, limits)",
+        "            _, factors, finite = clip_factors(by_layer, losses, self.column, limits)\n"
+        "            float(losses.sum())",
+        PROGRAM + "test_shapes_are_fixed_and_the_host_reads_nothing[('gcn', 1, 1, 2, 'tanh')]",
+    ),
+    _one(
+        "slots are as many as the longest list needs",
+        "training/captured/step.py",
+        "        list_cap=lists.list_cap,",
+        "        list_cap=None if alone else int(np.diff(term.trees.row_ptr[-1]).max()) - 1,",
+        PROGRAM + "test_slots_follow_from_public_numbers_alone",
+    ),
+    _one(
+        "roots that a class has no slots for are left out",
+        "sampling/slots.py",
+        "        start = end",
+        "        start = upto[:, index]",
+        SLOTS,
+    ),
+    _one(
+        "batches of more roots than slots are called fitting",
+        "sampling/slots.py",
+        "drawn[:, -1] > start, drawn[:, -1])",
+        "drawn[:, -1] < start, drawn[:, -1])",
+        SLOTS,
+    ),
+    _one(
+        "a class takes roots that are wider than its slots",
+        "sampling/slots.py",
+        "        end = torch.minimum(upto[:, index], start + count)",
+        "        end = torch.minimum(drawn[:, -1], start + count)",
+        SLOTS,
+    ),
+    _one(
+        "nine rounds of Philox",
+        "sampling/philox.py",
+        "ROUNDS = 10",
+        "ROUNDS = 9",
+        "tests/sampling/test_philox.py::test_known_answers",
+    ),
+    _one(
+        "batches of a captured step are drawn on the host",
+        "sampling/philox.py",
+        "torch.arange((num_roots + 1) // 2, device=like.device)",
+        "torch.arange((num_roots + 1) // 2)",
+        PROGRAM + "test_batches_are_drawn_where_the_step_is",
+    ),
+)
+
 MUTANTS = (
     *NOISE,
     *SAMPLING,
@@ -1369,5 +1458,6 @@ MUTANTS = (
     *NODE_PATE,
     *UNITS,
     *CAPTURED,
+    *REPLAYED,
     *STREAMED,
 )

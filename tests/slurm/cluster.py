@@ -123,6 +123,41 @@ papers:
 """
 
 
+# A private cell and another of each problem, long enough to be stopped between two checkpoints. The encoder of texts is
+# a perceptron on their vectors.
+PROBLEMS = """
+name: problems
+title: Texts, images and votes whose jobs are lost
+note: No number means anything.
+demonstration: true
+seeds: 2
+tasks:
+  texts: {label: Texts, task: {dataset: demo-relations, split: random-60-15-25}}
+  images: {label: Images, task: {dataset: demo-images, split: random-60-15-25}}
+  votes: {label: Votes, task: {dataset: demo-sbm}}
+papers:
+  huang:
+    rules:
+      - set: {model: {encoder: mlp, width: 16}, training: {learning_rate: 0.01, steps: 150, negatives: 4}}
+      - {methods: [encoder], set: {training: {batch_size: 64}}}
+      - {methods: [dp-encoder], set: {training: {sampling_rate: 0.005}, privacy: {max_degree: 4, list_cap: 1}}}
+    artefacts:
+      table1-mrr: [{methods: [encoder, dp-encoder], tasks: [texts], epsilons: [10]}]
+  zhang-ch4:
+    rules:
+      - set: {training: {learning_rate: 0.01, steps: 300, sampling_rate: 0.1}}
+      - {methods: [cnn], set: {model: {channels: 2, width: 8}}}
+      - {methods: [dp-mlp-record], set: {model: {width: 32}, privacy: {clip_norm: 1.0}}}
+    artefacts:
+      images: [{methods: [cnn, dp-mlp-record], tasks: [images], epsilons: [8]}]
+  votes:
+    rules:
+      - set: {training: {learning_rate: 0.1, steps: 600, sampling_rate: 0.2}, privacy: {clip_norm: 1.0}}
+    artefacts:
+      accuracy: [{methods: [own, votes], tasks: [votes], epsilons: [8]}]
+"""
+
+
 def write_texts(folder: Path) -> None:
     """200 entities on a ring, each of three words that it shares with its neighbours; one text is empty, one id
     unknown, one relation is an entity's own, and one is given twice."""
@@ -210,6 +245,7 @@ class Run:
     """`snakemake --profile slurm` in `folder`, its output in snakemake.log."""
 
     folder: Path
+    suite: str
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -259,31 +295,55 @@ class Run:
         path = self.folder / "slurm/profile.yaml"
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | settings))
 
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / self.suite
+
     def marker(self, task: str) -> str:
         """What the job that trains `task` writes at its end."""
-        return str(next((self.folder / "results/failures/trained").glob(f"{task}.*.json")).relative_to(self.folder))
+        return str(next((self.results / "trained").glob(f"{task}.*.json")).relative_to(self.folder))
 
-    def catch(self, task: str) -> Process:
-        """Stop the job that trains `task` as soon as it has trained one cell and not all of them."""
-        folder = self.folder / "results/failures/cells"
+    def catch(self, *tasks: str, at_checkpoint: bool = False) -> list[Process]:
+        """Stop each job that trains one of `tasks` as soon as it has trained one cell and not all of them.
 
-        def find() -> Process | None:
-            if not list(folder.glob(f"{task}.*/result.json")):
-                return None
-            for path in Path("/proc").glob("[0-9]*"):
-                try:
-                    words = (path / "cmdline").read_bytes().decode().split("\0")
-                    if words[1:4] != ["-m", "dpgraph", "train"] or (path / "cwd").resolve() != self.folder:
-                        continue
-                    if not words[words.index("--bundle") + 1].startswith(f"{task}."):
-                        continue
-                    pid = int(path.name)
-                    os.kill(pid, signal.SIGSTOP)
-                    pairs = (line.split("=", 1) for line in (path / "environ").read_text().split("\0") if "=" in line)
-                except (OSError, ValueError):
-                    continue
-                records = folder.glob(f"{task}.*/seed=[0-9].json")
-                return Process(pid, dict(pairs), {record: record.stat().st_mtime_ns for record in records})
+        `at_checkpoint`: and has written a checkpoint of the next.
+        """
+        caught: dict[str, Process] = {}
+
+        def find() -> bool:
+            for task in set(tasks) - set(caught):
+                if found := self._stopped(task, at_checkpoint):
+                    caught[task] = found
+            return len(caught) == len(tasks)
+
+        wait_for(f"jobs that train {', '.join(tasks)}", find)
+        return [caught[task] for task in tasks]
+
+    def _stopped(self, task: str, at_checkpoint: bool) -> Process | None:
+        cells = self.results / "cells"
+
+        def there() -> bool:
+            return bool(list(cells.glob(f"{task}.*/result.json"))) and (
+                not at_checkpoint or bool(list(cells.glob(f"{task}.*/*.checkpoint")))
+            )
+
+        if not there():
             return None
-
-        return wait_for(f"a job that trains {task}", find)
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (path / "cmdline").read_bytes().decode().split("\0")
+                if words[1:4] != ["-m", "dpgraph", "train"] or (path / "cwd").resolve() != self.folder:
+                    continue
+                if not words[words.index("--bundle") + 1].startswith(f"{task}."):
+                    continue
+                pid = int(path.name)
+                os.kill(pid, signal.SIGSTOP)
+                pairs = (line.split("=", 1) for line in (path / "environ").read_text().split("\0") if "=" in line)
+                if not there():  # its seed ended between the look and the stop
+                    os.kill(pid, signal.SIGCONT)
+                    return None
+            except (OSError, ValueError):
+                continue
+            records = cells.glob(f"{task}.*/seed=[0-9].json")
+            return Process(pid, dict(pairs), {record: record.stat().st_mtime_ns for record in records})
+        return None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import FAILURES, IMAGES, RELATIONS, TEXTS, Run, write_texts
+from tests.slurm.cluster import FAILURES, IMAGES, PROBLEMS, RELATIONS, TEXTS, Run, write_texts
 from tests.workflow.conftest import copy_workflow
 
 # a test waits for jobs on a machine that may be busy; nothing here is measured
@@ -34,10 +34,10 @@ def workflow(folder: Path, suite: str) -> Run:
         text = text.replace("registry: []", "registry: [own]", 1)
         write_texts(folder / "own")
     config.write_text(text)
-    suites = {"failures": FAILURES, "images": IMAGES, "relations": RELATIONS, "texts": TEXTS}
+    suites = {"failures": FAILURES, "images": IMAGES, "problems": PROBLEMS, "relations": RELATIONS, "texts": TEXTS}
     for name, text in suites.items():
         (folder / f"workflow/suites/{name}.yaml").write_text(text)
-    run = Run(folder.resolve())
+    run = Run(folder.resolve(), suite)
     run.profile(**POLLING)
     return run
 
@@ -66,22 +66,30 @@ def finished(tmp_path_factory):
     return run
 
 
-@pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory):
-    """The suite `failures`, run without Slurm: what every run that meets a failure must come to."""
-    run = workflow(tmp_path_factory.mktemp("undisturbed"), "failures")
+def run_locally(folder: Path, suite: str) -> Run:
+    """The suite, run without Slurm: what every run that meets a failure must come to."""
+    run = workflow(folder, suite)
     local = [sys.executable, "-m", "snakemake", "--cores", "2", "--", "cells"]
     environment = {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return run
 
 
+def before_training(finished: Run, folder: Path) -> Run:
+    """The same with its graphs and calibrations, and no cell."""
+    copy = Run(folder.resolve() / "run", finished.suite)
+    shutil.copytree(finished.folder, copy.folder, symlinks=True)
+    for name in ("cells", "trained"):
+        shutil.rmtree(copy.results / name)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    return run_locally(tmp_path_factory.mktemp("undisturbed"), "failures")
+
+
 @pytest.fixture
 def run(undisturbed, tmp_path):
-    """The same before its training: graphs and calibrations are there."""
-    folder = tmp_path.resolve() / "run"
-    shutil.copytree(undisturbed.folder, folder, symlinks=True)
-    for name in ("cells", "trained"):
-        shutil.rmtree(folder / "results/failures" / name)
-    return Run(folder)
+    return before_training(undisturbed, tmp_path)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import subprocess
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
-from tests.slurm.cluster import Process, Run, kill, kill_job, slurm, start, stop, wait_for
+from tests.slurm.cluster import kill, kill_job, slurm, start, stop, wait_for
+from tests.slurm.ends import nothing_lost, states
 
 TASKS = SBM, DISJOINT, DIGITS = "demo-sbm-transductive", "demo-sbm-disjoint", "demo-digits-transductive"
 
@@ -20,47 +18,13 @@ squeue --me --noheader --format "%i %Z" | awk -v here="$(pwd -P)" '$2 == here {p
 """
 
 
-def results(run: Run, task: str) -> dict[str, object]:
-    """Metrics, predictions and privacy statements of the task's cells, by file name."""
-    cells = run.folder / "results/failures/cells"
-    found: dict[str, object] = {}
-    for path in cells.glob(f"{task}.*/*"):
-        name = str(path.relative_to(cells))
-        if path.name.startswith("seed=") and path.suffix == ".json":
-            found[name] = json.loads(path.read_text())["record"]["metrics"]
-        elif path.suffix == ".npy":
-            found[name] = np.load(path).tolist()
-        elif path.name == "result.json":
-            found[name] = json.loads(path.read_text())["statement"]
-    return found
-
-
-def nothing_lost(run: Run, undisturbed: Run, *caught: Process, tasks: Sequence[str] = TASKS) -> None:
-    for task in tasks:
-        expected = results(undisturbed, task)
-        assert len(expected) >= 2 * (1 + 2 * 2)  # two cells of two seeds
-        assert results(run, task) == expected
-        assert (run.folder / undisturbed.marker(task)).is_file()
-    for process in caught:
-        assert process.trained
-        for record, written in process.trained.items():
-            assert record.stat().st_mtime_ns == written, f"{record}: trained again"
-    assert not list((run.folder / "results").rglob("*.checkpoint"))
-    assert run.queue() == []
-
-
-def states(run: Run, task: str) -> list[str]:
-    """How the jobs that train the task ended, in the order of submission."""
-    return [job["JobState"] for job in run.jobs(f"train_wildcards_{task}.")]
-
-
 def test_lost_jobs_are_submitted_again(run, undisturbed):
     """First every job has too little memory. Then one is cancelled, one runs out of time, and the third sees Slurm's
     daemons go and come back.
     """
     run.profile(**{"set-resources": {"train": {"mem_mb": "300 * 8 ** (attempt - 1)", "gpu": 1}}})
     run.start("--", "cells")
-    cancelled, late, peaceful = (run.catch(task) for task in TASKS)
+    cancelled, late, peaceful = run.catch(*TASKS)
     devices = [process.environment["CUDA_VISIBLE_DEVICES"] for process in (cancelled, late, peaceful)]
     assert len(set(devices)) == 3
     assert set(devices) < set("0123")
@@ -83,12 +47,12 @@ def test_lost_jobs_are_submitted_again(run, undisturbed):
     cause = next((run.folder / ".snakemake/slurm_logs").rglob(f"{first['JobId']}.log"))
     assert str(cause) in run.output
     assert "exceeded memory limit" in cause.read_text()
-    nothing_lost(run, undisturbed, cancelled, late, peaceful)
+    nothing_lost(run, undisturbed, cancelled, late, peaceful, tasks=TASKS)
 
 
 def test_a_lost_node_s_job_is_queued_again_by_slurm(run, undisturbed):
     run.start("--", undisturbed.marker(DIGITS))
-    caught = run.catch(DIGITS)
+    (caught,) = run.catch(DIGITS)
     kill("slurmd")
     kill_job(caught.job)
     wait_for("the node to be down", lambda: slurm("sinfo", "--noheader", "--format=%t").startswith("down"))
@@ -102,7 +66,7 @@ def test_a_lost_node_s_job_is_queued_again_by_slurm(run, undisturbed):
 def test_a_killed_snakemake_is_unlocked_and_its_jobs_are_cancelled(run, undisturbed):
     marker = undisturbed.marker(DIGITS)
     run.start("--", marker)
-    caught = run.catch(DIGITS)
+    (caught,) = run.catch(DIGITS)
     run.kill()
     assert run("--", marker) == 1
     assert "--unlock" in run.output

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from dpgraph.experiments.cell import Training
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, full_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
-from dpgraph.sampling.slots import SlotClasses
+from dpgraph.sampling.philox import poisson_masks
+from dpgraph.sampling.slots import SlotClasses, fill_slots, public_classes
 from dpgraph.training.averaging import Averaged, AveragingStep
 from dpgraph.training.captured import step as captured_steps
 from dpgraph.training.captured.gradients import DeviceRecords
@@ -264,6 +266,109 @@ def test_the_recorder_of_calls_sees_reads(graph, make_network):
             look()
 
 
+class Tape(TorchDispatchMode):
+    """What a CUDA graph keeps: calls on the same memory, with the host's numbers as they were."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, result))
+        return result
+
+    @torch.no_grad()
+    def replay(self):
+        for func, args, kwargs, before in self.calls:
+            for old, new in zip(*map(tree_leaves, (before, func(*args, **kwargs))), strict=True):
+                if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+
+
+class Replayed(CapturedStep):
+    """`CapturedStep` on a GPU, with a tape for the graph."""
+
+    tape = None
+
+    def _run(self):
+        if self.tape is not None:
+            self.tape.replay()
+        elif not self._warm:
+            self.program()
+            self._warm = True
+        else:
+            self.tape = Tape()
+            with self.tape:
+                self.program()
+
+
+def memory(step):
+    """Addresses of all that a captured program reads and writes from one step to the next."""
+    state = [value for kept in step.step.optimizer.state.values() for value in kept.values()]
+    own = [step.flat, step.noise, *step.sums, *step.sums.values(), *(slots.row for slots in step.slots)]
+    grads = [parameter.grad for parameter in step.sums]
+    return [tensor.data_ptr() for tensor in [*own, *grads, *state] if isinstance(tensor, torch.Tensor)]
+
+
+@pytest.mark.parametrize("training", [ADAM, SGD], ids=["adam", "sgd"])
+@pytest.mark.parametrize("kind", ["mlp", "gcn", "gin", "residual"])
+def test_what_is_replayed_is_the_step(graph, make_network, monkeypatch, kind, training):
+    """Bit by bit, from the third step on calls that were recorded in the second; some steps have too few slots."""
+    hops, terms = int(kind != "mlp"), ("own", "neighbours") if kind == "residual" else ("root",)
+    if kind in ("gcn", "gin"):
+        monkeypatch.setattr(captured_steps, "public_classes", lambda **numbers: SlotClasses((2, 12), (9, 9)))
+    steps = []
+    for made in (CapturedStep, Replayed):
+        network = make_network(hops, architecture="gcn" if kind == "residual" else kind)
+        step = made(step_of(graph, network, terms, rate=0.3, training=training), 3, ahead_steps=4)
+        step.start_at(0)
+        steps.append(step)
+    plain, replayed = steps
+    for number in range(9):
+        assert plain() == replayed()
+        for one, other in zip(parameters(plain), parameters(replayed), strict=True):
+            assert torch.equal(one, other), f"step {number}"
+        if number == 1:
+            addresses = memory(replayed)
+    assert memory(replayed) == addresses
+    assert replayed.tape is not None
+    assert (replayed.overflows > 0) == (kind in ("gcn", "gin"))
+    assert 9 - replayed.overflows > 3
+
+
+def test_a_tape_keeps_what_the_host_knew(graph, make_network):
+    """A number of the host is replayed as it was, one of the device as it is."""
+    here, there, total = 1.0, torch.ones(1), torch.zeros(1)
+    with Tape() as tape:
+        total += here * there
+    here = 5.0
+    there.fill_(2.0)
+    tape.replay()
+    assert total.item() == 3.0
+
+
+def test_batches_are_drawn_where_the_step_is():
+    """On the device `meta`: no word comes from the host, and no shape depends on what was drawn."""
+    masks = poisson_masks(31, 0.3, key=7, first=5, steps=4, stream=1, like=torch.zeros(1, device="meta"))
+    assert (masks.device.type, tuple(masks.shape)) == ("meta", (4, 31))
+    ends = torch.zeros(2, dtype=torch.int64, device="meta")
+    with OnDevice():
+        drawn = fill_slots(masks, ends, SlotClasses((2, 12), (9, 5)))
+    shapes = [(part.device.type, tuple(part.shape)) for part in (drawn.ranks, drawn.overflow, drawn.sizes)]
+    assert shapes == [("meta", (4, 14)), ("meta", (4,)), ("meta", (4,))]
+
+
+def test_slots_follow_from_public_numbers_alone(graph, make_network):
+    """Not from lists, which are all shorter than they may be."""
+    step = captured(step_of(graph, make_network(1), lists={"max_degree": 30, "list_cap": 200}))
+    own = step.slots[0]
+    longest = int(np.diff(step.step.terms[0].trees.row_ptr[-1]).max())
+    assert longest < own.classes.widths[-1] == 201
+    roots, nodes = len(graph.train_nodes), graph.num_nodes
+    assert own.classes == public_classes(num_roots=roots, rate=0.4, num_nodes=nodes, max_degree=30, list_cap=200)
+
+
 def test_the_host_reads_once_for_many_steps(graph, make_network, monkeypatch):
     step, drawn = captured(step_of(graph, make_network(1)), ahead_steps=5), []
     real = CapturedStep._drawn
@@ -366,11 +471,15 @@ def test_what_is_not_captured(graph, make_network):
 
         return change
 
+    def of_the_host(step):
+        object.__setattr__(step, "optimizer", make_optimizer(step.network.parameters(), ADAM))
+
     assert reason(make_network(1)) is None
     assert "hop" in reason(make_network(2))
     assert "closed form" in reason(make_network(1, architecture="gat"))
     assert "own" in reason(make_network(1), replaced(losses=lambda *arguments: root_losses(*arguments)))
     assert "separately" in reason(make_network(1), replaced(clip_norms={"encoder": 1.0}))
+    assert "host" in reason(make_network(1), of_the_host)
     fixed = term_of(None, FixedSizeSampler(45, 5), 1.0).draws
     assert "Poisson" in reason(make_network(1), replaced(draws=fixed))
     whole = pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, 1)

@@ -6,7 +6,7 @@ method by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -73,6 +73,8 @@ class MethodSpec:
     inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
+    # of a seed: what is done once for all cells that need it, by a name, and its seconds, a part of `seconds`
+    shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
     rules: Mapping[str, Rule] = field(default_factory=dict)
     # of the mechanism in a result: what ran in the place of what its variant stands for; empty: that itself

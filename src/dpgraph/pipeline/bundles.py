@@ -22,8 +22,9 @@ from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import cause, read_json
 from dpgraph.planning.cost import memory_mb, train_seconds
-from dpgraph.planning.estimates import FILE, hours_of, read_throughputs, together
+from dpgraph.planning.estimates import hours_of
 from dpgraph.planning.plan import Plan
+from dpgraph.planning.throughputs import FILE, learnt, read_throughputs
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
@@ -70,15 +71,13 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle], folder: Path) -> dict[str, float]:
     """Planned seconds of the jobs of all bundles without a marker, corrected by the throughputs in `folder`, if any."""
-    known = together(read_throughputs(folder / FILE)) if (folder / FILE).is_file() else None
+    hours = None
+    if (folder / FILE).is_file():
+        hours = hours_of(plan.cells, learnt(read_throughputs(folder / FILE)))
     paths = Paths(plan.config)
     return {
         bundle.name: SECONDS_PER_JOB
-        + (
-            bundle.seconds
-            if known is None
-            else 3600 * sum(hours_of(plan.cells[name], known).mid for name in bundle.members)
-        )
+        + (bundle.seconds if hours is None else 3600 * sum(hours[name].mid for name in bundle.members))
         for bundle in training
         if not paths.trained(bundle.name).exists()
     }

@@ -38,6 +38,7 @@ class Size:
     words: float | None = None  # features that are not 0 in a mean record; None: most
     degree_bound: int | None = None  # assumed to be public: no node has more edges
     signed: bool = False  # features are declared to be of either sign
+    tokens: tuple[float, float] | None = None  # of a mean text: of those trained on, of all; None: not known
 
     @property
     def megabytes(self) -> float:

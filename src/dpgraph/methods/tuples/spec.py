@@ -28,7 +28,7 @@ MLP = "mlp"  # in the place of an encoder's name
 # weights of an encoder besides its vocabulary, by a part of its name
 ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
 ENCODER_FLOPS = 50e9  # of a small transformer on a CPU core, a second
-MOST_TOKENS = 64  # of a text on average: titles have 15, abstracts 110
+MOST_TOKENS = 64  # of a text on average, where nothing is known of it: titles have 15, abstracts 110
 MLP_WIDTH = 256
 
 
@@ -154,23 +154,24 @@ def head_seconds(cell: Any, size: Size) -> float:
 
 def encoder_seconds(cell: Any, size: Size) -> float:
     """Three passes a text of a batch."""
-    weights = _weights(cell, size)
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
-    return loop_seconds(cell.training, 6 * weights * rows, 2 * weights * size.nodes, ENCODER_FLOPS)
+    step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
+    return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
 
 
-def _weights(cell: Any, size: Size) -> float:
-    """Of all tokens of a text; an encoder of unknown size counts as BERT."""
+def _weights(cell: Any, size: Size, of: int) -> float:
+    """Of all tokens of a text, of those trained on (0) or of all (1); an encoder of unknown size counts as BERT."""
     name = cell.model.encoder.lower()
     if name == MLP:
         return float(size.features * cell.model.width)
     known = next((weights for part, weights in ENCODER_WEIGHTS.items() if part in name), ENCODER_WEIGHTS["bert-base"])
-    return known * min(cell.model.max_tokens / 2, MOST_TOKENS)
+    tokens = min(cell.model.max_tokens / 2, MOST_TOKENS) if size.tokens is None else size.tokens[of]
+    return known * min(cell.model.max_tokens, tokens)
 
 
 def base_seconds(cell: Any, size: Size) -> float:
     """One pass of every entity."""
-    return 2 * _weights(cell, size) * size.nodes / ENCODER_FLOPS
+    return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
 
 
 VARIANTS = {

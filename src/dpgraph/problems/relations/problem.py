@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpgraph.data.registry import DatasetEntry
+from dpgraph.data.registry import DatasetEntry, entry
 from dpgraph.experiments.cell import Task
 from dpgraph.problems.base import Problem, Size, size_by_registry
+
+TOKENS = {"tridnr": 15.0, "cane": 110.0}  # of a mean text by the layout of its file: of titles, of abstracts
 
 
 def size(task: Task, known: DatasetEntry) -> Size:
@@ -16,7 +18,19 @@ def size(task: Task, known: DatasetEntry) -> Size:
     """
     graph = size_by_registry(task, known)
     percent = int(task.split.split("-")[1]) if task.split.startswith("random-") else 50
-    return replace(graph, train_nodes=max(graph.entries // 2 * percent // 100, 1))
+    return replace(graph, train_nodes=max(graph.entries // 2 * percent // 100, 1), tokens=_tokens(known))
+
+
+def _tokens(known: DatasetEntry) -> tuple[float, float] | None:
+    """Of two graphs the first is trained on."""
+    layouts = known.options.get("layouts")
+    found = [TOKENS.get(str(name)) for name in layouts] if isinstance(layouts, list | tuple) else []
+    if not found or None in found:
+        return None
+    parts = known.parts if len(known.parts) == len(found) else ()
+    nodes = [entry(part).expected.nodes or 1 for part in parts] or [1] * len(found)
+    mean = sum(tokens * count for tokens, count in zip(found, nodes, strict=True) if tokens is not None) / sum(nodes)
+    return float(found[0] or 0), mean
 
 
 PROBLEM = Problem(

@@ -99,7 +99,7 @@ class CapturedStep:
 
     Batches are functions of `key` and of how many steps were done, so `start_at` has to be called before the first
     step, and a step that was not told where it starts is refused. An optimiser must update its parameters in place from
-    their `grad` without reading a number back: SGD, and Adam with `capturable` and `fused`.
+    their `grad` without reading a number back: SGD, and Adam with `capturable`.
     """
 
     step: PrivateStep
@@ -237,6 +237,8 @@ def why_not_captured(step: PrivateStep) -> str | None:
         return "more than one hop"
     if isinstance(step.noise.std, tuple) or any(not isinstance(t.clip_norms, float | int) for t in step.terms):
         return "groups of parameters are clipped separately"
+    if any(group.get("capturable") is False for group in step.optimizer.param_groups):
+        return "the optimiser counts its steps on the host"
     if any(term.losses not in SLOT_FORMS for term in step.terms):
         return "losses of the method's own"
     samplers = _poisson(step)
