@@ -91,7 +91,7 @@ def test_what_is_no_better_than_chance_is_shaded_and_the_axes_stay_as_they_are()
         before = axes.get_ylim()
         marks.reference_line(axes, pd.DataFrame({"reference": [40.0]}), shown)
         assert axes.get_ylim() == before
-        (shade,) = axes.artists
+        (shade,) = axes.patches
         low, high = shade.get_y(), shade.get_y() + shade.get_height()
         assert not low < better < high
         assert low < 80 - better < high

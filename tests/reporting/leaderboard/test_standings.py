@@ -129,7 +129,7 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     sentence = finding(plan, table)
     assert f"{best['mean']:.1f} % test accuracy with “{best['label']}”" in sentence
     assert f"({best['relation']}; {best['scope']})" in sentence
-    assert f"the best of {most['label'].nunique()} methods" in sentence
+    assert f"best of {most['label'].nunique()} methods and variants" in sentence
     assert "decides nothing" in sentence  # of a demonstration
     nothing = finding(plan, table[table["kind"] != PROVED])
     assert nothing.startswith("No private result")

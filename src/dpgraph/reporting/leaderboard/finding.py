@@ -24,7 +24,7 @@ NOTHING_PROVED = "No private result of this suite has a proved ε"
 WHOM: dict[str, str] = {
     Relation.GRAPH: "the whole graph",
     Relation.SUBGRAPH: "a part of the graph",
-    Relation.NODE_NULL: "a node's features, label and own list of edges",
+    Relation.NODE_NULL: "a node's features, label and own edge list",
     Relation.NODE_REMOVE: "a node and all its edges",
     Relation.NODE_REPLACE: "a node's record and all its edges",
     Relation.TRAINING_NODE: "a training node and all its edges",
@@ -37,7 +37,7 @@ WHOM: dict[str, str] = {
     Relation.VOTE: "a teacher's votes",
 }
 WHERE: dict[str, str] = {
-    Scope.PARAMETERS: "in the model alone, not in predictions that read the raw graph",
+    Scope.PARAMETERS: "in the model, but not in predictions, which read the raw graph",
     Scope.JOINT: "in the model and in everybody else's predictions",
     Scope.STRANGERS: "in the model and in predictions of all but its neighbours",
     Scope.ALL_OUTPUTS: "in everything that is published",
@@ -128,13 +128,14 @@ def finding(plan: Plan, table: pd.DataFrame) -> str:
     rows = rows[rows["budget"] == rows["budget"].min()]
     best, rivals = _most_rivals(rows)
     metric = str(best["metric"]).removesuffix(" (%)")
-    against = f"the best of {rivals} methods" if rivals > 1 else "the only method here"
+    among = f"best of {rivals} methods and variants" if rivals > 1 else "the only method here"
     sentence = f"{best['data']} at ε = {significant(float(best['budget']))}: {best['mean']:.1f} % {metric} with "
-    sentence += f"“{best['label']}”, {against} for which it is proved that ε protects {_protected(best)}"
+    sentence += f"“{best['label']}”, {among} whose ε provably protects {_protected(best)}"
     public = table[same & (table["kind"] == PUBLIC)]
     if len(public):
         without = public.loc[public["mean"].idxmax()]
-        sentence += f"; {without['mean']:.1f} % without privacy (“{without['label']}”)"
+        label = str(without["label"]).removesuffix(", without privacy").removesuffix(", no privacy")
+        sentence += f"; without privacy {without['mean']:.1f} % (“{label}”)"
     return f"{sentence}." + " Trainings of a demonstration are short: this decides nothing." * plan.suite.demonstration
 
 
@@ -158,8 +159,8 @@ def _most_rivals(rows: pd.DataFrame) -> tuple[pd.Series, int]:
 def _protected(row: pd.Series) -> str:
     """
     >>> _protected(pd.Series({"relation": "edge", "scope": "joint"}))
-    "an edge, in the model and in everybody else's predictions (edge; joint)"
+    "an edge in the model and in everybody else's predictions (edge; joint)"
     """
     whom = " or ".join(WHOM.get(name, name) for name in str(row["relation"]).split(" / "))
     where = "; ".join(WHERE.get(name, name) for name in str(row["scope"]).split(" / "))
-    return f"{whom}, {where} ({row['relation']}; {row['scope']})"
+    return f"{whom} {where} ({row['relation']}; {row['scope']})"
