@@ -62,7 +62,8 @@ document.getElementById("f").addEventListener("load", async () => {
     const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
     const boxes = cells.map((cell) => cell.getBoundingClientRect());
     const right = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
-    found.overview.push([width, right, narrow]);
+    const empty = [...page.querySelectorAll("#best td.none")].filter((cell) => cell.getClientRects().length);
+    found.overview.push([width, right, narrow, empty.length]);
   }
   document.getElementById("found").textContent = JSON.stringify(found);
 });
@@ -93,9 +94,10 @@ def test_the_page_in_a_browser(plan, results, claims, tmp_path):
     assert all(found["marks"]), found["marks"]
     for width, needed in found["sizes"]:  # tables scroll in their own frames, the page never does
         assert needed <= width, found["sizes"]
-    for width, right, narrowest in found["overview"]:  # all values can be seen without scrolling, on a phone, too
+    for width, right, narrowest, empty in found["overview"]:  # all values are seen without scrolling, on a phone, too
         assert right <= width, found["overview"]
         assert narrowest > 60, found["overview"]
+        assert (empty == 0) == (width < 640), found["overview"]  # which has no place for values that are not there
 
 
 def test_the_page_needs_nothing_from_outside(plan, results, claims, tmp_path):
