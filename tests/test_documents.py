@@ -77,7 +77,7 @@ def readme_table(table: pd.DataFrame) -> list[str]:
             same = rows["epsilon_target"].isna() if pd.isna(epsilon) else rows["epsilon_target"] == epsilon
             cells = rows[same].set_index("task").loc[graphs]
             numbers = [
-                f"{mean:.1f} ± {(high - low) / 2:.1f}"
+                f"{mean:.1f}\u00a0±\u00a0{(high - low) / 2:.1f}"  # which no column breaks
                 for mean, low, high in zip(cells["mean"], cells["ci_low"], cells["ci_high"])
             ]
             first = f"| {name} | {promise}" if count == 0 else "|  | "

@@ -1,12 +1,18 @@
 """Chance level of accuracies: the columns, the test behind them and the correction."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import ttest_rel
 
 from dpgraph.experiments.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.chance import METRIC, chance_columns, holm
+from dpgraph.reporting.drawing import marks
+from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.privacy_utility.figure import draw
@@ -75,3 +81,21 @@ def test_tables_say_whether_a_row_is_above_chance(plan, results, tmp_path):
     assert "Above chance?" in text.splitlines()[4]
     assert "share of the largest class of the test nodes" in text
     assert "better attack" not in text
+
+
+def test_what_is_no_better_than_chance_is_shaded_and_the_axes_stay_as_they_are():
+    accuracy, error = replace(quantity("accuracy/test"), reference_label="chance"), quantity("degree_rmse/train")
+    for shown, better in ((accuracy, 41.0), (error, 39.0)):
+        axes = Figure().add_subplot()
+        axes.plot([0, 1], [20, 60])
+        before = axes.get_ylim()
+        marks.reference_line(axes, pd.DataFrame({"reference": [40.0]}), shown)
+        assert axes.get_ylim() == before
+        (shade,) = axes.patches
+        low, high = shade.get_y(), shade.get_y() + shade.get_height()
+        assert not low < better < high
+        assert low < 80 - better < high
+        assert low < -1e5 or high > 1e5
+    handles = marks.reference_handle(pd.DataFrame({"reference": [40.0]}), accuracy)
+    assert list(handles) == ["no better than chance"]
+    assert marks.reference_handle(pd.DataFrame({"mean": [1.0]}), accuracy) == {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -23,7 +24,7 @@ from dpgraph.reporting.leaderboard.page import LIBRARY, shared_files
 from dpgraph.reporting.leaderboard.standings import COLUMNS, standings
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import GUIDE, ship
+from dpgraph.reporting.shipping import GUIDE, SHARED, ship
 from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.leaderboard.test_page import PROBE
@@ -98,11 +99,13 @@ def test_long_tables_of_numbers_are_packed_and_links_find_them(made, shipped, tm
 
 def test_small_results_and_what_their_columns_are_stay(made, shipped, tmp_path, monkeypatch):
     kept = shipped / made.suite.name
-    assert (kept / "results.columns.csv").read_text() == "column,kind,description\n"
-    assert len(pd.read_parquet(kept / "results.parquet"))
+    columns = [path for path in (shipped / SHARED).iterdir() if path.name.startswith("results.columns-")]
+    assert [path.read_text() for path in columns] == ["column,kind,description\n"]
+    assert f'"../{SHARED}/{columns[0].name}"' in (kept / "index.html").read_text()
+    paths = (kept / "results.parquet", Paths(made.config).results)
+    pd.testing.assert_frame_equal(*(pq.read_table(path).to_pandas(ignore_metadata=True) for path in paths))
     monkeypatch.setattr(shipping, "SMALL", 100)
     ship(made, tmp_path)
-    assert (tmp_path / made.suite.name / "results.columns.csv").is_file()
     assert not (tmp_path / made.suite.name / "results.parquet").exists()
 
 
@@ -119,10 +122,53 @@ def test_galleries_are_left_out(made, shipped):
 
 def test_pictures_lose_colours_and_nothing_else(made, shipped):
     pictures = list((shipped / made.suite.name / "figures").rglob("*.png"))
-    assert pictures
+    assert len(pictures) == 1  # all stand-ins are the same picture
     with Image.open(pictures[0]) as image:
         assert image.size == (30, 20)
         assert image.mode == "P"
+
+
+def test_what_suites_have_in_common_is_there_once(made, tmp_path):
+    """Three suites with two pictures of the audits; one goes when the suite that has it is shipped with the other."""
+    paths, out = Paths(made.config), tmp_path / "out"
+    picture = paths.figure("audits", "png")
+
+    def shipped_as(colour, name):
+        Image.new("RGB", (4, 4), colour).save(picture)
+        ship(made, out)
+        target = out / name
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(out / made.suite.name, target)
+
+    try:
+        shipped_as("red", "one")
+        shipped_as("blue", "two")
+        audits = [path.name for path in (out / SHARED).glob("audits-*.png")]
+        assert len(audits) == 2
+        assert not list(out.glob("*/figures/audits.png"))
+        for name in ("one", "two", made.suite.name):
+            links = re.findall(r'href="(\.\./shared/[^"]+)"', (out / name / "index.html").read_text())
+            assert [link for link in links if not (out / name / link).is_file()] == []
+            assert sum("audits-" in link for link in links) == 1
+        shipped_as("red", "two")
+        ship(made, out)
+        assert len(list((out / SHARED).glob("audits-*.png"))) == 1
+    finally:
+        picture.unlink()
+
+
+def test_the_limit_counts_scripts_and_other_suites(made, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    ship(made, out)
+    everything = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    contents = (out / "README.md").stat().st_size
+    monkeypatch.setattr(shipping, "LIMIT", everything)
+    ship(made, out)  # again, in the place of itself
+    assert not list(out.glob(".unfinished*"))
+    (out / "other").mkdir()
+    (out / "other/file").write_bytes(bytes(contents + 1))
+    with pytest.raises(UserError, match="MB with suite"):
+        ship(made, out)
 
 
 def test_results_of_several_commits_or_of_changed_files_are_refused(made, results, tmp_path):
@@ -258,8 +304,8 @@ def test_which_method_by_size_epsilon_and_promise(tmp_path):
     text = guide(tmp_path)
     assert "[99.0]" not in text
     lines = text.splitlines()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | [60.0](results/two/README.md) E |" in lines  # the best of all suites
-    assert "| pubmed | 19,717 | 10⁻⁵ | – | [80.0](results/one/README.md) B |" in lines
+    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [60.0](results/two/README.md) E |" in lines  # the best of all suites
+    assert "| pubmed | 19,717 | 10⁻⁵ | – | ε ≤ 1: [80.0](results/one/README.md) B |" in lines
     assert "- Below 5,000 records (cora):" in lines
     assert "  - ε ≤ 1: E is best. Against the best row without privacy: 20.0 points lower." in lines
     assert "  - ε ≤ 1: B is best. What privacy costs is not known: no row without privacy." in lines
@@ -268,7 +314,36 @@ def test_which_method_by_size_epsilon_and_promise(tmp_path):
     assert "node-remove (one node leaves or joins with all its edges)" in text
     assert "- 1 of 6 proved rows have fewer than three seeds, and tell nothing apart." in lines
     (tmp_path / "two" / STANDINGS).unlink()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+
+
+def test_budgets_of_one_range_share_a_column(tmp_path):
+    rows = [("cora", "A", "node-null", at, 50.0 + at, 5, True, False) for at in (1.0, 2.0, 4.0, 12.0, 32.0, 100.0)]
+    kept(tmp_path, "one", rows)
+    lines = guide(tmp_path).splitlines()
+    head = "| data | records (nodes, images) | δ | no privacy | ε ≤ 1 | 1 < ε ≤ 4 | 4 < ε ≤ 15 | ε > 15 |"
+    line = lines[lines.index(head) + 2]
+    assert line.count("|") == head.count("|")
+    assert " | ε ≤ 2: [52.0](results/one/README.md) A<br>ε ≤ 4: [54.0](results/one/README.md) A | " in line
+    assert line.endswith("| ε ≤ 32: [82.0](results/one/README.md) A<br>ε ≤ 100: [150.0](results/one/README.md) A |")
+
+
+def test_graphs_that_were_made_are_apart_from_those_that_were_found(tmp_path):
+    """By what the registry says of the data set, and by the word constructed in any suite's label."""
+    names = ("cora", "demo-words-degree-4", "ogbn-arxiv-text-half")
+    rows = [(name, "A", "node-null", 1.0, 50.0, 5, True, False) for name in names]
+    kept(tmp_path, "one", rows)
+    table = pd.read_csv(tmp_path / "one" / STANDINGS)
+    kept(tmp_path, "two", rows[2:])
+    write_csv(table[2:].assign(data="half (constructed)"), tmp_path / "two" / STANDINGS)
+    found, made = guide(tmp_path).split("## Generated and constructed graphs")
+    assert "| cora |" in found
+    assert "| cora |" not in made
+    for name in names[1:]:
+        assert f"| {name} |" not in found
+        assert f"| {name} |" in made
+    assert "Below 5,000 records (cora):" in found
+    assert "no row for" in made.split("## What is not known")[1]
 
 
 def test_which_method_without_any_row(tmp_path):

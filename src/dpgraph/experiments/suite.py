@@ -145,17 +145,31 @@ class SuitePaper(Finite):
     )
 
 
+class Headline(Finite):
+    """The data set that the first sentence of a suite's page is about."""
+
+    task: Id = Field(description="One of the suite's tasks")
+    why: Annotated[str, Field(min_length=1, max_length=300)] = Field(
+        description="What makes it this one: a property of the data or of the papers, never of the results"
+    )
+
+
 class Suite(Written):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
     demonstration: bool = False
+    headline: Headline | None = Field(
+        default=None, description="null: the first data set, in the suite's order, with a proved row"
+    )
     seeds: Seeds
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 
     @model_validator(mode="after")
     def _references(self) -> Suite:
+        if self.headline is not None and self.headline.task not in self.tasks:
+            raise ValueError(f"headline.task={self.headline.task}: expected one of {', '.join(self.tasks)}")
         for paper, part in self.papers.items():
             for name, artefact in part.artefacts.items():
                 for task in (task for grid in artefact for task in grid.tasks):

@@ -28,7 +28,7 @@ REMARK = (
 def shown_as(artefact: Artefact) -> Quantity:
     """The artefact's quantity, with chance as its reference where the artefact asks for it."""
     plain = quantity(artefact.metric)
-    return replace(plain, reference=METRIC, reference_label=LABEL) if artefact.chance else plain
+    return replace(plain, reference=METRIC, reference_label=f"chance, the {LABEL}") if artefact.chance else plain
 
 
 def chance_columns(entries: Sequence[Entry], results: Results, metric: str) -> list[dict[str, Any]]:

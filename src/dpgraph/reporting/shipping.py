@@ -2,21 +2,25 @@
 
 Each suite has a folder with README.md (best proved results, verdicts, tables, figures), the first page (index.html),
 its rows (standings.csv), tables as Markdown and CSV, figures as PNG of at most 256 colours, claims.csv and
-baselines.csv, what the columns of results.parquet are (results.columns.csv), and results.parquet itself where it is
-small. Style and scripts of the pages are there once for all suites, and which-method.md is beside the folder. Records,
-predictions and graphs stay in results/: no row of a data set is kept.
+baselines.csv, and results.parquet where it is small. What several suites have in common is there once, and pages link
+to it: style and scripts of the pages, and below shared/, by their content, the figure of the audits and what the
+columns of results.parquet are. A figure that is the same as another one of its suite is not kept twice. which-method.md
+is beside the folder. Records, predictions and graphs stay in results/: no row of a data set is kept.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import math
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+import pyarrow.parquet as pq
 from PIL import Image
 
 from dpgraph.errors import UserError
@@ -40,10 +44,13 @@ from dpgraph.reporting.results import read_results, write_csv
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
 WITHDRAWN = "WITHDRAWN.md"  # written by hand: why a suite's verdicts are not to be read until it is run again
-LIMIT = 10 * 2**20  # bytes of all suites together
+LIMIT = 10_000_000  # bytes of all that is in the folder
+SHARED = "shared"
+COMMON = ("figures/audits.png", "results.columns.csv")  # which suites of one commit have in common
 ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
 SMALL = 300_000  # bytes up to which results.parquet is kept, too
-LONG = 50_000  # bytes above which the numbers of a table or figure are kept packed, .csv.gz
+LONG = 50_000  # bytes above which a CSV file is kept packed, .csv.gz
+UNPACKED = ("claims.csv", "baselines.csv", "results.columns.csv")  # which are read as they are
 COLOURS = 256  # of a picture; with fewer, colour bars show bands
 HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, such as faces
 
@@ -51,36 +58,106 @@ HELD_BACK = ("gallery", "subclasses")  # views that show records themselves, suc
 def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
     """Writes out/<suite> anew, out/README.md and the page beside `out` over all suites; returns the suite's files.
 
-    Raises UserError where a result is missing, where rows are of several commits or of changed files, or where all
-    suites together would exceed `LIMIT`; what was there before is kept then.
+    Raises UserError where a result is missing, where rows are of several commits or of changed files, or where the
+    folder would exceed `LIMIT`; what was there before is kept then.
     """
     paths, name = Paths(plan.config), plan.suite.name
     results, claims = read_results(paths.results), read_claims(paths.claims)
     commit = _one_commit(results, name)
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out, prefix=".unfinished.") as temporary:
-        folder = Path(temporary) / name
-        folder.mkdir()
+        kept = Kept(Path(temporary) / name, Path(temporary) / SHARED)
         for source, place in _copied(plan):
-            _copy(source, folder / place)
+            kept.add(source, place)
         table = standings(plan, results)
-        packed = frozenset(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.csv.gz"))
-        links = Links("md", "png", False, False, HELD_BACK, "..", packed, tuple(_top(folder)))
-        write_text(folder / "index.html", page(plan, table, claims, links))
-        write_text(folder / "README.md", _readme(plan, table, claims, commit, folder))
-        write_csv(table, folder / STANDINGS)
-        write_json(folder / SUMMARY, _summary(plan, table, results, claims, commit))
-        others = (path.parent for path in out.glob(f"*/{SUMMARY}") if path.parent.name != name)
-        size = _size(folder) + sum(map(_size, others))
-        if size > LIMIT:
-            raise UserError(f"{out}: {size / 2**20:.1f} MB with suite {name}: expected at most {LIMIT / 2**20:.0f} MB")
+        write_csv(table, Path(temporary) / STANDINGS)
+        kept.add(Path(temporary) / STANDINGS, STANDINGS)
+        links = Links(
+            "md", "png", cells=False, typeset=False, held_back=HELD_BACK, shared="..", moved=kept.moved,
+            files=tuple(_top(kept)),
+        )  # fmt: skip
+        write_text(kept.folder / "index.html", page(plan, table, claims, links))
+        write_text(kept.folder / "README.md", _readme(plan, table, claims, commit, kept))
+        write_json(kept.folder / SUMMARY, _summary(plan, table, results, claims, commit) | {"shared": kept.common()})
+        _check_size(out, kept)
         shutil.rmtree(out / name, ignore_errors=True)
-        folder.rename(out / name)
+        kept.folder.rename(out / name)
+        (out / SHARED).mkdir(exist_ok=True)
+        for path in kept.shared.iterdir():
+            path.replace(out / SHARED / path.name)
     for shared, text in shared_files().items():
         write_text(out / shared, text)
+    _forget(out)
     write_text(out / "README.md", _contents(out))
     write_text(out.parent / GUIDE, guide(out))
     return sorted(path for path in (out / name).rglob("*") if path.is_file())
+
+
+@dataclass
+class Kept:
+    """What is kept of a suite, while it is written: its folder, what it shares with others, and where files are."""
+
+    folder: Path
+    shared: Path
+    moved: dict[str, str] = field(default_factory=dict)  # links to files that are not at their own place
+    _pictures: dict[str, str] = field(default_factory=dict)  # by content
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.shared.mkdir()
+
+    def add(self, source: Path, place: str) -> None:
+        """Below `place`; packed where it is long, shared where other suites have it; not twice if it is a picture."""
+        packed = source.suffix == ".csv" and place not in UNPACKED and source.stat().st_size > LONG
+        link = f"{place}.gz" if packed else place
+        target = self.folder / link
+        _copy(source, target)
+        content = hashlib.sha256(target.read_bytes()).hexdigest()[:12]
+        if place in COMMON:
+            name = f"{Path(place).stem}-{content}{source.suffix}"
+            target.replace(self.shared / name)
+            link = f"../{SHARED}/{name}"
+        elif source.suffix == ".png" and self._pictures.setdefault(content, place) != place:
+            target.unlink()
+            link = self._pictures[content]
+        if link != place:
+            self.moved[place] = link
+
+    def at(self, place: str) -> str:
+        """The link to a file."""
+        return self.moved.get(place, place)
+
+    def has(self, place: str) -> bool:
+        return place in self.moved or (self.folder / place).is_file()
+
+    def common(self) -> list[str]:
+        """Names of what is shared."""
+        return sorted(path.name for path in self.shared.iterdir())
+
+
+def _check_size(out: Path, kept: Kept) -> None:
+    """Of the folder as it would be, pages' scripts and all other suites with it."""
+    ours = {out / kept.folder.name, kept.folder.parent}
+    others = sum(
+        path.stat().st_size
+        for path in out.rglob("*")
+        if path.is_file() and not ours.intersection(path.parents)
+        and path.name not in shared_files() and not (kept.shared / path.name).is_file()
+    )  # fmt: skip
+    size = (
+        others + _size(kept.folder) + _size(kept.shared) + sum(len(text.encode()) for text in shared_files().values())
+    )
+    if size > LIMIT:
+        told = f"{size / 1e6:.2f} MB with suite {kept.folder.name}: expected at most {LIMIT / 1e6:.0f} MB"
+        raise UserError(f"{out}: {told}")
+
+
+def _forget(out: Path) -> None:
+    """Shared files that no suite has any longer."""
+    used = {name for path in out.glob(f"*/{SUMMARY}") for name in read_json(path).get("shared", [])}
+    for path in (out / SHARED).iterdir():
+        if path.name not in used:
+            path.unlink()
 
 
 def _one_commit(results: pd.DataFrame, suite: str) -> str:
@@ -104,8 +181,7 @@ def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
             place = paths.figure if described.kind == "figure" else paths.table
             source = place(artefact, suffix)
             if source.is_file():
-                packed = ".gz" * (suffix == "csv" and source.stat().st_size > LONG)
-                yield source, f"{source.relative_to(paths.suite)}{packed}"
+                yield source, str(source.relative_to(paths.suite))
             elif suffix != "wide.md":
                 raise UserError(f"{source}: no such file; it is made by `dpgraph run --suite {plan.suite.name}`")
     for source in (paths.claims, paths.baselines, paths.figure("audits", "png")):
@@ -122,17 +198,22 @@ def _copy(source: Path, target: Path) -> None:
     if source.suffix == ".png":
         with Image.open(source) as image:
             image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    elif source.suffix == ".parquet":
+        # most of 200 columns hold one value: without statistics and a second schema the file is half as large
+        table = pq.read_table(source).replace_schema_metadata(None)
+        lean = {"write_statistics": False, "store_schema": False}
+        pq.write_table(table, target, compression="zstd", compression_level=19, **lean)
     elif target.suffix == ".gz":
         target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
     else:
         shutil.copyfile(source, target)
 
 
-def _top(folder: Path) -> Iterator[tuple[str, str]]:
+def _top(kept: Kept) -> Iterator[tuple[str, str]]:
     names = {"README.md": "summary", "claims.csv": "claims.csv", "baselines.csv": "baselines against the literature"}
     names |= {STANDINGS: "leaderboard as CSV", "results.parquet": "all results"}
     names |= {"results.columns.csv": "their columns", "figures/audits.png": "audits"}
-    return ((name, text) for name, text in names.items() if name == "README.md" or (folder / name).is_file())
+    return ((kept.at(name), text) for name, text in names.items() if name == "README.md" or kept.has(name))
 
 
 def _summary(
@@ -158,28 +239,29 @@ def _cpu_hours(results: pd.DataFrame) -> float:
     return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
 
 
-def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, folder: Path) -> str:
+def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, kept: Kept) -> str:
     suite, figure = plan.suite, Paths(plan.config).figure
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
-    lines += [f"Commit {commit}; regenerate with `dpgraph run --suite {suite.name}`.", ""]
+    if suite.headline is not None:
+        lines += [f"The first sentence is about one data set: {suite.headline.why}", ""]
+    made = f"`dpgraph run --suite {suite.name}`"
+    lines += [
+        f"Commit {commit}; {made} makes it again, with logs and the provenance of every file in "
+        f"`results/{suite.name}/report.html`. [First page](index.html), "
+        f"[leaderboard as CSV]({kept.at(STANDINGS)}).",
+        "",
+    ]
     lines += [*_best(table), *_claims(held(plan, claims), elsewhere(plan, claims)), "## Tables and figures", ""]
     for name, described in plan.artefacts.items():
-        if described.kind == "figure" and (folder / f"figures/{name}.png").is_file():
-            lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
-            lines += [
-                *_caption(read_caption(figure(name, "txt"))),
-                f"[numbers]({_numbers(folder, f'figures/{name}.csv')})",
-                "",
-            ]
+        picture, wide, table_at = f"figures/{name}.png", f"tables/{name}.wide.md", f"tables/{name}"
+        if described.kind == "figure" and kept.has(picture):
+            lines += [f"### {heading(plan, name)}", "", f"![{name}]({kept.at(picture)})", ""]
+            lines += [*_caption(read_caption(figure(name, "txt"))), f"[numbers]({kept.at(f'figures/{name}.csv')})", ""]
         elif described.kind == "table":
-            wide = f", [as in the paper](tables/{name}.wide.md)" * (folder / f"tables/{name}.wide.md").is_file()
-            numbers = _numbers(folder, f"tables/{name}.csv")
-            lines += [f"- {heading(plan, name)}: [table](tables/{name}.md){wide}, [CSV]({numbers})", ""]
+            as_paper = f", [as in the paper]({kept.at(wide)})" * kept.has(wide)
+            numbers = kept.at(f"{table_at}.csv")
+            lines += [f"- {heading(plan, name)}: [table]({kept.at(f'{table_at}.md')}){as_paper}, [CSV]({numbers})", ""]
     return "\n".join(lines)
-
-
-def _numbers(folder: Path, place: str) -> str:
-    return place if (folder / place).is_file() else f"{place}.gz"
 
 
 def _caption(caption: list[str]) -> list[str]:

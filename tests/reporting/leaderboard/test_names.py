@@ -17,5 +17,5 @@ def test_one_label_on_unlike_splits_is_told_apart(monkeypatch):
     labels = {"a": "PubMed", "b": "PubMed", "c": "Cora"}
     shown = [(SimpleNamespace(task_id=task, suite_task=SimpleNamespace(label=labels[task])), "m") for task in tasks]
     monkeypatch.setattr(standings, "_shown", lambda plan: shown)
-    names = standings._names(SimpleNamespace(task=tasks.__getitem__))
+    names = standings.data_names(SimpleNamespace(task=tasks.__getitem__))
     assert names == {"a": "PubMed (random 70/10/20)", "b": "PubMed (train rest)", "c": "Cora"}

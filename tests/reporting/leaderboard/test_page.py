@@ -17,7 +17,7 @@ PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 document.getElementById("f").addEventListener("load", async () => {
   const box = document.getElementById("f"), frame = box.contentWindow, page = frame.document;
-  const found = {errors: [], counts: {}, sizes: [], marks: [], overflow: []};
+  const found = {errors: [], counts: {}, sizes: [], marks: [], overview: []};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
   for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
@@ -59,6 +59,11 @@ document.getElementById("f").addEventListener("load", async () => {
   for (const [width, height] of SIZES) {
     box.width = width; box.height = height; await wait(300);
     found.sizes.push([width, page.documentElement.scrollWidth]);
+    const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
+    const boxes = cells.map((cell) => cell.getBoundingClientRect());
+    const right = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
+    const empty = [...page.querySelectorAll("#best td.none")].filter((cell) => cell.getClientRects().length);
+    found.overview.push([width, right, narrow, empty.length]);
   }
   document.getElementById("found").textContent = JSON.stringify(found);
 });
@@ -89,6 +94,10 @@ def test_the_page_in_a_browser(plan, results, claims, tmp_path):
     assert all(found["marks"]), found["marks"]
     for width, needed in found["sizes"]:  # tables scroll in their own frames, the page never does
         assert needed <= width, found["sizes"]
+    for width, right, narrowest, empty in found["overview"]:  # all values are seen without scrolling, on a phone, too
+        assert right <= width, found["overview"]
+        assert narrowest > 60, found["overview"]
+        assert (empty == 0) == (width < 640), found["overview"]  # which has no place for values that are not there
 
 
 def test_the_page_needs_nothing_from_outside(plan, results, claims, tmp_path):

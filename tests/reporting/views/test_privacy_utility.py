@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.privacy_utility.figure import Style, method_labels
+from dpgraph.reporting.views.privacy_utility.figure import Style, highest_lines, method_labels
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 
 
@@ -146,3 +146,16 @@ def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
     first, last = (style.look(name, "2") for name in ("dp-gcn-1", "dp-mlp"))
     assert (first.colour, first.marker) != (last.colour, last.marker)
     assert len(style.handles(joined=False)) == 2
+
+
+def test_a_panel_has_the_best_lines_without_privacy_and_all_private_ones():
+    own = [("A", f"open-{place}", "none", "ours", 80.0 + place) for place in range(5)]
+    own += [("B", f"open-{place}", "none", "ours", 80.0 - place) for place in range(5)]
+    rows = [*own, ("A", "open-0", "none", "paper's table 1", 99.0), ("A", "private", "rigorous", "ours", 10.0)]
+    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "mean"])
+    kept = highest_lines(points)
+    lines = kept[kept["variant"] == "none"]
+    assert sorted(lines.loc[lines["task"] == "A", "method"]) == ["open-2", "open-3", "open-4"]
+    assert sorted(lines.loc[lines["task"] == "B", "method"]) == ["open-0", "open-1", "open-2"]
+    assert (kept["method"] == "private").sum() == 1
+    assert len(highest_lines(points[points["method"] < "open-3"])) == 7  # where there are no more, all stay

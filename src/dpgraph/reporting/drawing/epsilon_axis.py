@@ -21,8 +21,8 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
 
     targets: the suite's epsilons in units of the axis, all of them ticks, with or without a result. They are none
     where no value is near any: an axis of proved epsilons may be far from what a paper's formula was asked for. Where
-    values go on beyond them, round numbers are ticks as well. width: inches of the axes; margin: of it, at least, what
-    is beside the first and the last value (`marks.margin`).
+    values go on beyond them, round numbers are ticks as well, or the largest value if none is that large. width: inches
+    of the axes; margin: of it, at least, what is beside the first and the last value (`marks.margin`).
     """
     targets, reached = _positive(targets), _positive(reached)
     if reached and not any(_near(value, target) for value in reached for target in targets):
@@ -55,11 +55,15 @@ def _near(value: float, target: float) -> bool:
 
 
 def _round(low: float, high: float, targets: list[float]) -> list[float]:
-    """Round numbers from low to high that are beyond all targets; all of them where there is no target."""
+    """Round numbers from low to high that are beyond all targets; all of them where there is no target.
+
+    `high` is one of them where no other tick is near it.
+    """
     inside = round_numbers(low, high)
     if not targets:
         return inside
-    return [value for value in inside if value * NEAR < min(targets) or value > NEAR * max(targets)]
+    beyond = [value for value in inside if value * NEAR < min(targets) or value > NEAR * max(targets)]
+    return [*beyond, high] if max([*beyond, *targets]) * NEAR < high else beyond
 
 
 def tick(value: float) -> str:

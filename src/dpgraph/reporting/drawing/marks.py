@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from dpgraph.methods.looks import Look
@@ -38,6 +40,9 @@ LARGER = {
 }  # of equal weight for the eye
 UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
+NO_BETTER = "#EDEDED"  # what is no better than the reference
+LEGEND = 46  # characters of a line of the legend, as words.LABEL_WIDTH
+FAR = 1e6  # beyond every axis
 
 
 def marked(style: Look, size: float = SIZE) -> dict[str, Any]:
@@ -140,14 +145,23 @@ def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None
     axes.axhline(row["mean"], color=style.colour, linestyle=style.line, linewidth=1.2)
 
 
-def reference_line(axes: Axes, rows: pd.DataFrame) -> None:
-    """The chance baseline (column reference), where the quantity has one."""
-    if has_reference(rows):
-        axes.axhline(float(rows["reference"].mean()), **REFERENCE, zorder=1)
+def reference_line(axes: Axes, rows: pd.DataFrame, shown: Quantity) -> None:
+    """The chance baseline (column reference), where the quantity has one; what is no better than it is shaded."""
+    if not has_reference(rows):
+        return
+    level = float(rows["reference"].mean())
+    low = level - FAR if shown.more_is_better else level
+    # an artist and no patch of the axes: their limits stay those of the points and of the line
+    shade = Rectangle((0, low), 1, FAR, transform=axes.get_yaxis_transform(), color=NO_BETTER, linewidth=0, zorder=0)
+    axes.add_artist(shade)
+    axes.axhline(level, **REFERENCE, zorder=1)
 
 
 def reference_handle(points: pd.DataFrame, shown: Quantity) -> Mapping[str, Artist]:
-    return {shown.reference_label: Line2D([], [], **REFERENCE)} if has_reference(points) else {}
+    if not has_reference(points):
+        return {}
+    edge = {"edgecolor": GREY, "linestyle": REFERENCE["linestyle"], "linewidth": 0.6}
+    return {fill(f"no better than {shown.reference_label}", LEGEND): Patch(facecolor=NO_BETTER, **edge)}
 
 
 def has_reference(points: pd.DataFrame) -> bool:

@@ -1,4 +1,4 @@
-"""The first sentence of the page, and its overview: the best proved row of each ranking."""
+"""The first sentence of a suite's page, and its overview: the best proved row of each ranking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import significant
+from dpgraph.reporting.leaderboard.standings import data_names
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
@@ -18,6 +20,28 @@ CAUTION = (
     "(baselines.csv has stronger references), or is equal within the spread"
 )
 NOTHING_PROVED = "No private result of this suite has a proved ε"
+# relations and scopes in the words of a headline; `Relation.short` and `Scope.short` stand below the table
+WHOM: dict[str, str] = {
+    Relation.GRAPH: "the whole graph",
+    Relation.SUBGRAPH: "a part of the graph",
+    Relation.NODE_NULL: "a node's features, label and own edge list",
+    Relation.NODE_REMOVE: "a node and all its edges",
+    Relation.NODE_REPLACE: "a node's record and all its edges",
+    Relation.TRAINING_NODE: "a training node and all its edges",
+    Relation.EDGE: "an edge",
+    Relation.RECORD_REMOVE: "a record",
+    Relation.RECORD_REPLACE: "a record",
+    Relation.ENTITY: "an entity's text and own relations",
+    Relation.CLASS: "all records of a class",
+    Relation.SUBCLASS: "all records of a subclass",
+    Relation.VOTE: "a teacher's votes",
+}
+WHERE: dict[str, str] = {
+    Scope.PARAMETERS: "in the model, but not in predictions, which read the raw graph",
+    Scope.JOINT: "in the model and in everybody else's predictions",
+    Scope.STRANGERS: "in the model and in predictions of all but its neighbours",
+    Scope.ALL_OUTPUTS: "in everything that is published",
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +107,11 @@ def overview(table: pd.DataFrame) -> Overview:
 
 
 def finding(plan: Plan, table: pd.DataFrame) -> str:
-    """Of the first data set with a proved row, at its smallest budget: the best of each relation and scope."""
+    """One sentence on the suite's headline data set, else on the first one with a proved row, at its smallest budget.
+
+    It is about the promise (relation and scope) for which the most methods are proved there, so that its best row has
+    the most rivals; of equally many, about the one with the larger mean.
+    """
     if table.empty:
         return NOTHING_RANKED
     proved = table[table["kind"] == PROVED]
@@ -94,18 +122,45 @@ def finding(plan: Plan, table: pd.DataFrame) -> str:
         claimed = len(table[table["kind"].isin([CLAIMED, OUTSIDE])])
         more = f": {claimed} rows have an ε that a paper or an author outside claims" if claimed else ""
         return f"{NOTHING_PROVED}{more}."
-    first = proved.iloc[0]
-    rows = proved[(proved["data"] == first["data"]) & (proved["metric"] == first["metric"])]
-    budget = rows["budget"].min()
-    best = rows[(rows["budget"] == budget) & rows["best"]].drop_duplicates("cell")
-    best = best.sort_values("mean", ascending=False, kind="stable")
-    parts = [
-        f"{row['label']} reaches {row['mean']:.1f} % ({row['relation']}; {row['scope']})"
-        for row in best.to_dict("records")
-    ]
+    first = _headline(plan, proved)
     same = (table["data"] == first["data"]) & (table["metric"] == first["metric"])
+    rows = proved[same.loc[proved.index]]
+    rows = rows[rows["budget"] == rows["budget"].min()]
+    best, rivals = _most_rivals(rows)
+    metric = str(best["metric"]).removesuffix(" (%)")
+    among = f"best of {rivals} methods and variants" if rivals > 1 else "the only method here"
+    sentence = f"{best['data']} at ε = {significant(float(best['budget']))}: {best['mean']:.1f} % {metric} with "
+    sentence += f"“{best['label']}”, {among} whose ε provably protects {_protected(best)}"
     public = table[same & (table["kind"] == PUBLIC)]
-    without = f", against {public['mean'].max():.1f} % without privacy" if len(public) else ""
-    sentence = f"{first['data']} at ε = {significant(float(budget))}, {first['metric'].removesuffix(' (%)')}: "
-    sentence += "; ".join(parts) + without + "."
-    return sentence + (" Trainings of a demonstration are short: this decides nothing." * plan.suite.demonstration)
+    if len(public):
+        without = public.loc[public["mean"].idxmax()]
+        label = str(without["label"]).removesuffix(", without privacy").removesuffix(", no privacy")
+        sentence += f"; without privacy {without['mean']:.1f} % (“{label}”)"
+    return f"{sentence}." + " Trainings of a demonstration are short: this decides nothing." * plan.suite.demonstration
+
+
+def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:
+    """The first row of the data set that the suite declares; of the first data set if that has no proved row."""
+    declared = plan.suite.headline
+    name = None if declared is None else data_names(plan).get(declared.task)
+    own = proved[proved["data"] == name]
+    return (proved if own.empty else own).iloc[0]
+
+
+def _most_rivals(rows: pd.DataFrame) -> tuple[pd.Series, int]:
+    """The best row of the promise with the most methods, and how many it has."""
+    found = []
+    for _, of_promise in rows.groupby(["relation", "scope"], sort=True):
+        best = of_promise.loc[of_promise["mean"].astype(float).idxmax()]
+        found.append((best, int(of_promise["label"].nunique())))
+    return max(found, key=lambda one: (one[1], float(one[0]["mean"])))
+
+
+def _protected(row: pd.Series) -> str:
+    """
+    >>> _protected(pd.Series({"relation": "edge", "scope": "joint"}))
+    "an edge in the model and in everybody else's predictions (edge; joint)"
+    """
+    whom = " or ".join(WHOM.get(name, name) for name in str(row["relation"]).split(" / "))
+    where = "; ".join(WHERE.get(name, name) for name in str(row["scope"]).split(" / "))
+    return f"{whom} {where} ({row['relation']}; {row['scope']})"

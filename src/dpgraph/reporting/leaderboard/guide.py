@@ -20,13 +20,20 @@ STANDINGS, SUMMARY = "standings.csv", "summary.json"
 SIZES = ((5_000, "below 5,000 records"), (50_000, "5,000 to 50,000 records"), (math.inf, "above 50,000 records"))
 UNSIZED = "a number of records that the registry does not declare"
 BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"), (math.inf, "ε > 15"))
-NO_VALUE = "no row"
+NO_VALUE = "–"
+CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
 TOP = """# Which method when
 
 `dpgraph ship` writes this page from the proved rows of [docs/results](results/README.md); nothing in it is
 written by hand. A value is the mean of a test metric in %, of the method that is best in its suite; *+2* says that two
 more methods cannot be told apart from it (paired t test over seeds at 5 %). Each value links to its suite, where the
-row, its cell and its commit stand. A method that is only *claimed* to be private is not on this page.
+row, its cell and its commit stand; – means that no suite has a row. A method that is only *claimed* to be private is
+not on this page. Graphs that were generated or constructed have a section of their own, below those that were found.
+"""
+
+
+MADE = """Drawn from a model whose mean degree and homophily were set, or with half of the records emptied so that a
+graph must help: they show when a method works, not how well it works on data as they are found.
 """
 
 
@@ -46,39 +53,56 @@ def guide(folder: Path) -> str:
     """The page's text. `folder` has a folder for each suite; those of demonstrations are left out."""
     rows = _rows(folder)
     proved, public = rows[rows["kind"] == PROVED], rows[rows["kind"] == PUBLIC]
-    promises = sorted({(str(a), str(b)) for a, b in zip(proved["relation"], proved["scope"], strict=True)})
+    promises = _promised(proved)
     parts = [TOP, *_promises(promises, proved)]
+    made = proved["made"].astype(bool)
     for relation, scope in promises:
-        own = proved[(proved["relation"] == relation) & (proved["scope"] == scope)]
-        parts += _section(relation, scope, own, public)
-    return "\n".join([*parts, *_unknown(rows, proved, promises)]) + "\n"
+        own = proved[~made & _of(proved, relation, scope)]
+        if len(own):
+            parts += [f"## {relation}; {scope}\n", *_section(own, public)]
+    if made.any():
+        parts += ["## Generated and constructed graphs\n", MADE]
+        for relation, scope in _promised(proved[made]):
+            own = proved[made & _of(proved, relation, scope)]
+            parts += [f"### {relation}; {scope}, generated or constructed\n", *_section(own, public)]
+    return "\n".join([*parts, *_unknown(rows, proved[~made], promises)]) + "\n"
+
+
+def _promised(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    return sorted({(str(a), str(b)) for a, b in zip(rows["relation"], rows["scope"], strict=True)})
+
+
+def _of(rows: pd.DataFrame, relation: str, scope: str) -> pd.Series:
+    return (rows["relation"] == relation) & (rows["scope"] == scope)
 
 
 def _rows(folder: Path) -> pd.DataFrame:
     frames = []
-    for path in sorted(folder.glob(f"*/{STANDINGS}")):
+    for path in sorted(folder.glob(f"*/{STANDINGS}*")):  # long ones are packed
         if not read_json(path.with_name(SUMMARY)).get("demonstration", False):
             frame = pd.read_csv(
                 path, keep_default_na=False, na_values={"delta": [""], "std": [""], "low": [""], "high": [""]}
             )
             frames.append(frame.assign(suite=path.parent.name))
     if not frames:
-        return pd.DataFrame(columns=["kind", "relation", "scope", "data", "dataset", "metric", "budget", "suite"])
+        names = ["kind", "relation", "scope", "data", "dataset", "metric", "budget", "suite", "made"]
+        return pd.DataFrame(columns=names)
     rows = pd.concat(frames, ignore_index=True)
     known = registry()
     nodes = {name: known[name].expected.nodes if name in known else None for name in rows["dataset"].unique()}
-    return rows.assign(nodes=rows["dataset"].map(nodes))
+    constructed = set(rows.loc[rows["data"].str.contains(CONSTRUCTED), "dataset"])  # whatever another suite calls it
+    made = {name: name in constructed or (name in known and not known[name].files) for name in nodes}
+    return rows.assign(nodes=rows["dataset"].map(nodes), made=rows["dataset"].map(made).astype(bool))
 
 
 def _promises(promises: list[tuple[str, str]], proved: pd.DataFrame) -> Iterator[str]:
     yield "## First: what must ε protect?\n"
     yield "A smaller ε of another line promises something else: compare within a line only.\n"
-    yield "| relation | what one person changes | scope | what may be published | proved rows on |"
-    yield "|---|---|---|---|---|"
+    yield "| relation | what one person changes | scope | what may be published | proved rows on data sets |"
+    yield "|---|---|---|---|--:|"
     for relation, scope in promises:
-        own = proved[(proved["relation"] == relation) & (proved["scope"] == scope)]
-        data = "; ".join(dict.fromkeys(own["data"]))
-        yield f"| {relation} | {_words(relation, Relation)} | {scope} | {_words(scope, Scope)} | {data} |"
+        count = proved.loc[_of(proved, relation, scope), "dataset"].nunique()
+        yield f"| {relation} | {_words(relation, Relation)} | {scope} | {_words(scope, Scope)} | {count} |"
     yield ""
 
 
@@ -86,21 +110,17 @@ def _words(text: str, known: type[Relation] | type[Scope]) -> str:
     return "; ".join(known(name).short if name in set(known) else name for name in text.split(" / "))
 
 
-def _section(relation: str, scope: str, own: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
-    yield f"## {relation}; {scope}\n"
+def _section(own: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
+    """Sentences, and a table with a column for each range of epsilon, where a cell lists its budgets."""
     best = list(_best(own))
     yield from _sentences(best, public)
-    budgets = sorted(own["budget"].unique())
-    yield (
-        "\n| data | records (nodes, images) | δ | no privacy | "
-        + " | ".join(f"ε ≤ {significant(at)}" for at in budgets)
-        + " |"
-    )
-    yield "|---|--:|--:|--:|" + "---|" * len(budgets)
-    lines: dict[tuple[Any, ...], dict[float, Best]] = {}
+    ranges = _ranges(best)
+    yield "\n| data | records (nodes, images) | δ | no privacy | " + " | ".join(ranges) + " |"
+    yield "|---|--:|--:|--:|" + "---|" * len(ranges)
+    lines: dict[tuple[Any, ...], list[Best]] = {}
     for one in best:
         row = one.row
-        lines.setdefault((row["data"], row["metric"], row["nodes"], row["delta"]), {})[row["budget"]] = one
+        lines.setdefault((row["data"], row["metric"], row["nodes"], row["delta"]), []).append(one)
     for (data, metric, nodes, delta), values in sorted(
         lines.items(), key=lambda line: (_order(line[0][2]), *map(str, line[0]))
     ):
@@ -108,9 +128,15 @@ def _section(relation: str, scope: str, own: pd.DataFrame, public: pd.DataFrame)
         without = _without(public, data, metric)
         cells = [about, DASH if math.isnan(_number(nodes)) else f"{int(nodes):,}", power_of_ten(delta)]
         cells += [DASH if without is None else f"{without:.1f}"]
-        cells += [values[at].text() if at in values else NO_VALUE for at in budgets]
+        cells += [_cell([one for one in values if _range(one.row["budget"]) == name]) for name in ranges]
         yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _cell(found: list[Best]) -> str:
+    """By growing budget, one to a line."""
+    ordered = sorted(found, key=lambda one: float(one.row["budget"]))
+    return "<br>".join(f"ε ≤ {significant(one.row['budget'])}: {one.text()}" for one in ordered) or NO_VALUE
 
 
 def _best(own: pd.DataFrame) -> Iterator[Best]:
@@ -168,8 +194,9 @@ def _without(public: pd.DataFrame, data: str, metric: str) -> float | None:
 
 def _unknown(rows: pd.DataFrame, proved: pd.DataFrame, promises: list[tuple[str, str]]) -> Iterator[str]:
     yield "## What is not known\n"
+    yield "Of data as they were found:\n"
     for relation, scope in promises:
-        own = list(_best(proved[(proved["relation"] == relation) & (proved["scope"] == scope)]))
+        own = list(_best(proved[_of(proved, relation, scope)]))
         there = {(_size(one.row["nodes"]), _range(one.row["budget"])) for one in own}
         gaps = [
             f"{size}: {', '.join(missing)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -43,7 +44,7 @@ class Links:
     typeset: bool = True  # LaTeX and PDF are there, too
     held_back: tuple[str, ...] = ()  # views whose figures are not there
     shared: str = ""  # folder of `shared_files`, which several pages read; empty: they are in the page
-    packed: frozenset[str] = frozenset()  # CSV files that are there as .csv.gz
+    moved: Mapping[str, str] = field(default_factory=dict)  # where files are that are not at their own place
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -54,8 +55,8 @@ class Links:
         ("results.columns.csv", "its columns"),
     )
 
-    def csv(self, name: str) -> str:
-        return f"{name}.csv" + ".gz" * (f"{name}.csv" in self.packed)
+    def at(self, place: str) -> str:
+        return self.moved.get(place, place)
 
 
 def write_index(
@@ -98,7 +99,7 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         CLAIMED=CLAIMED,
         OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
-        data=_script({"rows": rows, "chart": chart()}),
+        data=_script({"rows": _columns(rows), "chart": chart()}),
         shared=links.shared,
         names={"style": STYLE, "library": LIBRARY, "script": SCRIPT},
         texts={} if links.shared else shared_files(),
@@ -106,17 +107,35 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """For JSON: no nan and no infinity."""
+    """For JSON: no nan and no infinity, and as many digits as CSV files have."""
     kept = dict(row)
     for name in NUMBERS:
         value = float(row[name])
-        kept[name] = value if math.isfinite(value) else None
+        kept[name] = float(f"{value:.8g}") if math.isfinite(value) else None
     half = (row["high"] - row["low"]) / 2
     mark = f" {FALLS_BACK}" if row["fallback"] else ""
     kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
     kept["eps"] = formats.epsilon(row["epsilon"])
     kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
     return kept
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """The rows by column, each text once: {texts, at} where texts repeat, else {values}. script.js makes rows of it.
+
+    >>> _columns([{"n": 1, "data": "A"}, {"n": 2, "data": "A"}])
+    {'n': {'values': [1, 2]}, 'data': {'texts': ['A'], 'at': [0, 0]}}
+    """
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in rows[0] if rows else ():
+        values = [row[name] for row in rows]
+        texts = list(dict.fromkeys(values))
+        if all(isinstance(text, str) for text in texts) and len(texts) < len(values):
+            places = {text: place for place, text in enumerate(texts)}
+            found[name] = {"texts": texts, "at": [places[value] for value in values]}
+        else:
+            found[name] = {"values": values}
+    return found
 
 
 def _script(value: Any) -> str:
@@ -174,12 +193,15 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
         if artefact.kind == "table":
             shown = [(f"tables/{name}.{links.tables}", "table")]
             shown += [(f"tables/{name}.wide.{links.tables}", "as in the paper")] * (artefact.view in able)
-            shown += [(links.csv(f"tables/{name}"), "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
+            shown += [(links.at(f"tables/{name}.csv"), "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
         elif artefact.view in links.held_back:
             continue
         else:
-            shown = [(f"figures/{name}.{links.figures}", "figure"), *[(f"figures/{name}.pdf", "PDF")] * links.typeset]
-            shown += [(links.csv(f"figures/{name}"), "CSV")]
+            shown = [
+                (links.at(f"figures/{name}.{links.figures}"), "figure"),
+                *[(f"figures/{name}.pdf", "PDF")] * links.typeset,
+            ]
+            shown += [(links.at(f"figures/{name}.csv"), "CSV")]
         found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), shown))
     return list(found.items())
 

@@ -1,6 +1,6 @@
 "use strict";
 const VALUES = JSON.parse(document.getElementById("values").textContent);
-const ROWS = VALUES.rows;
+const ROWS = unpacked(VALUES.rows);
 const by = (id) => document.getElementById(id);
 const distinct = (values) => [...new Set(values)];
 const ALL = "all";
@@ -10,6 +10,14 @@ const HEADS = [
 ];
 const NUMERIC = new Set(["eps", "shown", "n"]);
 let order = null;  // [column, descending]
+
+// rows of columns, which are {values}, or {texts, at} where texts repeat
+function unpacked(columns) {
+  const value = (column, place) => (column.texts ? column.texts[column.at[place]] : column.values[place]);
+  const first = Object.values(columns)[0];
+  return Array.from((first && (first.at || first.values)) || [], (_, place) => Object.fromEntries(
+    Object.entries(columns).map(([name, column]) => [name, value(column, place)])));
+}
 
 function fill(select, values, text = (value) => value) {
   for (const value of values) select.add(new Option(text(value), value));

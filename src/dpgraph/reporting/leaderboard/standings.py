@@ -45,7 +45,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
     values: dict[tuple[str, str, str, str], pd.Series] = {}
     targets: dict[str, set[float]] = {}
-    names = _names(plan)
+    names = data_names(plan)
     for entry, metric in _shown(plan):
         outcome = known.outcome(entry, metric)
         place = (entry.paper, entry.task_id, metric, entry.cell.slug)
@@ -88,7 +88,7 @@ def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
             yield from ((entry, artefact.metric) for entry in plan.entries_of(name))
 
 
-def _names(plan: Plan) -> dict[str, str]:
+def data_names(plan: Plan) -> dict[str, str]:
     """By task, what it is called: with its split where two tasks that are shown have one label on unlike splits."""
     tasks = {entry.task_id: _data(entry.suite_task.label, plan.task(entry.task_id)) for entry, _ in _shown(plan)}
     splits: dict[str, set[str]] = {}

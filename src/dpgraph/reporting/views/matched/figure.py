@@ -36,7 +36,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
             if rows.empty:
                 canvas.no_results(axes)
                 continue
-            marks.reference_line(axes, rows)
+            marks.reference_line(axes, rows, shown)
             for method, part in rows.groupby("method", sort=False):
                 part = part.sort_values("accuracy_mean")
                 marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)

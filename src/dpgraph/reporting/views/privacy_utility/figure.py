@@ -27,6 +27,7 @@ from dpgraph.reporting.views.privacy_utility.rows import RELEASE, privacy_utilit
 MODES = ("rigorous", "published")  # left, right
 SMALL = 3.2  # size of marks along training, where they are many
 EDGE = 0.55  # inches of a place beside its axes
+LINES = 3  # of methods without privacy in a panel, the highest ones: more of them hide each other
 RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
@@ -104,8 +105,9 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
     only, as do printed numbers (hollow). A panel without a private run is left out. Methods without
     privacy are horizontal lines; lines have 95 % intervals.
     """
-    points = privacy_utility_points(plan, artefact_id, results)
+    every = privacy_utility_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
+    points = every if artefact.sweep else highest_lines(every)
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
@@ -130,8 +132,18 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
         if not places:
             canvas.no_results(grid[0][0])
         files = canvas.save_all(figure, stem)
+    fewer = [f"Of methods without privacy each panel has the {LINES} best: the numbers have all."]
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(files, points, words.beside(points, *about, budgets=False))
+    return Drawn(files, every, words.beside(every, *about, *fewer * (len(points) < len(every)), budgets=False))
+
+
+def highest_lines(points: pd.DataFrame) -> pd.DataFrame:
+    """Without those methods without privacy that are not among the `LINES` best of their task."""
+    lines = points[(points["variant"] == "none") & (points["source"] == "ours") & points["mean"].notna()]
+    means = lines.groupby(["task", "method"], sort=False)["mean"].last()  # at the end of training
+    kept = means.sort_values(ascending=False, kind="stable").groupby("task").head(LINES)
+    rest = means.index.difference(kept.index)
+    return points[~pd.MultiIndex.from_frame(points[["task", "method"]]).isin(rest)]
 
 
 def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:
@@ -176,7 +188,7 @@ def _panel(
     axes: Axes, points: pd.DataFrame, column: str, style: Style, shown: Quantity, width: float, last: bool
 ) -> None:
     axes.margins(y=0.09)
-    marks.reference_line(axes, points)
+    marks.reference_line(axes, points, shown)
     drawn = points[points["mean"].notna() & ((points["variant"] == "none") | np.isfinite(points[column]))]
     private = drawn[drawn["variant"] != "none"]
     ours = drawn[drawn["source"] == "ours"]
