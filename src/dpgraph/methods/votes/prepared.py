@@ -14,8 +14,10 @@ from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
+from dpgraph.preparation.bands import as_it_ran, correlated, cyclic_draws
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.privacy.banded import group_rate
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.votes import (
     BUCKETS,
@@ -57,12 +59,22 @@ class PreparedVotes(PreparedTrees):
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
+        if mechanism.bands > 1:
+            self._take_turns(order, mechanism)
         self.graph: Graph = graph
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
         self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
         self.reader: BucketReader | None = None
         self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
+
+    def _take_turns(self, order: Order, mechanism: PoissonVotes) -> None:
+        """Noise that is correlated over steps, for which records take part in one of b steps only."""
+        (term,) = self.terms
+        rate = group_rate(rate=mechanism.sampling_rate, bands=mechanism.bands)
+        draws = cyclic_draws(order, self.batches, num_roots=term.trees.num_roots, rate=rate, bands=mechanism.bands)
+        self.terms = [replace(term, draws=draws)]
+        self.noise = correlated(order, self.noise, steps=self.steps, bands=mechanism.bands)
 
     @property
     def labels_trained_on(self) -> np.ndarray:
@@ -156,4 +168,7 @@ class PreparedVotes(PreparedTrees):
         return scores_of(self.reader)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
-        return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})
+        ran = super().ran(resumed_at)
+        if self._step is not None:
+            ran = as_it_ran(ran, self._step.noise, self._step.terms[0].draws)
+        return ran.model_copy(update={"releases": tuple(self.made)})

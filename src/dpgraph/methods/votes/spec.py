@@ -12,6 +12,7 @@ from dpgraph.methods.looks import PURPLE, TEAL, Look
 from dpgraph.methods.spec import MethodSpec, Variant
 from dpgraph.methods.votes import rules
 from dpgraph.methods.votes.mechanism import bounded_votes, capped_votes, poisson_votes
+from dpgraph.privacy.banded import MOST_STEPS, ROUNDED
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
@@ -21,6 +22,21 @@ class VotesTraining(RootBatches):
     averaged_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"
     )
+    bands: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="b: steps over which noise is correlated (banded matrix factorisation); records take turns in b "
+        "groups, at rate b q each; 1: independent noise (variant rigorous)",
+    )
+
+    @model_validator(mode="after")
+    def _groups(self) -> Self:
+        if self.bands == 1:
+            return self
+        if self.sampling_rate is not None and self.sampling_rate * self.bands > 1 + ROUNDED:
+            raise ValueError(f"bands={self.bands}, sampling_rate={self.sampling_rate}: expected a product <= 1")
+        if self.steps == "max" or not self.bands <= self.steps <= MOST_STEPS:
+            raise ValueError(f"bands={self.bands}, steps={self.steps}: expected from bands to {MOST_STEPS} steps")
+        return self
 
 
 class VotesPrivacy(Privacy):
@@ -156,6 +172,12 @@ class DpVotesCell(NetworkCell):
     training: VotesTraining
     privacy: VotesPrivacy
 
+    @model_validator(mode="after")
+    def _banded(self) -> Self:
+        if self.training.bands > 1 and self.privacy.variant != "rigorous":
+            raise ValueError(f"bands={self.training.bands}: expected 1 for variant {self.privacy.variant}")
+        return self
+
 
 def look(cell: Any) -> Look:
     return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
@@ -182,6 +204,11 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "model": SOFTMAX,
         "training": {"sampling_rate": 0.3},
         "privacy": {"epsilon": 6.0, "votes_share": 0.0},
+    },
+    "bands": {
+        "model": SOFTMAX,
+        "training": {"optimizer": "sgd", "momentum": 0.5, "sampling_rate": 0.2, "averaged_share": 0.5, "bands": 3},
+        "privacy": {"epsilon": 6.0, "votes_share": 0.3, "mean_share": 0.1},
     },
     "rounds": {
         "model": SOFTMAX,
