@@ -14,9 +14,10 @@ from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
+from dpgraph.models.network import Network
 from dpgraph.preparation.bands import as_it_ran, correlated, cyclic_draws
 from dpgraph.preparation.base import Order
-from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.preparation.trees import Losses, PreparedTrees
 from dpgraph.privacy.banded import group_rate
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.votes import (
@@ -31,6 +32,9 @@ from dpgraph.privacy.mechanisms.votes import (
 )
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
+from dpgraph.training.captured.step import CapturedStep
+from dpgraph.training.scaled import ScaledStep
+from dpgraph.training.steps import PrivateStep
 
 # Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
 # norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
@@ -47,6 +51,7 @@ class PreparedVotes(PreparedTrees):
         mechanism, graph = order.mechanism, order.data.graph
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
+        self._scaled = bool(order.cell.training.scaled)
         self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
@@ -75,6 +80,15 @@ class PreparedVotes(PreparedTrees):
         draws = cyclic_draws(order, self.batches, num_roots=term.trees.num_roots, rate=rate, bands=mechanism.bands)
         self.terms = [replace(term, draws=draws)]
         self.noise = correlated(order, self.noise, steps=self.steps, bands=mechanism.bands)
+
+    def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
+        step = super().step(network, optimizer, losses)
+        if self._scaled:
+            self._step = step = ScaledStep.of(step)
+        return step
+
+    def captured(self) -> CapturedStep | None:
+        return None if self._scaled else super().captured()
 
     @property
     def labels_trained_on(self) -> np.ndarray:

@@ -28,6 +28,12 @@ class VotesTraining(RootBatches):
         "groups, at rate b q each; 1: independent noise (variant rigorous)",
     )
 
+    scaled: bool = Field(
+        default=False,
+        description="Adam on softmax regression: gradients are scaled by its second moments of what was released, then "
+        "clipped and noised",
+    )
+
     @model_validator(mode="after")
     def _groups(self) -> Self:
         if self.bands == 1:
@@ -157,7 +163,7 @@ class VotesPrivacy(Privacy):
 class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
-        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share", "scaled"),
         "privacy": (
             *NetworkCell.NOISE_IGNORES["privacy"],
             "shrinkage",
@@ -176,6 +182,10 @@ class DpVotesCell(NetworkCell):
     def _banded(self) -> Self:
         if self.training.bands > 1 and self.privacy.variant != "rigorous":
             raise ValueError(f"bands={self.training.bands}: expected 1 for variant {self.privacy.variant}")
+        layers = self.model.encoder_layers, self.model.decoder_layers
+        if self.training.scaled and (self.training.optimizer != "adam" or layers != (0, 1)):
+            given = f"optimizer={self.training.optimizer}, encoder_layers={layers[0]}, decoder_layers={layers[1]}"
+            raise ValueError(f"scaled=True, {given}: expected adam and 0 and 1 layers")
         return self
 
 
@@ -209,6 +219,11 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "model": SOFTMAX,
         "training": {"optimizer": "sgd", "momentum": 0.5, "sampling_rate": 0.2, "averaged_share": 0.5, "bands": 3},
         "privacy": {"epsilon": 6.0, "votes_share": 0.3, "mean_share": 0.1},
+    },
+    "scaled": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.3, "scaled": True},
+        "privacy": {"epsilon": 6.0, "votes_share": 0.0},
     },
     "rounds": {
         "model": SOFTMAX,
