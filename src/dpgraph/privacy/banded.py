@@ -13,8 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
 
 from dpgraph.errors import invalid
 
@@ -77,6 +75,8 @@ class BandedMatrix:
 
     def errors(self, workload: np.ndarray) -> np.ndarray:
         """(n,) mean squares of W C^-1 Z for the rows of W (n, T) and noise of variance 1."""
+        from scipy.linalg import solve_triangular
+
         return np.square(solve_triangular(self.dense, workload.T, trans="T", lower=True)).sum(axis=0)
 
 
@@ -109,6 +109,9 @@ def best_matrix(*, steps: int, bands: int, momentum: float, averaged_share: floa
     gradients are taken, and in what is released. L-BFGS from the square root of prefix sums, (1 - z)^(-1/2) cut to b
     bands; the noise in every iterate keeps the diagonal away from 0. Raises UserError beyond MOST_STEPS.
     """
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import minimize
+
     participations(steps=steps, bands=bands)
     if steps > MOST_STEPS:
         raise invalid("steps", steps, f"at most {MOST_STEPS} with bands = {bands} > 1")
