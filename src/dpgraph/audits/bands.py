@@ -2,7 +2,7 @@
 
 Every record has a feature of its own, so that one run shows what each of them adds, step by step. The attacker knows
 the matrix and the groups, both public, undoes the correlation and mixes over the steps of a record's group. Rates,
-noise and the curve are worked out here again, from docs/privacy.md, 12.11.
+noise and the curve are worked out here again, from docs/privacy.md, 12.12.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What is released is C G + Z: G (T, P) the sums of clipped gradients, Z independent noise, C (T, T) lower triangular with
 b bands and columns of norm 1. Training reads G + C^-1 Z, which is a function of it. Everything here is made of public
-numbers. Theorem M, docs/privacy.md, 12.11.
+numbers. Theorem M, docs/privacy.md, 12.12.
 """
 
 from __future__ import annotations
