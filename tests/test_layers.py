@@ -24,6 +24,7 @@ LAYERS = [  # from below
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py"
     for name in (
+        "bands",
         "canary",
         "coordinates",
         "embedding",

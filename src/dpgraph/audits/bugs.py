@@ -116,6 +116,8 @@ def _draws(prepared: PreparedStep) -> list[Draws]:
 def _doubled(sampler: Sampler) -> Sampler:
     if isinstance(sampler, PoissonSampler):
         return PoissonSampler(sampler.num_roots, min(1.0, 2 * sampler.rate))
+    if not isinstance(sampler, FixedSizeSampler):
+        raise TypeError(f"{sampler.name}: expected batches of Poisson or of fixed size")
     return FixedSizeSampler(sampler.num_roots, min(sampler.num_roots, 2 * sampler.size))
 
 

@@ -30,6 +30,7 @@ PAIRED = frozenset(
         "kept nodes",
         "column priorities",
         "random rows",
+        "groups of bands",
     }
 )
 

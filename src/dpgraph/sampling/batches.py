@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -55,7 +55,18 @@ class FixedSizeSampler:
         return fixed_size_batch(self.num_roots, self.size, generator)
 
 
-Sampler = PoissonSampler | FixedSizeSampler
+class Sampler(Protocol):
+    """What draws batches, by its name and from how many roots."""
+
+    name: ClassVar[Batches]
+
+    @property
+    def num_roots(self) -> int: ...
+
+    @property
+    def expected_size(self) -> float: ...
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray: ...
 
 
 @dataclass
@@ -70,6 +81,9 @@ class Draws:
         """Positions of the roots of the next batch."""
         self.count += 1
         return self.sampler.draw(self.generator)
+
+    def start_at(self, step: int) -> None:
+        """So many steps were made in an earlier process: nothing to do where a batch does not depend on its step."""
 
 
 def poisson_batch(num_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:

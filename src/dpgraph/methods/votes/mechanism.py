@@ -8,6 +8,7 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.methods.votes.readers import NOISE_READERS, READERS
+from dpgraph.privacy.banded import group_rate, participations
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
@@ -17,7 +18,11 @@ def poisson_votes(asked: Asked) -> PoissonVotes:
     fields, rounds = _fields(asked), asked.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
-    return PoissonVotes(**fields, degree_floor=asked.privacy.degree_floor, rounds=rounds)
+    return PoissonVotes(**fields, degree_floor=asked.privacy.degree_floor, rounds=rounds, bands=_bands(asked))
+
+
+def _bands(asked: Asked) -> int:
+    return int(asked.cell.training.bands)
 
 
 def bounded_votes(asked: Asked) -> BoundedVotes:
@@ -66,7 +71,8 @@ def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> floa
     if steps is None:
         raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
     rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
-    return math.sqrt(rest / share / steps) / asked.rate if share else None
+    taken, rate = participations(steps=steps, bands=_bands(asked)), group_rate(rate=asked.rate, bands=_bands(asked))
+    return math.sqrt(rest / share / taken) / rate if share else None
 
 
 def _fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:

@@ -15,8 +15,11 @@ from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedB
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
+from dpgraph.models.network import Network
+from dpgraph.preparation.bands import as_it_ran, correlated, cyclic_draws
 from dpgraph.preparation.base import Order
-from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.preparation.trees import Losses, PreparedTrees
+from dpgraph.privacy.banded import group_rate
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import (
@@ -31,6 +34,9 @@ from dpgraph.privacy.mechanisms.votes import (
 )
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
+from dpgraph.training.captured.step import CapturedStep
+from dpgraph.training.scaled import ScaledStep
+from dpgraph.training.steps import PrivateStep
 
 # Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
 # norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
@@ -47,6 +53,7 @@ class PreparedVotes(PreparedTrees):
         mechanism, graph = order.mechanism, order.data.graph
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
+        self._scaled = bool(order.cell.training.scaled)
         self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
@@ -59,12 +66,31 @@ class PreparedVotes(PreparedTrees):
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
+        if mechanism.bands > 1:
+            self._take_turns(order, mechanism)
         self.graph: Graph = graph
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
         self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
         self.reader: BucketReader | None = None
         self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
+
+    def _take_turns(self, order: Order, mechanism: PoissonVotes) -> None:
+        """Noise that is correlated over steps, for which records take part in one of b steps only."""
+        (term,) = self.terms
+        rate = group_rate(rate=mechanism.sampling_rate, bands=mechanism.bands)
+        draws = cyclic_draws(order, self.batches, num_roots=term.trees.num_roots, rate=rate, bands=mechanism.bands)
+        self.terms = [replace(term, draws=draws)]
+        self.noise = correlated(order, self.noise, steps=self.steps, bands=mechanism.bands)
+
+    def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
+        step = super().step(network, optimizer, losses)
+        if self._scaled:
+            self._step = step = ScaledStep.of(step)
+        return step
+
+    def captured(self) -> CapturedStep | None:
+        return None if self._scaled else super().captured()
 
     @property
     def labels_trained_on(self) -> np.ndarray:
@@ -161,4 +187,7 @@ class PreparedVotes(PreparedTrees):
         return scores_of(self.reader)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
-        return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})
+        ran = super().ran(resumed_at)
+        if self._step is not None:
+            ran = as_it_ran(ran, self._step.noise, self._step.terms[0].draws)
+        return ran.model_copy(update={"releases": tuple(self.made)})

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.privacy.banded import group_rate, participations
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE
+from dpgraph.privacy.mechanisms.base import NOISE_RANGE, Shape
 from dpgraph.privacy.mechanisms.lots import PoissonLots
-from dpgraph.privacy.procedure import Release
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
+from dpgraph.privacy.statements import BANDED_VOTES, BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
 from dpgraph.privacy.vote_sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class PoissonVotes(PoissonLots):
     degree_floor: int = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
     choice_epsilon: float = Field(default=0.0, description="Of the choice among `readers`; 0: none")
     readers: int = Field(default=1, description="Ways to read that are chosen from, public")
+    bands: int = Field(default=1, description="b: the noise of b steps is correlated, and roots take turns in b groups")
 
     @model_validator(mode="after")
     def _votes(self) -> PoissonVotes:
@@ -68,7 +70,24 @@ class PoissonVotes(PoissonLots):
             raise invalid("rounds", self.rounds, "an integer >= 1, and 1 where nobody votes or under node-remove")
         if self.choice_epsilon and self.votes_ratio is None:
             raise invalid("choice_epsilon", self.choice_epsilon, "0 where nobody votes: there is nothing to choose")
+        if self.bands != 1:
+            group_rate(rate=self.sampling_rate, bands=self.bands)
+            if self.relation is not Relation.NODE_NULL:
+                raise invalid("bands", self.bands, f"1: nothing else is stated under {self.relation}")
+            if self.steps is None:
+                raise invalid("steps", "max", "a number: with bands every step has noise of its own")
+            participations(steps=self.steps, bands=self.bands)
         return self
+
+    @property
+    def charged(self) -> Self:
+        """The same run with ceil(T / b) plain steps at rate b q, which dominate the T correlated ones (Theorem M)."""
+        if self.bands == 1:
+            return self
+        steps, _ = self.closed()
+        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
+        changed = {"bands": 1, "steps": participations(steps=steps, bands=self.bands), "sampling_rate": rate}
+        return type(self)(**{**dict(self), **changed})
 
     def _mu(self, ratio: float | None) -> float:
         """mu of a release whose noise std is `ratio` noise multipliers, per unit of sensitivity."""
@@ -91,7 +110,7 @@ class PoissonVotes(PoissonLots):
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.quantile import PureDp
 
-        steps = super().rdp(orders)
+        steps = super(PoissonVotes, self.charged).rdp(orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
 
     def fixed_epsilon(self, mode: Mode) -> float:
@@ -120,9 +139,10 @@ class PoissonVotes(PoissonLots):
     def _epsilon_under(self, relation: VotesRelation) -> float:
         from dpgraph.privacy.accountants.votes import votes_epsilon
 
-        steps, noise = self.closed()
+        charged = self.charged
+        steps, noise = charged.closed()
         return votes_epsilon(
-            rate=self.sampling_rate,
+            rate=charged.sampling_rate,
             noise_multiplier=noise,
             steps=steps,
             mean_mu=self.mean_mu,
@@ -141,7 +161,24 @@ class PoissonVotes(PoissonLots):
         if step != self.steps and self.votes_ratio is not None:
             early = type(self)(**{**dict(self), "votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1})
             return early.at_step(step)
+        if step < self.bands != 1:  # no group has come back: charged as after the first step of each
+            first = self.at_step(self.bands) if step else self.charged.at_step(0)
+            return first.model_copy(update={"steps": step})
         return super().at_step(step)
+
+    @property
+    def shape(self) -> Shape:
+        batches = Batches.POISSON if self.bands == 1 else Batches.CYCLIC_POISSON
+        return Shape(lists=Lists.NONE, batches=batches, clipped=Clipped.ROOT)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        if self.bands == 1:
+            return super().terms(clip_norms)
+        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
+        return (self._term(clip_norms, rate=rate, num_parts=self.bands),)
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        return super().procedure(clip_norms).model_copy(update={"bands": self.bands})
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -162,7 +199,10 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _stated(self) -> Statement:
-        return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
+        if self.bands == 1:
+            return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
+        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
+        return BANDED_VOTES.filled({"q": f"{rate:.6g}", "b": self.bands})
 
     def _texts(self) -> tuple[tuple[float | None, str], ...]:
         mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
