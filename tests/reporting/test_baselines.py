@@ -241,3 +241,11 @@ def test_cora_reaches_the_literature(tmp_path):
     computed = table[table.kind == "computed"].set_index("method").reference_accuracy
     assert computed["gcn-2"] == pytest.approx(81.8, abs=0.6)  # found with scikit-learn 1.7
     assert complaints(table) == []
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml")))
+def test_every_suite_has_its_comparisons(name):
+    """Before anything ran: a row for each method without privacy, whatever kind of model it is."""
+    plan = load_plan(Config(suite=name), WORKFLOW)
+    rows = baselines(plan, read_baselines(WORKFLOW), None)
+    assert len(rows) >= len(compared(plan))

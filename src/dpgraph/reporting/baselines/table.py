@@ -98,13 +98,14 @@ def _row(
 
 def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Reference]:
     task, model = entry.cell.task, entry.cell.model  # type: ignore[attr-defined]
+    hops = getattr(model, "hops", 0)  # what is no network, as a student of public rows, reads no neighbour
     if task.setting == "transductive":
-        printed = known.printed(model.architecture, model.hops, task.dataset, task.split)
+        printed = known.printed(getattr(model, "architecture", ""), hops, task.dataset, task.split)
         if printed is not None:
             yield Reference(printed.model, "literature", printed.accuracy, printed.source)
     path = Paths(plan.config).reference(task)
     # what propagates the predictions of a network without hops reads neighbours, too
-    kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else model.hops or 2)
+    kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else hops or 2)
     if not path.is_file():
         yield Reference(kind, "computed", reason=f"{path}: no such file")
         return
