@@ -53,18 +53,21 @@ def test_a_record_moves_each_block_by_at_most_one_whenever_it_takes_part(steps: 
 
 def test_the_matrix_has_less_error_than_independent_noise_and_than_others_near_it() -> None:
     matrix = best_matrix(steps=40, bands=4, momentum=0.9, averaged_share=0.5)
-    plain = squared_error(BandedMatrix(np.ones((40, 1))), 0.9, 0.5)
-    found = squared_error(matrix, 0.9, 0.5)
+    plain = squared_error(BandedMatrix(np.ones((40, 1))), momentum=0.9, averaged_share=0.5)
+    found = squared_error(matrix, momentum=0.9, averaged_share=0.5)
     inverse = np.linalg.inv(matrix.dense)
-    assert found[0] == pytest.approx(np.square(iterates(40, 0.9) @ inverse).sum() / 40)
-    assert found[1] == pytest.approx(np.square(released_row(40, 0.9, 0.5) @ inverse).sum())
+    assert found[0] == pytest.approx(np.square(iterates(steps=40, momentum=0.9) @ inverse).sum() / 40)
+    assert found[1] == pytest.approx(
+        np.square(released_row(steps=40, momentum=0.9, averaged_share=0.5) @ inverse).sum()
+    )
     # what a group's rate of 4 q costs where batches do not amplify is a factor of two in noise, which bands win back
     assert all(one < other / 3.5 for one, other in zip(found, plain, strict=True))
     total, random = sum(one / other for one, other in zip(found, plain, strict=True)), np.random.default_rng(0)
     for _ in range(30):
         other = matrix.columns * (1 + 0.05 * random.standard_normal(matrix.columns.shape))
         other = BandedMatrix(other / np.linalg.norm(other, axis=1, keepdims=True))
-        assert sum(a / b for a, b in zip(squared_error(other, 0.9, 0.5), plain, strict=True)) > total * (1 - 1e-3)
+        there = squared_error(other, momentum=0.9, averaged_share=0.5)
+        assert sum(a / b for a, b in zip(there, plain, strict=True)) > total * (1 - 1e-3)
 
 
 def test_iterates_are_those_of_sgd_with_momentum() -> None:
@@ -72,15 +75,18 @@ def test_iterates_are_those_of_sgd_with_momentum() -> None:
     for one in gradients:
         speed = 0.7 * speed + one
         at.append(at[-1] + speed)
-    assert np.allclose(iterates(9, 0.7) @ gradients, at[1:])
-    assert released_row(9, 0.7, 0.5) @ gradients == pytest.approx(np.mean(at[-5:]))
-    assert released_row(9, 0.7, 0.0) @ gradients == pytest.approx(at[-1])
+    assert np.allclose(iterates(steps=9, momentum=0.7) @ gradients, at[1:])
+    assert released_row(steps=9, momentum=0.7, averaged_share=0.5) @ gradients == pytest.approx(np.mean(at[-5:]))
+    assert released_row(steps=9, momentum=0.7, averaged_share=0.0) @ gradients == pytest.approx(at[-1])
 
 
 def test_noise_falls_as_published() -> None:
     """q = 0.1, T = 100, four bands at epsilon 8: -15 % in the noise of prefix sums (a mean over all iterates)."""
     matrix = best_matrix(steps=100, bands=4, momentum=0.0, averaged_share=0.0)
-    gain = math.sqrt(squared_error(matrix, 0.0, 0.0)[0] / squared_error(IDENTITY, 0.0, 0.0)[0])
+    gain = math.sqrt(
+        squared_error(matrix, momentum=0.0, averaged_share=0.0)[0]
+        / squared_error(IDENTITY, momentum=0.0, averaged_share=0.0)[0]
+    )
     multipliers = 0.936, 1.443  # least noise multipliers of the two rates at delta 1e-5
     for noise, rate, steps in zip(multipliers, (0.1, 0.4), (100, 25), strict=True):
         assert epsilon_of(rate, noise, steps) == pytest.approx(8, rel=2e-3)

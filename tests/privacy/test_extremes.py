@@ -35,6 +35,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "negatives": (1, 4, 20), "neighbour_to_self_clip": (0, 1e-6, 0.1, 1, 100), "nodes": (10, 1000, 1e6),
     "num_train": (1000, 90941, 1e9), "order": (1.001, 2, 64, 1000), "q": (1e-9, 1e-5, 0.01, 0.5, 1),
     "q_neighbour": (1e-9, 0.05, 1), "q_self": (1e-9, 0.1, 1.0), "refill": (0, 5), "relations": (1, 1000, 5e6),
+    "cap_margin": (0, 2, 100), "most_voters": (1, 100, 1e6), "most_receivers": (1, 100, 1e6), "hub_limit": (1, 50, 1e6),
     "eps_choice": (0, 1e-6, 0.1, 20), "mass": (1e-6, 0.3, 1000), "degree_floor": (1, 8, 1e6),
     "row_delta": (1e-12, 1e-5, 0.5), "rows": (1, 70, 3000), "sensitivity": (1e-6, 1, 1e6), "sigma": (1e-6, 1, 1e8),
     "steps": (1, 10, 500.0, 10**5), "top_k": (1, 4, 100),
@@ -106,6 +107,8 @@ BASE: dict[str, Any] = {
     "sampled_share": 0.1, "sensitivity": 1.0, "sigma": 10.0, "sigma_over_clip": 4.0, "sigma_over_self_clip": 4.0,
     "sigma_over_sensitivity": 4.0, "sigma_threshold": 50.0, "sigma_votes": 50.0, "steps": 100, "top_k": 4,
     "sigma_votes_over_norm": 6.0, "eps_choice": 0.1, "mass": 0.3, "degree_floor": 8,
+    "sigma_degrees": 100.0, "cap_margin": 2.0, "most_voters": 1000, "most_receivers": 1000, "hub_limit": 100,
+    "sigma_hubs": 100.0, "sigma_mean": 20.0,
 }  # fmt: skip
 EXTREMES = (
     -1,

@@ -80,7 +80,7 @@ class BandedMatrix:
         return np.square(solve_triangular(self.dense, workload.T, trans="T", lower=True)).sum(axis=0)
 
 
-def iterates(steps: int, momentum: float) -> np.ndarray:
+def iterates(*, steps: int, momentum: float) -> np.ndarray:
     """(T, T) A: iterate t moves by -rate A[t] times the gradients, A[t, i] = 1 + m + ... + m^(t - i)."""
     powers = np.cumsum(momentum ** np.arange(steps))
     place = np.arange(steps)
@@ -88,17 +88,18 @@ def iterates(steps: int, momentum: float) -> np.ndarray:
     return np.where(gaps >= 0, powers[np.maximum(gaps, 0)], 0.0)
 
 
-def released_row(steps: int, momentum: float, averaged_share: float) -> np.ndarray:
+def released_row(*, steps: int, momentum: float, averaged_share: float) -> np.ndarray:
     """(T,) the row of what is released: the mean of the last iterates, or the last one."""
     last = math.ceil(averaged_share * steps) if averaged_share else 1
-    return np.asarray(iterates(steps, momentum)[steps - last :].mean(axis=0))
+    return np.asarray(iterates(steps=steps, momentum=momentum)[steps - last :].mean(axis=0))
 
 
-def squared_error(matrix: BandedMatrix, momentum: float, averaged_share: float) -> tuple[float, float]:
+def squared_error(matrix: BandedMatrix, *, momentum: float, averaged_share: float) -> tuple[float, float]:
     """Mean squares of the noise in all iterates, on average, and in what is released; per variance and squared rate."""
     steps = matrix.steps
-    every = matrix.errors(iterates(steps, momentum)).mean()
-    return float(every), float(matrix.errors(released_row(steps, momentum, averaged_share)[None]).sum())
+    every = matrix.errors(iterates(steps=steps, momentum=momentum)).mean()
+    last = released_row(steps=steps, momentum=momentum, averaged_share=averaged_share)
+    return float(every), float(matrix.errors(last[None]).sum())
 
 
 @lru_cache(maxsize=16)
@@ -115,7 +116,8 @@ def best_matrix(*, steps: int, bands: int, momentum: float, averaged_share: floa
     participations(steps=steps, bands=bands)
     if steps > MOST_STEPS:
         raise invalid("steps", steps, f"at most {MOST_STEPS} with bands = {bands} > 1")
-    every, last = iterates(steps, momentum), released_row(steps, momentum, averaged_share)
+    every = iterates(steps=steps, momentum=momentum)
+    last = released_row(steps=steps, momentum=momentum, averaged_share=averaged_share)
     weights = np.vstack([every / np.linalg.norm(every), last / np.linalg.norm(last)]) / math.sqrt(2)
     inside = np.arange(steps)[:, None] + np.arange(bands)[None, :] < steps
     rows = (np.arange(steps)[:, None] + np.arange(bands)[None, :])[inside]

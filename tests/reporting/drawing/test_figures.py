@@ -105,7 +105,10 @@ def test_what_is_proved_keeps_its_look_beside_what_is_claimed(paper_plan):
 
 def test_both_node_remove_lines_of_the_votes_curves_have_colours_of_their_own():
     shares = {"own": 0.0, "votes": 0.5, "votes-schema": 0.5, "votes-remove": 0.5}  # the look reads no more of a cell
-    cells = {name: SimpleNamespace(privacy=SimpleNamespace(votes_share=share)) for name, share in shares.items()}
+    cells = {
+        name: SimpleNamespace(privacy=SimpleNamespace(votes_share=share, variant="node-remove-capped"))
+        for name, share in shares.items()
+    }
     looks = allocate({name: spec("dp-votes").look(cell) for name, cell in cells.items()})
     for first, second in combinations(looks.values(), 2):
         assert distance(first.colour, second.colour) >= APART
