@@ -19,7 +19,7 @@ from dpgraph.planning.cost import PlannedParts
 
 FILE = Path("throughputs.csv")  # in the workflow's folder
 FARTHEST = 10.0  # a factor of one part is at most so many times, and at least so small a part of, that of all three
-ROUNDS, SWEEPS, CLOSE = 20, 200, 1e-9
+ROUNDS, SWEEPS, CLOSE = 200, 200, 1e-9
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ def fitted(parts: Sequence[PlannedParts], seconds: Sequence[float]) -> tuple[flo
                 break
         if _near(before, factors):
             break
+        factors = [(old + new) / 2 for old, new in zip(before, factors)]  # whole steps may go round in circles
     return factors[0], factors[1], factors[2]
 
 
