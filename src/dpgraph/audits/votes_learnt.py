@@ -15,8 +15,23 @@ import numpy as np
 
 from dpgraph.audits.graphs import null_records
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import CHANGED, CLASSES, FLOOR, IN_BALLOTS, IN_PREPARED, MASS, NORM, SHOWS_ALL
-from dpgraph.audits.votes import _all_labels, _third_hop, cases, mixed_graph, planted_in, predictions, prepared_votes
+from dpgraph.audits.votes import (
+    CHANGED,
+    CLASSES,
+    FLOOR,
+    IN_BALLOTS,
+    IN_PREPARED,
+    MASS,
+    NORM,
+    SHOWS_ALL,
+    _all_labels,
+    _third_hop,
+    cases,
+    mixed_graph,
+    planted_in,
+    predictions,
+    prepared_votes,
+)
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes import learnt

@@ -1,7 +1,7 @@
 """A reader of buckets that is learnt from labels of training nodes (docs/privacy.md, Theorem L).
 
 Scores are a log p + r W + b: p a node's own prediction, r what it read by a public reader. Each training node is one
-example, of its own record and of what was released: its gradient is clipped by itself, and the sum of a step gets noise.
+example, of its own record and of what was released: its gradient is clipped by itself, and a step's sum gets noise.
 """
 
 from __future__ import annotations
