@@ -105,7 +105,7 @@ class VotesPrivacy(Privacy):
         default=20, description="Steps in which a reader is learnt, full batches, each gradient clipped to norm 1"
     )
     reader_rate: Annotated[float, Field(gt=0, le=1000)] = Field(
-        default=1.0, description="Learning rate of the reader's steps"
+        default=3.0, description="Learning rate of the reader's steps"
     )
     one_hop: bool = Field(
         default=False,
