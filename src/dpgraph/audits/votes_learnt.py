@@ -128,15 +128,21 @@ def _exact_buckets(
     return Ballots.plain_read(self, self.buckets(ballots), ballots, mass, std, shrinkage)  # type: ignore[attr-defined]
 
 
-def _noise_unused(self: ReaderSteps, *given: Any) -> LearntReader:
-    *others, noise = given
+class _Unused(ReleaseNoise):
+    """Draws what it is asked for, and gives back the sum without it."""
 
-    class Unused:
-        def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-            noise.on(values, std, unit)
-            return values
+    def __init__(self, noise: ReleaseNoise) -> None:
+        self.noise = noise
 
-    return PLAIN_LEARN(self, *others, Unused())
+    def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
+        self.noise.on(values, std, unit)
+        return values
+
+
+def _noise_unused(
+    self: ReaderSteps, start: LearntReader, own: np.ndarray, read: np.ndarray, labels: np.ndarray, noise: ReleaseNoise
+) -> LearntReader:
+    return PLAIN_LEARN(self, start, own, read, labels, _Unused(noise))
 
 
 PLAIN_SUM, PLAIN_LEARN = learnt.gradient_sum, ReaderSteps.learn

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from dpgraph.privacy.procedure import Release
-
-if TYPE_CHECKING:
-    from dpgraph.privacy.mechanisms.votes import PoissonVotes
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 LEARNT = "steps of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
 
 
-def releases_of(mechanism: PoissonVotes) -> tuple[Release, ...]:
+class Released(Protocol):
+    """What is read of a mechanism of votes; noise in units of its `noise_multiplier`."""
+
+    @property
+    def mean_ratio(self) -> float | None: ...
+    @property
+    def votes_ratio(self) -> float | None: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def choice_epsilon(self) -> float: ...
+    @property
+    def readers(self) -> int: ...
+    @property
+    def reader_ratio(self) -> float | None: ...
+    @property
+    def reader_steps(self) -> int: ...
+    @property
+    def weighted(self) -> dict[str, Any]: ...
+    def closed(self) -> tuple[int, float]: ...
+
+
+def releases_of(mechanism: Released) -> tuple[Release, ...]:
     """In the order in which they are made; the mean comes before the steps."""
     noise, found = mechanism.closed()[1], []
     if mechanism.mean_ratio is not None:
@@ -31,7 +50,7 @@ def releases_of(mechanism: PoissonVotes) -> tuple[Release, ...]:
     return tuple(found)
 
 
-def texts(mechanism: PoissonVotes) -> list[str]:
+def texts(mechanism: Released) -> list[str]:
     """Of those that are made."""
     noise = mechanism.closed()[1]
     ratios = (mechanism.mean_ratio, mechanism.votes_ratio, mechanism.reader_ratio)
