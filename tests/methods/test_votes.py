@@ -319,6 +319,7 @@ def test_votes_help_where_neighbours_agree() -> None:
 VARIANTS: dict[str, dict[str, Any]] = {
     "rigorous": {"choice_epsilon": 0.2},
     "rigorous, one hop, two rounds": {"choice_epsilon": 0.2, "one_hop": True, "rounds": 2},
+    "rigorous, learnt": {"choice_epsilon": 0.2, "reader_share": 0.2, "reader_steps": 3},
     "node-remove": {"variant": "node-remove", "degree_bound": 60, "taper": 1.0, "choice_epsilon": 0.2},
     "node-remove-capped": {
         "variant": "node-remove-capped", "degrees_share": 0.2, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 20

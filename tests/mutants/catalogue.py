@@ -987,6 +987,7 @@ ACCOUNTING = (
 VOTED, OF_VOTES = "tests/methods/test_votes.py::", "tests/privacy/test_votes.py::"
 BALLOTS, BUCKETS, SENSITIVITY = "methods/votes/ballots.py", "methods/votes/prepared.py", "privacy/vote_sensitivity.py"
 VOTES_EPSILON = "privacy/accountants/votes.py"
+LEARNT_READER, TAUGHT_READER = "methods/votes/learnt.py", "tests/methods/test_learnt_reader.py::"
 STRANGER, STRANGER_BALLOTS = "privacy/mechanisms/stranger_votes.py", "methods/votes/strangers.py"
 OF_STRANGERS = "tests/privacy/test_stranger_votes.py::"
 VOTES = (
@@ -1000,6 +1001,26 @@ VOTES = (
          OF_VOTES + "test_a_record_that_becomes_null_moves_the_buckets_by_at_most_the_norm_of_a_vote"),
     _one("own share not taken out", BALLOTS, "ballots[rows, :-1] * own[rows, None]", "0 * own[rows, None]",
          VOTED + "test_a_node_reads_the_others_and_not_itself"),
+    _one("gradients of a reader of any length", LEARNT_READER, "(CLIP / np.maximum(norms[good], CLIP))[:, None]",
+         "np.ones((int(good.sum()), 1))",
+         TAUGHT_READER + "test_a_sum_is_of_gradients_that_are_clipped_one_by_one"),
+    _one("a reader goes along its sums without noise", LEARNT_READER, "noise.on(sums, self.std, 1 / GRID) /",
+         "(0 * noise.on(sums, self.std, 1 / GRID) + sums) /",
+         TAUGHT_READER + "test_the_audit_passes_and_finds_a_reader_that_clips_nothing"),
+    _one("gradients that are no numbers", LEARNT_READER, "good = np.isfinite(norms)", "good = norms != -1",
+         TAUGHT_READER + "test_what_is_not_finite_adds_nothing_and_nothing_is_longer_than_the_clip_norm[nan]"),
+    _one("labels of validation nodes teach the reader", BUCKETS, "self.votes_of, self.labels_trained_on",
+         "self.votes_of, np.asarray(self.graph.labels)",
+         TAUGHT_READER + "test_labels_of_test_and_validation_nodes_teach_nothing"),
+    _one("an edge moves one gradient of a reader", VOTES_EPSILON, "4 * reader_mu", "2 * reader_mu",
+         TAUGHT_READER + "test_each_relation_pays_for_what_it_moves"),
+    _one("learning a reader is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu, reader_mu), choice",
+         "math.hypot(mean_mu, votes_mu), choice", TAUGHT_READER + "test_each_relation_pays_for_what_it_moves"),
+    _one("steps of a reader are charged as one", "privacy/mechanisms/votes.py", "math.sqrt(self.reader_steps) * self",
+         "self", TAUGHT_READER + "test_steps_share_what_a_reader_has"),
+    _one("a reader is learnt under node-remove", "privacy/mechanisms/votes.py",
+         "if self.reader_steps and not self.learns",
+         "if False", TAUGHT_READER + "test_mechanisms_without_a_proof_refuse_a_reader"),
     _one("votes are released twice", BUCKETS, "self.released = released\n", "self.released = released\n            "
          "self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1))\n",
          "tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[dp-votes-mlp]"),
@@ -1096,8 +1117,8 @@ OWN_GRAPHS = (
          VOTED + "test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact"),
     _one("rows centred by the exact mean", BUCKETS, "RowMean(noisy, std,", "RowMean(row_sum(features), std,",
          FITTED + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read"),
-    _one("the mean of the rows is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu), choice_epsilon",
-         "votes_mu, choice_epsilon", OF_VOTES + "test_every_part_costs"),
+    _one("the mean of the rows is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon",
+         "math.hypot(votes_mu, reader_mu), choice_epsilon", OF_VOTES + "test_every_part_costs"),
     _one("noise / 1.3 in a release", SECRET, "raised = std * (1 + RAISED)", "raised = std / 1.3", ALL_NOISE),
     _one("a choice for a release at twice its epsilon", SECRET, "mpmath.mpf(epsilon) *", "2 * mpmath.mpf(epsilon) *",
          OF_SECRET + "test_a_choice_has_the_probabilities_of_the_exponential_mechanism"),

@@ -15,10 +15,23 @@ from dpgraph.privacy.public_numbers import usual_delta
 
 
 def poisson_votes(asked: Asked) -> PoissonVotes:
-    fields, rounds = _fields(asked), asked.privacy.rounds
+    fields, rounds = _fields(asked, (asked.privacy.reader_share,)), asked.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
-    return PoissonVotes(**fields, degree_floor=asked.privacy.degree_floor, rounds=rounds, bands=_bands(asked))
+    return PoissonVotes(
+        **fields,
+        **_learnt(asked),
+        degree_floor=asked.privacy.degree_floor,
+        rounds=rounds,
+        bands=_bands(asked),
+    )
+
+
+def _learnt(asked: Asked) -> dict[str, Any]:
+    """Steps of a reader, which share what it has of mu^2 alike."""
+    share, steps = asked.privacy.reader_share, asked.privacy.reader_steps
+    ratio = _ratio(asked, share, (share,))
+    return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
 
 
 def _bands(asked: Asked) -> int:

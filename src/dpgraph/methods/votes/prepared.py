@@ -12,6 +12,7 @@ from scipy.special import softmax
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
+from dpgraph.methods.votes.learnt import CLIP, LearntReader, ReaderSteps
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
@@ -22,16 +23,8 @@ from dpgraph.preparation.trees import Losses, PreparedTrees
 from dpgraph.privacy.banded import group_rate
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.privacy.mechanisms.votes import (
-    BUCKETS,
-    DEGREES,
-    HUBS,
-    MEAN,
-    READER,
-    BoundedVotes,
-    CappedVotes,
-    PoissonVotes,
-)
+from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
+from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 from dpgraph.training.captured.step import CapturedStep
@@ -71,8 +64,10 @@ class PreparedVotes(PreparedTrees):
         self.graph: Graph = graph
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
+        self._reader_noise = order.release_noise("steps of the reader")
         self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
         self.reader: BucketReader | None = None
+        self.learnt: LearntReader | None = None  # from that one on
         self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
 
     def _take_turns(self, order: Order, mechanism: PoissonVotes) -> None:
@@ -184,7 +179,32 @@ class PreparedVotes(PreparedTrees):
             chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
             self.made.append(Release(kind=READER, noise=mechanism.choice_epsilon, sensitivity=1.0, count=1))
             self.reader = ballots.readers[chosen]
+        if mechanism.reader_ratio is not None:
+            shrinkage = self.reader.shrinkage
+            near = ballots.read(released, cast, mass, std, shrinkage) / np.sqrt(ballots.degrees + 1.0)[:, None]
+            return self._learn(probabilities, near, self.reader.strength)
         return scores_of(self.reader)
+
+    def _learn(self, probabilities: np.ndarray, read: np.ndarray, strength: float) -> np.ndarray:
+        """(N, C) scores by a reader that is learnt from labels of training nodes, each of which reads its own list.
+
+        What is read is in units of the public reader that is the start, or of 1 where that one reads nothing.
+        """
+        mechanism, labels = self.votes_of, self.labels_trained_on
+        unit = max(strength, 1.0)
+        read, classes = unit * read, probabilities.shape[1]
+        examples = np.flatnonzero((labels >= 0) & (labels < classes))
+        over = (mechanism.reader_ratio or 0.0) * mechanism.closed()[1]
+        steps = ReaderSteps(mechanism.reader_steps, self._how.reader_rate, over * CLIP, mechanism.num_roots)
+        self.learnt = steps.learn(
+            LearntReader.start(strength / unit, classes),
+            probabilities[examples],
+            read[examples],
+            labels[examples],
+            self._reader_noise,
+        )
+        self.made.append(Release(kind=LEARNT, noise=steps.std / CLIP, sensitivity=1.0, count=steps.steps))
+        return self.learnt.scores(probabilities, read)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         ran = super().ran(resumed_at)

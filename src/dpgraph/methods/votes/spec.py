@@ -96,6 +96,17 @@ class VotesPrivacy(Privacy):
         "in units of the noise, so that shrinkage has no part",
     )
 
+    reader_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="As votes_share, for learning from labels of training nodes how buckets are read, from the public "
+        "or chosen reader on; 0: none is learnt (variant rigorous)",
+    )
+    reader_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=20, description="Steps in which a reader is learnt, full batches, each gradient clipped to norm 1"
+    )
+    reader_rate: Annotated[float, Field(gt=0, le=1000)] = Field(
+        default=3.0, description="Learning rate of the reader's steps"
+    )
     one_hop: bool = Field(
         default=False,
         description="Whether a node reads its own bucket alone, with all of beta, not those of its list (variant "
@@ -156,6 +167,11 @@ class VotesPrivacy(Privacy):
         if self.variant != "rigorous" and (self.one_hop or self.rounds > 1):
             given = "one_hop=True" if self.one_hop else f"rounds={self.rounds}"
             raise ValueError(f"{given}: expected {'False' if self.one_hop else '1'} for variant {self.variant}")
+        if self.reader_share and (self.variant != "rigorous" or self.one_hop or self.rounds > 1):
+            raise ValueError(
+                f"reader_share={self.reader_share}: expected 0 for variant {self.variant} with one_hop={self.one_hop}, "
+                f"rounds={self.rounds}: a reader is learnt for the rigorous one, two hops and one round"
+            )
         if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
             raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant {self.variant}")
         if self.variant.endswith(STRANGERS) and self.choice_epsilon is not None:
@@ -168,6 +184,7 @@ class VotesPrivacy(Privacy):
     @model_validator(mode="after")
     def _shares(self) -> Self:
         others = {} if self.hub_share is None else {"hub_share": self.hub_share}
+        others |= {"reader_share": self.reader_share} if self.reader_share else {}
         shares = {"votes_share": self.votes_share, "mean_share": self.mean_share, **others}
         if sum(shares.values()) >= 1:
             given = ", ".join(f"{name}={value}" for name, value in shares.items())
@@ -176,6 +193,8 @@ class VotesPrivacy(Privacy):
             raise ValueError(f"choice_epsilon={self.choice_epsilon}: expected null with votes_share=0")
         if self.rounds > 1 and not self.votes_share:
             raise ValueError(f"rounds={self.rounds}: expected 1 with votes_share=0")
+        if self.reader_share and not self.votes_share:
+            raise ValueError(f"reader_share={self.reader_share}: expected 0 with votes_share=0")
         return self
 
 
@@ -190,6 +209,7 @@ class DpVotesCell(NetworkCell):
             "signed_rows",
             "one_hop",
             "label_votes",
+            "reader_rate",
         ),
     }
 
@@ -257,6 +277,11 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "model": SOFTMAX,
         "training": {"sampling_rate": 1.0},
         "privacy": {"epsilon": 6.0, "rounds": 3, "one_hop": True, "label_votes": False, "choice_epsilon": 0.5},
+    },
+    "learnt": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5, "reader_share": 0.1, "reader_steps": 5},
     },
     "node-remove": {
         "model": SOFTMAX,

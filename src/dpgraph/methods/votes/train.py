@@ -67,4 +67,5 @@ def notes(prepared: PreparedVotes) -> dict[str, float | str]:
     reader = prepared.reader
     if reader is None:
         return {"reader": "own records alone"}
-    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}"}
+    learnt = "" if prepared.learnt is None else ", learnt from there on"
+    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}{learnt}"}

@@ -26,6 +26,7 @@ def votes_epsilon(
     steps: int,
     mean_mu: float,
     votes_mu: float,
+    reader_mu: float = 0.0,
     choice_epsilon: float,
     mass: float,
     degree_floor: int,
@@ -33,19 +34,20 @@ def votes_epsilon(
     relation: VotesRelation = "node-null",
 ) -> float:
     """Of the whole run at `delta`. `mean_mu`, `votes_mu`: 1 / noise std per unit of sensitivity; 0: no release.
+    `reader_mu`: of all steps in which a reader is learnt together, per clip norm.
 
     A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
     steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
-    utilities of its two ends.
+    utilities and gradients of its two ends, each of the latter by two units.
     """
     if relation == "edge":
-        moved, mu = 0, edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu
+        moved, mu = 0, math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
         choice = 4 * choice_epsilon
     elif relation == "record-replace":
-        moved, mu = 2, math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu)
+        moved, mu = 2, math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu, 2 * reader_mu)
         choice = 2 * choice_epsilon
     elif relation == "node-null":
-        moved, mu, choice = 1, math.hypot(mean_mu, votes_mu), choice_epsilon
+        moved, mu, choice = 1, math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon
     else:
         raise invalid("relation", relation, "node-null, record-replace or edge")
     pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()

@@ -16,6 +16,7 @@ from dpgraph.privacy.banded import group_rate, participations
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import NOISE_RANGE, Shape
 from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, releases_of, texts
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BANDED_VOTES, BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from dpgraph.privacy.accountants.renyi import Orders
     from dpgraph.privacy.accountants.votes import VotesRelation
-
-MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
-HUBS, DEGREES = "who is a hub", "degrees"
 
 
 class PoissonVotes(PoissonLots):
@@ -50,13 +48,17 @@ class PoissonVotes(PoissonLots):
     degree_floor: int = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
     choice_epsilon: float = Field(default=0.0, description="Of the choice among `readers`; 0: none")
     readers: int = Field(default=1, description="Ways to read that are chosen from, public")
+    reader_ratio: float | None = Field(
+        default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
+    )
+    reader_steps: int = Field(default=0, description="T_r: steps in which a reader is learnt, with that noise")
     bands: int = Field(default=1, description="b: the noise of b steps is correlated, and roots take turns in b groups")
 
     @model_validator(mode="after")
     def _votes(self) -> PoissonVotes:
         low, high = NOISE_RANGE
-        for name, ratio in (("mean_ratio", self.mean_ratio), ("votes_ratio", self.votes_ratio)):
-            if ratio is not None and not low <= ratio <= high:
+        for name in ("mean_ratio", "votes_ratio", "reader_ratio"):
+            if (ratio := getattr(self, name)) is not None and not low <= ratio <= high:
                 raise invalid(name, ratio, f"a number from {low:g} to {high:g}")
         if not 0 < self.mass < math.inf:
             raise invalid("mass", self.mass, "a finite number > 0")
@@ -70,6 +72,10 @@ class PoissonVotes(PoissonLots):
             raise invalid("rounds", self.rounds, "an integer >= 1, and 1 where nobody votes or under node-remove")
         if self.choice_epsilon and self.votes_ratio is None:
             raise invalid("choice_epsilon", self.choice_epsilon, "0 where nobody votes: there is nothing to choose")
+        if (self.reader_steps > 0) != (self.reader_ratio is not None) or self.reader_steps < 0:
+            raise invalid("reader_steps", self.reader_steps, "an integer > 0 exactly with reader_ratio, else 0")
+        if self.reader_steps and not self.learns:
+            raise invalid("reader_steps", self.reader_steps, "0 where nobody votes, in several rounds or node-remove")
         if self.bands != 1:
             group_rate(rate=self.sampling_rate, bands=self.bands)
             if self.relation is not Relation.NODE_NULL:
@@ -78,6 +84,11 @@ class PoissonVotes(PoissonLots):
                 raise invalid("steps", "max", "a number: with bands every step has noise of its own")
             participations(steps=self.steps, bands=self.bands)
         return self
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is proved that a reader may be learnt (Theorem L)."""
+        return self.relation is Relation.NODE_NULL and self.rounds == 1 and self.votes_ratio is not None
 
     @property
     def charged(self) -> Self:
@@ -100,7 +111,12 @@ class PoissonVotes(PoissonLots):
 
     @property
     def release_mu(self) -> float:
-        return math.hypot(self.mean_mu, self.votes_mu)
+        return math.hypot(self.mean_mu, self.votes_mu, self.reader_mu)
+
+    @property
+    def reader_mu(self) -> float:
+        """Of all steps of the reader together; 0: none is learnt."""
+        return math.sqrt(self.reader_steps) * self._mu(self.reader_ratio)
 
     @property
     def votes_mu(self) -> float:
@@ -118,8 +134,7 @@ class PoissonVotes(PoissonLots):
         return self.choice_epsilon if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        released = [text for ratio, text in self._texts() if ratio]
-        return self._proved(self._stated, self._epsilon_under("node-null"), *released)
+        return self._proved(self._stated, self._epsilon_under("node-null"), *texts(self))
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "Poisson")
@@ -130,6 +145,7 @@ class PoissonVotes(PoissonLots):
         Nothing is stated of edges where votes of a later round read lists: Lemma E is about weights alone.
         """
         both_ends = "both ends' lists name each other; two utilities move, in either direction"
+        both_ends += f", and in each of {self.reader_steps} steps two gradients" if self.reader_steps else ""
         replaced, edge = (replace(self._stated, relation=one) for one in (Relation.RECORD_REPLACE, Relation.EDGE))
         records = self._proved(replaced, self._epsilon_under("record-replace"))
         if self.rounds > 1:
@@ -147,6 +163,7 @@ class PoissonVotes(PoissonLots):
             steps=steps,
             mean_mu=self.mean_mu,
             votes_mu=self.votes_mu,
+            reader_mu=self.reader_mu,
             choice_epsilon=self.choice_epsilon,
             mass=self.mass,
             degree_floor=self.degree_floor,
@@ -159,7 +176,8 @@ class PoissonVotes(PoissonLots):
         if step == 0 and self.mean_ratio is not None:
             return self.at_step(1)  # the mean is released before any step: charged as if one had been made
         if step != self.steps and self.votes_ratio is not None:
-            early = type(self)(**{**dict(self), "votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1})
+            none = {"votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1}
+            early = type(self)(**{**dict(self), **none, "reader_ratio": None, "reader_steps": 0})
             return early.at_step(step)
         if step < self.bands != 1:  # no group has come back: charged as after the first step of each
             first = self.at_step(self.bands) if step else self.charged.at_step(0)
@@ -182,15 +200,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        found = []
-        if self.mean_ratio is not None:
-            found.append(Release(kind=MEAN, noise=1 / self.mean_mu, sensitivity=1.0, count=1))
-        if self.votes_ratio is not None:
-            noise = 1 / self._mu(self.votes_ratio)
-            found += self.rounds * [Release(kind=BUCKETS, noise=noise, sensitivity=1.0, count=1, **self.weighted)]
-        if self.choice_epsilon:
-            found.append(Release(kind=READER, noise=self.choice_epsilon, sensitivity=1.0, count=1))
-        return tuple(found)
+        return releases_of(self)
 
     @property
     def weighted(self) -> dict[str, Any]:
@@ -203,16 +213,6 @@ class PoissonVotes(PoissonLots):
             return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
         rate = group_rate(rate=self.sampling_rate, bands=self.bands)
         return BANDED_VOTES.filled({"q": f"{rate:.6g}", "b": self.bands})
-
-    def _texts(self) -> tuple[tuple[float | None, str], ...]:
-        mean, voted = (ratio and ratio * self.closed()[1] for ratio in (self.mean_ratio, self.votes_ratio))
-        often = f" of {self.rounds} rounds, each" if self.rounds > 1 else ""
-        how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
-        return (
-            (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
-            (voted, f"buckets of votes{often}, noise std {voted or 0:.6g} B, {how}"),
-            (self.choice_epsilon, f"one of {self.readers} readers chosen at epsilon {self.choice_epsilon:.6g}"),
-        )
 
 
 class BoundedVotes(PoissonVotes):

@@ -12,7 +12,13 @@ from dpgraph.reporting.artefacts import of_entry
 
 COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
 # heads of columns, with settings of privacy: shares of the squared mu that one party pays, and of epsilon
-PARTS = {"Mean of rows": "mean_share", "Votes": "votes_share", "Sums": "sums_share", "Hubs": "hub_share"}
+PARTS = {
+    "Mean of rows": "mean_share",
+    "Votes": "votes_share",
+    "Sums": "sums_share",
+    "Hubs": "hub_share",
+    "Reader": "reader_share",
+}
 RECEIVERS, CHOICE, TRAINING = "Degrees, by receivers", "Choice, of ε", "Training"
 
 

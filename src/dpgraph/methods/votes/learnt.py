@@ -1,0 +1,102 @@
+"""A reader of buckets that is learnt from labels of training nodes (docs/privacy.md, Theorem L).
+
+Scores are a log p + r W + b: p a node's own prediction, r what it read by a public reader. Each training node is one
+example, of its own record and of what was released: its gradient is clipped by itself, and a step's sum gets noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpgraph.methods.votes.ballots import GRID, SMALLEST
+from dpgraph.training.noise import ReleaseNoise
+
+CLIP = 1.0  # norm of a gradient
+MOMENTUM = 0.5
+FIRST_AVERAGED = 0.5  # steps after this part are averaged
+
+
+@dataclass(frozen=True)
+class LearntReader:
+    """Scores of nodes from their own predictions and what they read."""
+
+    factor: float  # a
+    weight: np.ndarray  # (C, C)
+    bias: np.ndarray  # (C,)
+
+    @classmethod
+    def start(cls, strength: float, classes: int) -> LearntReader:
+        """The public reader that it is learnt from: log p + strength r."""
+        return cls(1.0, strength * np.eye(classes), np.zeros(classes))
+
+    @classmethod
+    def of(cls, parameters: np.ndarray, classes: int) -> LearntReader:
+        weight = parameters[1 : 1 + classes**2].reshape(classes, classes)
+        return cls(float(parameters[0]), weight, parameters[1 + classes**2 :])
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """(1 + C^2 + C,)"""
+        return np.concatenate([[self.factor], self.weight.ravel(), self.bias])
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray) -> np.ndarray:
+        """(n, C) from own predictions (n, C) and what was read (n, C), in units of the public reader."""
+        return np.asarray(self.factor * np.log(probabilities + SMALLEST) + read @ self.weight + self.bias)
+
+
+def gradient_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(1 + C^2 + C,) sum over examples of gradients of the cross entropy, each clipped to CLIP.
+
+    Rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact. What is not
+    finite adds nothing.
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        own = np.log(probabilities + SMALLEST)
+        scores = reader.scores(probabilities, read)
+        errors = np.exp(scores - scores.max(axis=1, keepdims=True))
+        errors /= errors.sum(axis=1, keepdims=True)
+        errors[np.arange(len(labels)), labels] -= 1
+        each = np.concatenate(
+            [
+                (errors * own).sum(axis=1, keepdims=True),
+                (read[:, :, None] * errors[:, None, :]).reshape(len(labels), -1),
+                errors,
+            ],
+            axis=1,
+        )
+        norms = np.linalg.norm(each, axis=1)
+    good = np.isfinite(norms)
+    each = each[good] * (CLIP / np.maximum(norms[good], CLIP))[:, None]
+    return np.asarray((np.trunc(each * GRID) / GRID).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class ReaderSteps:
+    """Full-batch steps with momentum; what is learnt is the mean of the iterates of the last half."""
+
+    steps: int
+    rate: float
+    std: float  # of the noise on each number of a sum
+    examples: int  # public: training nodes
+
+    def learn(
+        self,
+        start: LearntReader,
+        probabilities: np.ndarray,
+        read: np.ndarray,
+        labels: np.ndarray,
+        noise: ReleaseNoise,
+    ) -> LearntReader:
+        """From examples (n, C), (n, C) and (n,): one noisy sum of clipped gradients a step."""
+        classes = probabilities.shape[1]
+        parameters = start.parameters
+        moved, total = np.zeros_like(parameters), np.zeros_like(parameters)
+        skipped = int(FIRST_AVERAGED * self.steps)
+        for step in range(self.steps):
+            sums = gradient_sum(LearntReader.of(parameters, classes), probabilities, read, labels)
+            moved = MOMENTUM * moved + noise.on(sums, self.std, 1 / GRID) / (self.examples * CLIP)
+            parameters = parameters - self.rate * moved
+            total += parameters if step >= skipped else 0.0
+        return LearntReader.of(total / (self.steps - skipped), classes)
