@@ -186,7 +186,7 @@ def _root_gradients(
         for batch in trees.chunks(positions):
             yield _recorded(network, batch, features, labels, losses)
         return
-    for group in groups(network, trees.chunks(positions), features):
+    for group in groups(network, trees, positions, features):
         shared = group.shared(network, DenseRecords(features) if inputs is None else inputs.records)
         for batch in group.pieces:
             records = first_rows(batch, features, trees.rank[positions[batch.places]], inputs, shared)

@@ -19,7 +19,7 @@ from dpgraph.models.segments import blocks
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation
 from dpgraph.training.fused.records import NodeRecords, RecordRows, records_of
-from dpgraph.training.fused.shared import SharedNodes
+from dpgraph.training.fused.shared import Read, SharedNodes, loop_type
 from dpgraph.training.ghost import CallRows, LinearGradients, norms_with_products
 
 LARGEST = 16  # rows of a tree whose products are kept: of larger ones they cost no more than they save
@@ -92,31 +92,6 @@ class TreeInputs:
 
     def _upload(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.features.device, non_blocking=True)
-
-
-@dataclass(frozen=True)
-class Read:
-    """Rows on the host, of which row i that is meant is rows[index[i]]."""
-
-    rows: Tensor  # (k, d)
-    index: np.ndarray  # (n,) int64
-
-    @classmethod
-    def of(cls, values: Tensor) -> Read:
-        """Of (n, d), or of (b, w, d) for b roots of w rows each, which may all have the same numbers."""
-        if values.dim() == 3 and values.stride(1) == 0:
-            return cls(values[:, 0].contiguous(), np.repeat(np.arange(len(values)), values.shape[1]))
-        rows = values.reshape(-1, values.shape[-1]).contiguous()
-        return cls(rows, np.arange(len(rows)))
-
-    @property
-    def flat(self) -> np.ndarray:
-        return self.rows.view(-1).numpy()
-
-
-def loop_type(like: Tensor) -> str:
-    """Which of a compiled loop's types takes these numbers."""
-    return "f4" if like.dtype == torch.float32 else "f8"
 
 
 @dataclass(frozen=True)
@@ -236,15 +211,8 @@ class SharedGradients:
         return FirstGradients(self.shared.layer, self.shared.activation, alone, output, self.above).squared_norms()
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
-        """To the sums of nodes; `SharedNodes` adds those to the parameters' when all trees have added theirs."""
-        from dpgraph.training.fused.row_loops import ADD_ROWS
-
-        weights = self.above.new_ones(len(self.rows.sizes)) if factors is None else factors.contiguous()
-        if finite is not None:
-            weights, self.shared.lost = weights.masked_fill(~finite, 0), True
-        ptr = np.append(0, np.cumsum(self.rows.sizes))
-        arrays = (self.rows.index.numpy(), self._read.index, weights.numpy(), self._read.flat)
-        ADD_ROWS[loop_type(self.above)](self.above.shape[-1], ptr, *arrays, self.shared.sums.view(-1).numpy())
+        """To what is kept by node; `SharedNodes` adds that to the parameters' when all trees have added theirs."""
+        self.shared.add(self.rows.index, self._read, self.rows.sizes, factors, finite)
 
     @cached_property
     def _read(self) -> Read:

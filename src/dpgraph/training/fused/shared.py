@@ -12,7 +12,7 @@ Norms are those of single roots: they are taken before anything is added up over
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from dpgraph.compiled import WORTH
 from dpgraph.models.network import Network
-from dpgraph.sampling.ego import EgoBatch
+from dpgraph.models.segments import reduce
+from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation, activation_of
 from dpgraph.training.fused.records import NodeRecords
 from dpgraph.training.precision import operand_eps
@@ -28,11 +29,37 @@ from dpgraph.training.precision import operand_eps
 MOST_BYTES = 30 << 20  # of the outputs that are held, and again of the sums
 LEAST_COLUMNS = 32.0  # what reading and adding a row of a tree costs, in columns of records
 PASSES = 48.0  # what the passes over a row cost that is computed once, in columns of records
+PIECES = 2  # pieces hold no output of a row, so that they may have so many times the rows of others
 CACHED = 1 << 19  # numbers that stay in a core's cache
 
 
+@dataclass(frozen=True)
+class Read:
+    """Rows on the host, of which row i that is meant is rows[index[i]]."""
+
+    rows: Tensor  # (k, d)
+    index: np.ndarray  # (n,) int64
+
+    @classmethod
+    def of(cls, values: Tensor) -> Read:
+        """Of (n, d), or of (b, w, d) for b roots of w rows each, which may all have the same numbers."""
+        if values.dim() == 3 and values.stride(1) == 0:
+            return cls(values[:, 0].contiguous(), np.repeat(np.arange(len(values)), values.shape[1]))
+        rows = values.reshape(-1, values.shape[-1]).contiguous()
+        return cls(rows, np.arange(len(rows)))
+
+    @property
+    def flat(self) -> np.ndarray:
+        return self.rows.view(-1).numpy()
+
+
+def loop_type(like: Tensor) -> str:
+    """Which of a compiled loop's types takes these numbers."""
+    return "f4" if like.dtype == torch.float32 else "f8"
+
+
 class SharedNodes:
-    """The first layer on the distinct nodes that some trees read; its `gradients` collect those of all trees."""
+    """The first layer on the distinct nodes that some trees read; as gradients, those of all trees that were added."""
 
     @torch.no_grad()
     def __init__(
@@ -49,8 +76,9 @@ class SharedNodes:
             some = records.take(self.nodes[part]).apply(layer, self.output[part])
             if activation is not None:
                 activation.apply_(some)
-        self.sums = torch.zeros_like(self.output)
-        self.lost = False  # whether a root was left out
+        self._sums: Tensor | None = None  # (D, d) by node
+        self._by_root: list[tuple[Tensor, Tensor, np.ndarray]] = []  # (b, d) of roots; node and root of each row
+        self._lost = False  # whether a root was left out
 
     @property
     def kind(self) -> int:
@@ -61,20 +89,61 @@ class SharedNodes:
         """The rows of `output` of `nodes`."""
         return torch.from_numpy(self._place[nodes.numpy()])
 
+    def add(self, index: Tensor, above: Read, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None) -> None:
+        """Adds gradients `above` of the outputs at `index` (n,), times the factor of their root, which has `sizes` rows.
+
+        What is not `finite` is left out.
+        """
+        if finite is not None:
+            self._lost = True
+        if len(above.rows) == len(sizes):  # the same for all rows of a root
+            rows = above.rows if finite is None else above.rows.masked_fill(~finite.unsqueeze(1), 0)
+            self._by_root.append((rows if factors is None else rows * factors.unsqueeze(1), index, above.index))
+            return
+        from dpgraph.training.fused.row_loops import ADD_ROWS
+
+        if self._sums is None:
+            self._sums = torch.zeros_like(self.output)
+        weights = self.output.new_ones(len(sizes)) if factors is None else factors.contiguous()
+        if finite is not None:
+            weights = weights.masked_fill(~finite, 0)
+        arrays = (index.numpy(), above.index, weights.numpy(), above.flat, self._sums.view(-1).numpy())
+        ADD_ROWS[loop_type(weights)](self.output.shape[1], np.append(0, np.cumsum(sizes)), *arrays)
+
     def squared_norms(self) -> tuple[Tensor, Tensor]:
-        """Of no root: all of them were counted where they were added to `sums`."""
+        """Of no root: all of them were counted where they were added."""
         return self.output.new_empty(0), self.output.new_empty(0)
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
-        """Adds what all trees left in `sums`, whose rows are weighted already."""
+        """Adds what all trees have added, which is weighted already."""
+        readers = self._readers()
         for part in self._parts():
-            above, output, nodes = self.sums[part], self.output[part], self.nodes[part]
-            if self.lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
+            above, output, nodes = self._above(part, readers), self.output[part], self.nodes[part]
+            if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
                 read = above.any(1)
                 above, output, nodes = above[read], output[read], nodes[read]
             gradients = above if self.activation is None else self.activation.pull(above, output)
             sizes = np.ones(len(nodes), dtype=np.int64)
             self.records.take(nodes).add_weighted(self.layer, gradients, sizes, sums, None, None)
+
+    def _readers(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """(b, d) of all roots, (D + 1,) first reader of each node, and the roots that read one node after the other."""
+        if not self._by_root:
+            return None
+        rows, index, roots = zip(*self._by_root, strict=True)
+        first = np.cumsum([0, *(len(some) for some in rows)])
+        owners = torch.from_numpy(np.concatenate([some + begin for some, begin in zip(roots, first)]))
+        ascending, order = torch.sort(torch.cat(index), stable=True)
+        return torch.cat(rows), torch.searchsorted(ascending, torch.arange(len(self.nodes) + 1)), owners[order]
+
+    def _above(self, part: slice, readers: tuple[Tensor, Tensor, Tensor] | None) -> Tensor:
+        """(nodes, d) sums over all trees of gradients of the outputs."""
+        if readers is None:
+            return self.output.new_zeros(self.output[part].shape) if self._sums is None else self._sums[part]
+        rows, ptr, owners = readers
+        own = ptr[part.start : part.stop + 1]
+        result = reduce(rows, owners[own[0] : own[-1]], own - own[0])
+        return result if self._sums is None else result.add_(self._sums[part])
 
     def _parts(self) -> Iterator[slice]:
         rows = max(1, CACHED // self.layer.out_features)
@@ -86,7 +155,7 @@ class SharedNodes:
 class Group:
     """Pieces of a batch, and which nodes (N,) they read where sharing those pays."""
 
-    pieces: list[EgoBatch]
+    pieces: Iterator[EgoBatch]
     present: np.ndarray | None
 
     def shared(self, network: Network, records: NodeRecords) -> SharedNodes | None:
@@ -98,36 +167,37 @@ class Group:
         return SharedNodes(layer, activation_of(encoder.activation) if acts else None, records, self.present)
 
 
-def groups(network: Network, pieces: Iterator[EgoBatch], features: Tensor) -> Iterator[Group]:
-    """The same pieces. What is shared depends on sizes and nodes only.
+def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor) -> Iterator[Group]:
+    """The batch in pieces. Which of them share nodes depends on sizes and nodes only.
 
     Not where operands are rounded: the sum over trees would be, and what that adds to one root's contribution is not
     bounded by its norm (Lemma R of docs/privacy.md).
     """
-    first = network.encoder.layers[0] if len(network.encoder.layers) else None
-    if not network.hops or first is None or features.is_cuda or operand_eps(features):
-        yield from (Group([piece], None) for piece in pieces)
+    if not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features):
+        yield Group(trees.chunks(positions), None)
         return
-    width, columns = first.out_features, features.shape[1]
+    width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
-    present, held = np.zeros(len(features), dtype=bool), []
-    for piece in pieces:
-        present[piece.nodes.numpy()] = True
-        if held and np.count_nonzero(present) > most:
-            yield from _group(held, len(features), width, columns)
-            present[:] = False
-            present[piece.nodes.numpy()] = True
-            held = []
-        held.append(piece)
-    yield from _group(held, len(features), width, columns)
+    places = np.argsort(trees.rank[positions], kind="stable")
+    parts = [places] if trees.rows_at(positions) * width >= WORTH else []
+    if not parts:
+        yield Group(trees.chunks(positions), None)
+    while parts:
+        own = parts.pop()
+        nodes = trees.nodes_at(positions[own])
+        present = np.zeros(len(features), dtype=bool)
+        present[nodes] = True
+        found = np.count_nonzero(present)
+        if (len(nodes) - found) * (features.shape[1] + PASSES) <= len(nodes) * LEAST_COLUMNS:
+            yield Group(_pieces(trees, positions, own), None)
+        elif found <= most:
+            wider = replace(trees, chunk_rows=PIECES * trees.chunk_rows)
+            yield Group(_pieces(wider, positions, own), present)
+        else:
+            parts += np.array_split(own, 2)[::-1]
 
 
-def _group(pieces: list[EgoBatch], num_nodes: int, width: int, columns: int) -> Iterator[Group]:
-    present = np.zeros(num_nodes, dtype=bool)
-    for piece in pieces:
-        present[piece.nodes.numpy()] = True
-    rows, nodes = sum(len(piece.nodes) for piece in pieces), np.count_nonzero(present)
-    if rows * width >= WORTH and (rows - nodes) * (columns + PASSES) > rows * LEAST_COLUMNS:
-        yield Group(pieces, present)
-    else:
-        yield from (Group([piece], None) for piece in pieces)
+def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
+    """Of the roots at `places` among `positions`."""
+    for piece in trees.chunks(positions[places]):
+        yield replace(piece, places=places[piece.places])
