@@ -50,7 +50,9 @@ class Compiled:
         source = Path(inspect.getfile(self.function)).read_bytes()
         machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
         versions = (numba.__version__, llvmlite.__version__)
-        name = hashlib.sha256(repr((source, self.signature, self.in_vectors, machine, versions)).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr((source, self.signature, self.in_vectors, machine, versions)).encode()).hexdigest()[
+            :16
+        ]
         self.function.__qualname__ = f"{self.function.__name__}_{name}"  # numba makes the names of files of it
         try:
             return self._dispatcher(cache=True)

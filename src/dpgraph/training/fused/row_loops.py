@@ -10,6 +10,7 @@ import numpy as np
 
 from dpgraph.compiled import compiled
 
+
 def norms(  # type: ignore[no-untyped-def]
     kind, width, ptr, index, source, output, above, first, products, rows, squared, scales
 ):

@@ -188,7 +188,8 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         present = np.zeros(len(features), dtype=bool)
         present[nodes] = True
         found = np.count_nonzero(present)
-        if (len(nodes) - found) * (features.shape[1] + PASSES) <= len(nodes) * LEAST_COLUMNS:
+        saved = (len(nodes) - found) * (features.shape[1] + PASSES)
+        if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
             yield Group(_pieces(trees, positions, own), None)
         elif found <= most:
             wider = replace(trees, chunk_rows=PIECES * trees.chunk_rows)
