@@ -90,9 +90,9 @@ class SharedNodes:
         return torch.from_numpy(self._place[nodes.numpy()])
 
     def add(self, index: Tensor, above: Read, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None) -> None:
-        """Adds gradients `above` of the outputs at `index` (n,), times the factor of their root, which has `sizes` rows.
+        """Adds gradients `above` of the outputs at `index` (n,), times their root's factor, of `finite` roots.
 
-        What is not `finite` is left out.
+        `sizes` (b,) rows of each root.
         """
         if finite is not None:
             self._lost = True
