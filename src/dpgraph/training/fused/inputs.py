@@ -206,9 +206,9 @@ class SharedGradients:
         if inputs is not None and inputs.has(sizes):
             output = Read(self.shared.output, self.rows.index.numpy())
             return inputs.norms(self.rows.ranks, sizes, kind, output, self._read)
-        output = self.shared.output.index_select(0, self.rows.index)
+        given = self.shared.output.index_select(0, self.rows.index)
         alone = replace(self.rows, shared=None, kept={})
-        return FirstGradients(self.shared.layer, self.shared.activation, alone, output, self.above).squared_norms()
+        return FirstGradients(self.shared.layer, self.shared.activation, alone, given, self.above).squared_norms()
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
         """To what is kept by node; `SharedNodes` adds that to the parameters' when all trees have added theirs."""
