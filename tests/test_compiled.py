@@ -127,12 +127,20 @@ def test_loops_are_among_the_sources_of_what_calls_them():
         "sampling.edge_lists": "sampling.list_loops",
         "sampling.ego": "sampling.tree_loops",
         "data.synthetic": "data.graph_loops",
+        "training.fused.shared": "training.fused.row_loops",
+        "training.fused.inputs": "training.fused.row_loops",
     }.items():
         found = import_closure(PACKAGE, f"dpgraph.{caller}")
         assert {f"dpgraph.{loops}", "dpgraph.compiled"} <= set(found)
-    called = {path for path in PACKAGE.rglob("*.py") if "@compiled(" in path.read_text()}
+    called = {path for path in PACKAGE.rglob("*.py") if "import compiled\n" in path.read_text()}
     assert called == {
-        PACKAGE / place for place in ("sampling/list_loops.py", "sampling/tree_loops.py", "data/graph_loops.py")
+        PACKAGE / place
+        for place in (
+            "sampling/list_loops.py",
+            "sampling/tree_loops.py",
+            "data/graph_loops.py",
+            "training/fused/row_loops.py",
+        )
     }
 
 

@@ -6,7 +6,8 @@ So a module of compiled loops is imported where one is called, and only for inpu
 Machine code is kept by numba next to the sources, or in the user's cache folder where those are read-only; where
 nothing can be written, each process compiles for itself. A file's name holds a hash of source, processor and versions:
 processes that start together, on whatever machines share the folder, write equal files, and none reads code of another
-source or processor. Loops run on one thread and in the order that is written, so their results are the same everywhere.
+source or processor. Loops run on one thread and in the order that is written, so their results are the same everywhere;
+for sums of float numbers a loop may ask for the processor's own order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from typing import Any
 
 WORTH = 1 << 18
 
-_SCALARS = {"i4": "int32", "i8": "int64", "u2": "uint16", "u4": "uint32", "u8": "uint64", "f8": "float64"}
+_SCALARS = {
+    "i4": "int32", "i8": "int64", "u2": "uint16", "u4": "uint32", "u8": "uint64", "f4": "float32", "f8": "float64",
+}  # fmt: skip
+VECTORS = frozenset({"reassoc", "contract"})  # sums in vectors; infinite numbers and NaN stay what they are
 
 
 class Compiled:
@@ -30,8 +34,8 @@ class Compiled:
     `signature` has a word per argument: `i8` a number; `i8[]` an array, read or written; `i8[!]` one that is only read.
     """
 
-    def __init__(self, function: Callable[..., Any], signature: str) -> None:
-        self.function, self.signature = function, signature
+    def __init__(self, function: Callable[..., Any], signature: str, in_vectors: bool = False) -> None:
+        self.function, self.signature, self.in_vectors = function, signature, in_vectors
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
@@ -46,7 +50,9 @@ class Compiled:
         source = Path(inspect.getfile(self.function)).read_bytes()
         machine = (llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
         versions = (numba.__version__, llvmlite.__version__)
-        name = hashlib.sha256(repr((source, self.signature, machine, versions)).encode()).hexdigest()[:16]
+        name = hashlib.sha256(repr((source, self.signature, self.in_vectors, machine, versions)).encode()).hexdigest()[
+            :16
+        ]
         self.function.__qualname__ = f"{self.function.__name__}_{name}"  # numba makes the names of files of it
         try:
             return self._dispatcher(cache=True)
@@ -60,18 +66,20 @@ class Compiled:
     def _dispatcher(self, cache: bool) -> Callable[..., Any]:
         import numba
 
-        result: Callable[..., Any] = numba.njit(cache=cache, nogil=True)(self.function)
+        options = set(VECTORS) if self.in_vectors else False
+        result: Callable[..., Any] = numba.njit(cache=cache, nogil=True, fastmath=options)(self.function)
         result.compile(tuple(_type(word) for word in self.signature.split()))  # type: ignore[attr-defined]
         result.disable_compile()  # type: ignore[attr-defined]
         return result
 
 
-def compiled(signature: str) -> Callable[[Callable[..., Any]], Compiled]:
+def compiled(signature: str, in_vectors: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
     """Decorator: `Compiled` of a function, compiled or loaded at its first call.
 
-    The function calls none of another module: numba does not see that those changed.
+    The function calls none of another module: numba does not see that those changed. `in_vectors` lets sums of float
+    numbers be added up in the vectors of the processor, so that they are rounded as its vectors are long.
     """
-    return lambda function: Compiled(function, signature)
+    return lambda function: Compiled(function, signature, in_vectors)
 
 
 def _type(word: str) -> Any:

@@ -28,8 +28,8 @@ def _one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
 TREES, PARTS, LOTS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots"))
 ROWS = "methods/pagerank/prepared.py"
 SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_facts.py::"
-STEPS, CLIPPING, STACKED, FUSED = (
-    f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused")
+STEPS, CLIPPING, STACKED, FUSED, SHARED = (
+    f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused", "shared")
 )
 PROGRAM = "tests/training/test_captured.py::"
 SLOTS = "tests/sampling/test_slots.py::test_every_root_has_a_slot_or_the_overflow_is_reported"
@@ -425,6 +425,55 @@ CLIPPED = (
         FUSED + "test_sums_and_norms_are_those_of_autograd",
     ),
     _one(
+        "clip factors are left out of a sum by node",
+        "training/fused/shared.py",
+        "rows if factors is None else rows * factors.unsqueeze(1)",
+        "rows",
+        SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "clip factors of the first root for all rows of a sum by node",
+        "training/fused/row_loops.py",
+        "factor = factors[v]",
+        "factor = factors[0]",
+        SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "norms of shared rows without the activation's derivative",
+        "training/fused/inputs.py",
+        "inputs.norms(self.rows.ranks, sizes, kind, output, self._read)",
+        "inputs.norms(self.rows.ranks, sizes, 0, output, self._read)",
+        SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "norms without what two rows of a root have in common",
+        "training/fused/row_loops.py",
+        "total += (one + one) * products[place + i * size + j] * dot",
+        "total += zero * dot",
+        SHARED + "test_norms_by_a_loop_are_those_of_products",
+    ),
+    _one(
+        "a lost root stays in a sum by node",
+        "training/fused/shared.py",
+        "rows = above.rows if finite is None else above.rows.masked_fill(~finite.unsqueeze(1), 0)",
+        "rows = above.rows",
+        SHARED + "test_roots_that_are_lost_leave_the_others_alone",
+    ),
+    _one(
+        "a record that only lost roots read stays in a sum by node",
+        "training/fused/shared.py",
+        "if self._lost:",
+        "if False:",
+        SHARED + "test_roots_that_are_lost_leave_the_others_alone",
+    ),
+    _one(
+        "sums by node where operands are rounded",
+        "training/fused/shared.py",
+        " or operand_eps(features):",
+        ":",
+        SHARED + "test_nodes_are_shared_where_that_pays",
+    ),
+    _one(
         "sparse records are not scaled",
         "training/fused/records.py",
         "if factors is not None:\n            gradients = gradients *",
@@ -642,8 +691,8 @@ BOUNDS = (
     _one(
         "messages in closed forms when there should be none",
         "training/fused/network.py",
-        "states.index_select(0, batch.own), batch.without_messages(), calls)",
-        "states, batch, calls)",
+        "states.index_select(0, roots), batch.without_messages(), calls)",
+        "states, batch, calls, index)",
         CLIPPING + "test_self_and_neighbour_gradients",
     ),
 )

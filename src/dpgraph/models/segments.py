@@ -32,16 +32,17 @@ class Segments:
     columns: Tensor | None  # (m,) integers; None: 0, 1, 2, ..., every row in exactly one segment
     num_rows: int
     lengths: np.ndarray | None = None  # (n,) rows of each segment on the host: known for whole runs of rows only
+    index: Tensor | None = None  # (num_rows,) row i is rows[index[i]] of what `own`, `sum` and `mean` are given
 
     @classmethod
-    def of_level(cls, batch: EgoBatch | PaddedTrees, level: int) -> Segments:
+    def of_level(cls, batch: EgoBatch | PaddedTrees, level: int, index: Tensor | None = None) -> Segments:
         """How level `level` of ego trees reads the next one."""
         if isinstance(batch, PaddedTrees):
             return batch.segments(level)  # type: ignore[return-value]  # it has what layers call
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         # A root reads all its rows. Where it is its only one, so does it on every level.
         columns = None if bool(np.all(sizes == 1)) else hop.columns
-        return cls(hop.ptr, columns, int(sizes.sum()), sizes if level == 0 else None)
+        return cls(hop.ptr, columns, int(sizes.sum()), sizes if level == 0 else None, index)
 
     @classmethod
     def of_graph(cls, hop: Hop) -> Segments:
@@ -54,6 +55,8 @@ class Segments:
 
     def own(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d): the row of each segment's own node."""
+        if self.index is not None:
+            return rows.index_select(0, self.index if self.width == 1 else self.index[self.entries[self.ptr[:-1]]])
         if self.width == 1:
             return rows
         if self.width is not None:
@@ -63,15 +66,23 @@ class Segments:
 
     def sum(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
+        if self.index is not None:
+            return self._reduced(rows, self.index, "sum")
         if self.width is not None:
             return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).sum(1)
         return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
 
     def mean(self, rows: Tensor) -> Tensor:
         """(num_rows, d) -> (n, d)."""
+        if self.index is not None:
+            return self._reduced(rows, self.index, "mean")
         if self.width is not None:
             return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).mean(1)
         return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+
+    def _reduced(self, rows: Tensor, index: Tensor, mode: str) -> Tensor:
+        """Without copies of rows, and without a backward pass."""
+        return reduce(rows, index if self.columns is None else index[self.columns], self.ptr, mode)
 
     def spread(self, gradient: Tensor) -> Tensor:
         """Of the sums' gradient (n, d), that of the rows: the sum over the segments that read a row, (num_rows, d).

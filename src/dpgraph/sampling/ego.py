@@ -93,6 +93,17 @@ class EgoTrees:
         """(R,) rows of the deepest level of each root, in the given order."""
         return np.diff(self.row_ptr[-1])[self.rank]
 
+    def rows_at(self, positions: np.ndarray) -> int:
+        """Rows of the deepest level of the roots at `positions` (in the order given to `pack_ego_trees`)."""
+        ranks = self.rank[positions]
+        return int((self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]).sum())
+
+    def nodes_at(self, positions: np.ndarray) -> np.ndarray:
+        """Node ids of those rows, root by root; for trees on the host."""
+        ranks = self.rank[positions]
+        begin = self.row_ptr[-1][ranks]
+        return self.nodes.numpy()[_ranges(begin, self.row_ptr[-1][ranks + 1] - begin)]  # type: ignore[no-any-return]
+
     def batch(self, positions: np.ndarray) -> EgoBatch:
         """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))

@@ -30,6 +30,8 @@ from dpgraph.models.network import Network, owners
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.inputs import FirstRows, TreeInputs
 from dpgraph.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
+from dpgraph.training.fused.records import DenseRecords
+from dpgraph.training.fused.shared import groups
 from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
 from dpgraph.training.per_root import announce, formed_gradients
 from dpgraph.training.precision import enlarged_norms
@@ -170,19 +172,27 @@ def _root_gradients(
     losses: RootLosses,
     inputs: TreeInputs | None = None,
 ) -> Iterator[Part]:
-    """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine."""
+    """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine.
+
+    A part without roots adds what those before it left by node (`training.fused.shared`).
+    """
     unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
     if unknown:
         announce(", ".join(sorted(unknown)))
         yield from formed_gradients(network, trees, positions, features, labels, losses)
         return
     fused = CLOSED_FORMS.get(losses) if has_closed_form(network) else None
-    for batch in trees.chunks(positions):
-        if fused is None:
+    if fused is None:
+        for batch in trees.chunks(positions):
             yield _recorded(network, batch, features, labels, losses)
-        else:
-            records = first_rows(batch, features, trees.rank[positions[batch.places]], inputs)
+        return
+    for group in groups(network, trees, positions, features):
+        shared = group.shared(network, DenseRecords(features) if inputs is None else inputs.records)
+        for batch in group.pieces:
+            records = first_rows(batch, features, trees.rank[positions[batch.places]], inputs, shared)
             yield batch.places, *fused(network, batch, records, labels)
+        if shared is not None:
+            yield np.empty(0, dtype=np.int64), {shared.layer: shared}, features.new_empty(0)
 
 
 def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, losses: RootLosses) -> Part:

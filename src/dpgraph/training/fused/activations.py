@@ -17,6 +17,7 @@ from dpgraph.models.dense import ACTIVATIONS
 class Activation:
     """Elementwise, with a derivative that its output determines."""
 
+    kind: int  # in compiled loops (`row_loops`), where 0 is none
     apply_: Callable[[Tensor], Tensor]  # in place
     pull: Callable[[Tensor, Tensor], Tensor]  # gradients of its outputs, its outputs -> gradients of its inputs, new
 
@@ -57,4 +58,4 @@ def _has_fast_tanh() -> bool:
         return True
 
 
-_FUSED = {"relu": Activation(torch.relu_, _relu_pull), "tanh": Activation(tanh_, _tanh_pull)}
+_FUSED = {"relu": Activation(2, torch.relu_, _relu_pull), "tanh": Activation(1, tanh_, _tanh_pull)}

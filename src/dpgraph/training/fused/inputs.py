@@ -6,7 +6,7 @@ first layer's gradient is made of, are computed once for all steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpgraph.compiled import WORTH
 from dpgraph.models.segments import blocks
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation
 from dpgraph.training.fused.records import NodeRecords, RecordRows, records_of
+from dpgraph.training.fused.shared import Read, SharedNodes, loop_type
 from dpgraph.training.ghost import CallRows, LinearGradients, norms_with_products
 
 LARGEST = 16  # rows of a tree whose products are kept: of larger ones they cost no more than they save
@@ -71,6 +73,23 @@ class TreeInputs:
                 torch.add(torch.bmm(records, records.mT), 1, out=part)
         return result
 
+    def norms(
+        self, ranks: np.ndarray, sizes: np.ndarray, kind: int, output: Read, above: Read
+    ) -> tuple[Tensor, Tensor]:
+        """`norms_with_products` of roots whose rows are read once, by a compiled loop: (b,) each.
+
+        `output` is what an activation of this `kind` gave for each row, `above` the gradients for that.
+        """
+        from dpgraph.training.fused.row_loops import NORMS
+
+        like = above.rows
+        width, ptr, first = like.shape[1], np.append(0, np.cumsum(sizes)), self._first[ranks]
+        result, scale = like.new_empty(len(sizes)), like.new_empty(len(sizes))
+        rows = np.empty(int(sizes.max()) * width, dtype=result.numpy().dtype)
+        arrays = (output.index, above.index, output.flat, above.flat, first, self._kept.numpy(), rows)
+        NORMS[loop_type(like)](kind, width, ptr, *arrays, result.numpy(), scale.numpy())
+        return result, scale
+
     def _upload(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.features.device, non_blocking=True)
 
@@ -91,12 +110,18 @@ class FirstRows:
     batch: EgoBatch
     ranks: np.ndarray  # (B,) of each root in the trees' stored order
     inputs: TreeInputs | None  # where inner products are known
+    shared: SharedNodes | None = None  # where trees share nodes
     kept: dict[int, RecordRows] = field(default_factory=dict)  # records, by a part's first root
 
     @cached_property
     def sizes(self) -> np.ndarray:
         """(B,) rows of each root."""
         return self.batch.sizes[-1]
+
+    @cached_property
+    def index(self) -> Tensor:
+        """(n,) which of the shared nodes each row is."""
+        return self.shared.index(self.batch.nodes)  # type: ignore[union-attr]
 
     def parts(self, columns: int) -> list[Part]:
         """Parts of which `columns` numbers a row stay in a core's cache."""
@@ -154,8 +179,11 @@ class FirstGradients:
         if inputs is None or not inputs.has(sizes):
             call = CallRows.flat(self.rows.of(part).dense(), gradients, sizes)
             return LinearGradients(self.layer, (call,)).squared_norms()
-        result, scale = gradients.new_empty(2, len(sizes))
         ranks = self.rows.ranks[part.roots]
+        if not gradients.is_cuda and self.output.numel() >= WORTH:
+            read = Read.of(gradients)
+            return inputs.norms(ranks, sizes, 0, read, read)
+        result, scale = gradients.new_empty(2, len(sizes))
         for block in blocks(sizes, gradients.device):
             some = block.take(gradients)
             if block.missing is not None:
@@ -163,6 +191,32 @@ class FirstGradients:
             products = inputs.products(ranks[block.places], sizes[block.places])
             result[block.runs], scale[block.runs] = norms_with_products(products, some)
         return result, scale
+
+
+@dataclass(frozen=True)
+class SharedGradients:
+    """Of the layer that reads records, whose outputs and sums are held by node."""
+
+    rows: FirstRows
+    shared: SharedNodes
+    above: Tensor  # as in `FirstGradients`
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        sizes, inputs, kind = self.rows.sizes, self.rows.inputs, self.shared.kind
+        if inputs is not None and inputs.has(sizes):
+            output = Read(self.shared.output, self.rows.index.numpy())
+            return inputs.norms(self.rows.ranks, sizes, kind, output, self._read)
+        given = self.shared.output.index_select(0, self.rows.index)
+        alone = replace(self.rows, shared=None, kept={})
+        return FirstGradients(self.shared.layer, self.shared.activation, alone, given, self.above).squared_norms()
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        """To what is kept by node; `SharedNodes` adds that to the parameters' when all trees have added theirs."""
+        self.shared.add(self.rows.index, self._read, self.rows.sizes, factors, finite)
+
+    @cached_property
+    def _read(self) -> Read:
+        return Read.of(self.above)
 
 
 def first_dense(layer: nn.Linear, activation: Activation | None, rows: FirstRows) -> Tensor:

@@ -18,7 +18,8 @@ from dpgraph.models.dense import SelfWeight
 from dpgraph.models.mlp import Mlp
 from dpgraph.training.fused.activations import Activation, activation_of
 from dpgraph.training.fused.attention import HeadGradients, StateAttention
-from dpgraph.training.fused.inputs import FirstGradients, FirstRows, first_dense
+from dpgraph.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
+from dpgraph.training.fused.shared import SharedNodes
 from dpgraph.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
 
 Pull = Callable[[Tensor], Tensor]
@@ -76,6 +77,14 @@ def _below(activation: Activation | None, gradient: Tensor, output: Tensor) -> T
     return activation.pull(gradient, output.view(gradient.shape)).view(output.shape)
 
 
+def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
+    """`perceptron` of records; with an index, which is the second, row i's state is `output[index[i]]`."""
+    if rows.shared is None or len(part.layers) > 1:
+        output, pull = perceptron(part, rows, rows.sizes, calls)
+        return output, None, pull
+    return rows.shared.output, rows.index, _shared_pull(rows, calls)
+
+
 def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
     """An `Mlp` without dropout, on states or on records."""
     activation = activation_of(part.activation)
@@ -94,6 +103,8 @@ def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Ca
 
 def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows, calls: Calls) -> tuple[Tensor, Pull]:
     """`dense` of records, which need no gradient: `pull` returns what it was given."""
+    if rows.shared is not None:
+        return rows.shared.output.index_select(0, rows.index), _shared_pull(rows, calls)
     output = first_dense(layer, activation, rows)
 
     def pull(gradient: Tensor) -> Tensor:
@@ -101,6 +112,16 @@ def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows
         return gradient
 
     return output, pull
+
+
+def _shared_pull(rows: FirstRows, calls: Calls) -> Pull:
+    shared: SharedNodes = rows.shared  # type: ignore[assignment]
+
+    def pull(gradient: Tensor) -> Tensor:
+        calls.first[shared.layer] = SharedGradients(rows, shared, gradient)
+        return gradient
+
+    return pull
 
 
 def chained(pulls: Sequence[Pull]) -> Pull:

@@ -136,3 +136,4 @@ def _on_states(layer: HeadLinear, rows: Tensor, sizes: np.ndarray, calls: Calls)
 
 
 MESSAGES: dict[type[nn.Module], Message] = {GcnLayer: convolution, GinLayer: isomorphism, GatLayer: attention}
+INDEXED = (GcnLayer, GinLayer)  # read rows through their segments only, which may have an index

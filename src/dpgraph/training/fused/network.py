@@ -14,9 +14,10 @@ from dpgraph.models.segments import Segments
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.training.fused.activations import activation_of
 from dpgraph.training.fused.inputs import FirstRows, TreeInputs
-from dpgraph.training.fused.layers import Calls, Pull, chained, per_row, perceptron
-from dpgraph.training.fused.messages import MESSAGES
+from dpgraph.training.fused.layers import Calls, Pull, chained, encode, per_row, perceptron
+from dpgraph.training.fused.messages import INDEXED, MESSAGES
 from dpgraph.training.fused.records import DenseRecords
+from dpgraph.training.fused.shared import SharedNodes
 from dpgraph.training.ghost import RootGradients
 
 LAYERS = (nn.Linear, HeadLinear, KeyLinear, SelfWeight)
@@ -40,8 +41,8 @@ def has_closed_form(network: nn.Module) -> bool:
 def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
     """Of the cross-entropy of the roots' logits; `labels` (N,)."""
     calls = Calls()
-    states, pull_states = perceptron(network.encoder, records, batch.sizes[-1], calls)
-    logits, pull = _classify(network, states, batch, calls)
+    states, index, pull_states = encode(network.encoder, records, calls)
+    logits, pull = _classify(network, states, batch, calls, index)
     losses, gradient = cross_entropy(logits, labels.index_select(0, batch.roots))
     pull_states(pull(gradient))
     return calls.gradients(), losses
@@ -51,9 +52,10 @@ def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Te
 def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
     """Of the loss of the tree minus the loss of the root alone, which share the encoding of the root."""
     calls, target = Calls(), labels.index_select(0, batch.roots)
-    states, pull_states = perceptron(network.encoder, records, batch.sizes[-1], calls)
-    full, pull_full = _classify(network, states, batch, calls)
-    own, pull_own = _classify(network, states.index_select(0, batch.own), batch.without_messages(), calls)
+    states, index, pull_states = encode(network.encoder, records, calls)
+    full, pull_full = _classify(network, states, batch, calls, index)
+    roots = batch.own if index is None else index[batch.own]
+    own, pull_own = _classify(network, states.index_select(0, roots), batch.without_messages(), calls)
     losses, of_full = cross_entropy(full, target)
     own_losses, of_own = cross_entropy(own, target)
     of_states = pull_full(of_full)
@@ -62,12 +64,17 @@ def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, label
     return calls.gradients(), losses - own_losses
 
 
-def _classify(network: Network, states: Tensor, batch: EgoBatch, calls: Calls) -> tuple[Tensor, Pull]:
-    """(n_r, width) states of the deepest rows -> (B, classes) logits."""
+def _classify(
+    network: Network, states: Tensor, batch: EgoBatch, calls: Calls, index: Tensor | None = None
+) -> tuple[Tensor, Pull]:
+    """(n_r, width) states of the deepest rows, with an index those at its places -> (B, classes) logits."""
+    if index is not None and type(network.aggregation[0]) not in INDEXED:
+        states, index = states.index_select(0, index), None
     pulls: list[Pull] = []
     for layer, level in zip(network.aggregation, reversed(range(network.hops)), strict=True):
         sizes, below = batch.sizes[level], batch.sizes[level + 1]
-        states, pull = MESSAGES[type(layer)](layer, states, Segments.of_level(batch, level), sizes, below, calls)
+        segments, index = Segments.of_level(batch, level, index), None
+        states, pull = MESSAGES[type(layer)](layer, states, segments, sizes, below, calls)
         pulls.append(pull)
     logits, pull = perceptron(network.decoder, states, np.ones(batch.num_roots, dtype=np.int64), calls)
     return logits, chained([*pulls, pull])
@@ -83,6 +90,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return losses, gradient.masked_fill_(none.unsqueeze(1), 0)
 
 
-def first_rows(batch: EgoBatch, features: Tensor, ranks: np.ndarray, inputs: TreeInputs | None) -> FirstRows:
+def first_rows(
+    batch: EgoBatch, features: Tensor, ranks: np.ndarray, inputs: TreeInputs | None, shared: SharedNodes | None = None
+) -> FirstRows:
     """The records of a batch's trees."""
-    return FirstRows(DenseRecords(features) if inputs is None else inputs.records, batch, ranks, inputs)
+    return FirstRows(DenseRecords(features) if inputs is None else inputs.records, batch, ranks, inputs, shared)

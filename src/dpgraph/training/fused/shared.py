@@ -1,0 +1,204 @@
+"""A first layer's output once for each node, and its gradient's sum by node, where trees of a batch share nodes.
+
+What the layer gives for a record does not depend on the tree that reads it, nor does the derivative of its activation:
+with h_u = act(W a_u + b), roots v, clip factors c_v and gradients G_vi for what the layer gave in row i of v's tree,
+
+    sum_v c_v sum_i (act'(h_ui) * G_vi) a_ui^T = sum_u (act'(h_u) * sum_vi:ui=u c_v G_vi) a_u^T.
+
+So the two largest products of a step, h and this sum, have a row for each node instead of one for each row of a tree.
+Norms are those of single roots: they are taken before anything is added up over trees, and so are the factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.compiled import WORTH
+from dpgraph.models.network import Network
+from dpgraph.models.segments import reduce
+from dpgraph.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.training.fused.activations import Activation, activation_of
+from dpgraph.training.fused.records import NodeRecords
+from dpgraph.training.precision import operand_eps
+
+MOST_BYTES = 30 << 20  # of the outputs that are held, and again of the sums
+LEAST_COLUMNS = 32.0  # what reading and adding a row of a tree costs, in columns of records
+PASSES = 48.0  # what the passes over a row cost that is computed once, in columns of records
+PIECES = 2  # pieces hold no output of a row, so that they may have so many times the rows of others
+CACHED = 1 << 19  # numbers that stay in a core's cache
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows on the host, of which row i that is meant is rows[index[i]]."""
+
+    rows: Tensor  # (k, d)
+    index: np.ndarray  # (n,) int64
+
+    @classmethod
+    def of(cls, values: Tensor) -> Read:
+        """Of (n, d), or of (b, w, d) for b roots of w rows each, which may all have the same numbers."""
+        if values.dim() == 3 and values.stride(1) == 0:
+            return cls(values[:, 0].contiguous(), np.repeat(np.arange(len(values)), values.shape[1]))
+        rows = values.reshape(-1, values.shape[-1]).contiguous()
+        return cls(rows, np.arange(len(rows)))
+
+    @property
+    def flat(self) -> np.ndarray:
+        return self.rows.view(-1).numpy()
+
+
+def loop_type(like: Tensor) -> str:
+    """Which of a compiled loop's types takes these numbers."""
+    return "f4" if like.dtype == torch.float32 else "f8"
+
+
+class SharedNodes:
+    """The first layer on the distinct nodes that some trees read; as gradients, those of all trees that were added."""
+
+    @torch.no_grad()
+    def __init__(
+        self, layer: nn.Linear, activation: Activation | None, records: NodeRecords, present: np.ndarray
+    ) -> None:
+        """`present` (N,) says which nodes are read."""
+        self.layer, self.activation, self.records = layer, activation, records
+        nodes = np.flatnonzero(present)
+        self.nodes = torch.from_numpy(nodes)
+        self._place = np.empty(len(present), dtype=np.int64)
+        self._place[nodes] = np.arange(len(nodes))
+        self.output = layer.weight.new_empty(len(nodes), layer.out_features)
+        for part in self._parts():
+            some = records.take(self.nodes[part]).apply(layer, self.output[part])
+            if activation is not None:
+                activation.apply_(some)
+        self._sums: Tensor | None = None  # (D, d) by node
+        self._by_root: list[tuple[Tensor, Tensor, np.ndarray]] = []  # (b, d) of roots; node and root of each row
+        self._lost = False  # whether a root was left out
+
+    @property
+    def kind(self) -> int:
+        """Of the activation, in compiled loops."""
+        return 0 if self.activation is None else self.activation.kind
+
+    def index(self, nodes: Tensor) -> Tensor:
+        """The rows of `output` of `nodes`."""
+        return torch.from_numpy(self._place[nodes.numpy()])
+
+    def add(self, index: Tensor, above: Read, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None) -> None:
+        """Adds gradients `above` of the outputs at `index` (n,), times their root's factor, of `finite` roots.
+
+        `sizes` (b,) rows of each root.
+        """
+        if finite is not None:
+            self._lost = True
+        if len(above.rows) == len(sizes):  # the same for all rows of a root
+            rows = above.rows if finite is None else above.rows.masked_fill(~finite.unsqueeze(1), 0)
+            self._by_root.append((rows if factors is None else rows * factors.unsqueeze(1), index, above.index))
+            return
+        from dpgraph.training.fused.row_loops import ADD_ROWS
+
+        if self._sums is None:
+            self._sums = torch.zeros_like(self.output)
+        weights = self.output.new_ones(len(sizes)) if factors is None else factors.contiguous()
+        if finite is not None:
+            weights = weights.masked_fill(~finite, 0)
+        arrays = (index.numpy(), above.index, weights.numpy(), above.flat, self._sums.view(-1).numpy())
+        ADD_ROWS[loop_type(weights)](self.output.shape[1], np.append(0, np.cumsum(sizes)), *arrays)
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        """Of no root: all of them were counted where they were added."""
+        return self.output.new_empty(0), self.output.new_empty(0)
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        """Adds what all trees have added, which is weighted already."""
+        readers = self._readers()
+        for part in self._parts():
+            above, output, nodes = self._above(part, readers), self.output[part], self.nodes[part]
+            if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
+                read = above.any(1)
+                above, output, nodes = above[read], output[read], nodes[read]
+            gradients = above if self.activation is None else self.activation.pull(above, output)
+            sizes = np.ones(len(nodes), dtype=np.int64)
+            self.records.take(nodes).add_weighted(self.layer, gradients, sizes, sums, None, None)
+
+    def _readers(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """(b, d) of all roots, (D + 1,) first reader of each node, and the roots that read one node after the other."""
+        if not self._by_root:
+            return None
+        rows, index, roots = zip(*self._by_root, strict=True)
+        first = np.cumsum([0, *(len(some) for some in rows)])
+        owners = torch.from_numpy(np.concatenate([some + begin for some, begin in zip(roots, first)]))
+        ascending, order = torch.sort(torch.cat(index), stable=True)
+        return torch.cat(rows), torch.searchsorted(ascending, torch.arange(len(self.nodes) + 1)), owners[order]
+
+    def _above(self, part: slice, readers: tuple[Tensor, Tensor, Tensor] | None) -> Tensor:
+        """(nodes, d) sums over all trees of gradients of the outputs."""
+        if readers is None:
+            return self.output.new_zeros(self.output[part].shape) if self._sums is None else self._sums[part]
+        rows, ptr, owners = readers
+        own = ptr[part.start : part.stop + 1]
+        result = reduce(rows, owners[own[0] : own[-1]], own - own[0])
+        return result if self._sums is None else result.add_(self._sums[part])
+
+    def _parts(self) -> Iterator[slice]:
+        rows = max(1, CACHED // self.layer.out_features)
+        for first in range(0, len(self.nodes), rows):
+            yield slice(first, min(first + rows, len(self.nodes)))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pieces of a batch, and which nodes (N,) they read where sharing those pays."""
+
+    pieces: Iterator[EgoBatch]
+    present: np.ndarray | None
+
+    def shared(self, network: Network, records: NodeRecords) -> SharedNodes | None:
+        if self.present is None:
+            return None
+        encoder = network.encoder
+        acts = encoder.activate_output or len(encoder.layers) > 1
+        layer: nn.Linear = encoder.layers[0]  # type: ignore[assignment]
+        return SharedNodes(layer, activation_of(encoder.activation) if acts else None, records, self.present)
+
+
+def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor) -> Iterator[Group]:
+    """The batch in pieces. Which of them share nodes depends on sizes and nodes only.
+
+    Not where operands are rounded: the sum over trees would be, and what that adds to one root's contribution is not
+    bounded by its norm (Lemma R of docs/privacy.md).
+    """
+    if not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features):
+        yield Group(trees.chunks(positions), None)
+        return
+    width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
+    most = MOST_BYTES // (width * features.element_size())
+    places = np.argsort(trees.rank[positions], kind="stable")
+    parts = [places] if trees.rows_at(positions) * width >= WORTH else []
+    if not parts:
+        yield Group(trees.chunks(positions), None)
+    while parts:
+        own = parts.pop()
+        nodes = trees.nodes_at(positions[own])
+        present = np.zeros(len(features), dtype=bool)
+        present[nodes] = True
+        found = np.count_nonzero(present)
+        saved = (len(nodes) - found) * (features.shape[1] + PASSES)
+        if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
+            yield Group(_pieces(trees, positions, own), None)
+        elif found <= most:
+            wider = replace(trees, chunk_rows=PIECES * trees.chunk_rows)
+            yield Group(_pieces(wider, positions, own), present)
+        else:
+            parts += np.array_split(own, 2)[::-1]
+
+
+def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
+    """Of the roots at `places` among `positions`."""
+    for piece in trees.chunks(positions[places]):
+        yield replace(piece, places=places[piece.places])
