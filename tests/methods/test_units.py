@@ -15,7 +15,7 @@ from tests.contract.values import value_of
 
 
 @pytest.mark.parametrize("name", ["cnn-none", "dp-units-class"])
-@pytest.mark.parametrize("attack", ["enhanced", "original"])
+@pytest.mark.parametrize("attack", ["enhanced", "original", "strong"])
 def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
     cell = changed(name, inversion={"steps": 5, "attack": attack})
     value = value_of(cell, None)
