@@ -3,6 +3,7 @@
 import os
 import time
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,13 @@ def test_long_cells_stand_alone_and_more_minutes_make_fewer_jobs(plan):
     searched = any(artefact.view == "search" for artefact in plan.artefacts.values())
     tasks = {cell.task for cell in plan.cells.values()}
     assert counts[2] <= len(tasks) * (2 if searched else 1)
+
+
+def test_a_suite_says_how_long_jobs_are_and_the_config_overrides_it(plan):
+    shorter = replace(plan, suite=plan.suite.model_copy(update={"minutes_per_job": 1e-3}))
+    assert len(training_bundles(shorter)) == len(plan.cells) > len(training_bundles(plan))
+    config = plan.config.model_copy(update={"minutes_per_job": plan.suite.minutes_per_job})
+    assert training_bundles(replace(shorter, config=config)).keys() == training_bundles(plan).keys()
 
 
 @given(names=st.sets(st.text("abcdef", min_size=1, max_size=6), min_size=1, max_size=40), seconds=st.floats(0.1, 50))

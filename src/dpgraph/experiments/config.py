@@ -44,9 +44,9 @@ class Config(Finite):
     registry: tuple[Folder, ...] = Field(
         default=(), description="Your own data sets and methods: YAML files and folders (docs/extend-from-outside.md)"
     )
-    minutes_per_job: Annotated[float, Field(gt=0)] = Field(
-        default=2.0,
-        description="Cells of one task share a job up to this estimated time on one core; take more on a cluster",
+    minutes_per_job: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Cells of one task share a job up to this estimated time on one core; null: what the suite says",
     )
     when_data_is_missing: Literal["record", "fail"] = Field(
         default="record", description="record: tables show 'not run (data not available)'; fail: stop the workflow"

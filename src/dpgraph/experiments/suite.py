@@ -163,6 +163,10 @@ class Suite(Written):
         default=None, description="null: the first data set, in the suite's order, with a proved row"
     )
     seeds: Seeds
+    minutes_per_job: Annotated[float, Field(gt=0)] = Field(
+        default=2.0,
+        description="Cells of one task share a job up to this estimated time on one core; 30 suits a cluster",
+    )
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 

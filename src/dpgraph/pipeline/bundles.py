@@ -58,7 +58,7 @@ def training_bundles(plan: Plan) -> dict[str, Bundle]:
         bundle.name: bundle
         for cells in parts
         for bundle in _bundled(
-            ((cell.slug, cell, train_seconds(cell)) for cell in cells), 60 * plan.config.minutes_per_job, _trained
+            ((cell.slug, cell, train_seconds(cell)) for cell in cells), 60 * plan.minutes_per_job, _trained
         )
     }
 
@@ -66,7 +66,7 @@ def training_bundles(plan: Plan) -> dict[str, Bundle]:
 def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
     """Every calibration in one bundle, by the bundle's name."""
     items = ((key, cell, SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items())
-    return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.config.minutes_per_job, lambda key, _: key)}
+    return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.minutes_per_job, lambda key, _: key)}
 
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle], folder: Path) -> dict[str, float]:

@@ -60,6 +60,11 @@ class Plan:
     entries: tuple[Entry, ...]
     settings: Mapping[str, ChosenSettings] = field(default_factory=dict)  # by name, those that the suite's rules read
 
+    @property
+    def minutes_per_job(self) -> float:
+        """Up to which cells share a job."""
+        return self.config.minutes_per_job or self.suite.minutes_per_job
+
     @cached_property
     def by_public_rule(self) -> frozenset[str]:
         """Slugs of private cells for which a public rule made settings from the registry's numbers."""
