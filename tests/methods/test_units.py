@@ -1,9 +1,13 @@
 """What methods on images expose to model inversion, and the control of noise on parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from dpgraph.methods.base import Outcome
+from dpgraph.methods.image_networks import inverted
 from dpgraph.methods.images.train import NoisyInference
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
@@ -15,7 +19,7 @@ from tests.contract.values import value_of
 
 
 @pytest.mark.parametrize("name", ["cnn-none", "dp-units-class"])
-@pytest.mark.parametrize("attack", ["enhanced", "original"])
+@pytest.mark.parametrize("attack", ["enhanced", "original", "strong"])
 def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
     cell = changed(name, inversion={"steps": 5, "attack": attack})
     value = value_of(cell, None)
@@ -24,6 +28,19 @@ def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
     assert found.images.shape == (10, 64)
     assert found.images.min() >= 0
     assert found.images.max() <= 1
+
+
+@pytest.mark.parametrize("attack", ["enhanced", "original", "strong"])
+def test_reconstructions_read_the_parameters_alone(attack):
+    """The same of all images as of none of them: post-processing of what is released."""
+    cell = changed("cnn-none", inversion={"steps": 5, "attack": attack})
+    (job,) = make_jobs(value_of(cell, None), cell, [0], calibrated(cell, None), CPU)
+    shown = job.shown
+    nothing = replace(shown, features=np.zeros_like(shown.features), labels=np.full_like(shown.labels, -1))
+    network = Softmax(shown.num_features, shown.num_classes, torch_generator("tests", "attacked"))
+    outcome = Outcome(np.zeros((0, 0), dtype=np.float32), [], 0.0, 0.0, 0)
+    found = [inverted(replace(job, shown=value), network, outcome).exposure.images for value in (shown, nothing)]
+    np.testing.assert_array_equal(*found)
 
 
 def test_noise_on_parameters_is_relative_and_the_same_at_every_look():

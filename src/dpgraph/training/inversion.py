@@ -1,7 +1,7 @@
 """Model inversion: an image that a network takes for a class, found by descent from its parameters alone.
 
-Original: Fredrikson et al. 2015. Enhanced: Zhang 2021, Algorithm 4 and Equations 4.1 to 4.4. Nothing here reads a
-record, so what is found may be published with the parameters.
+Original: Fredrikson et al. 2015. Enhanced: Zhang 2021, Algorithm 4 and Equations 4.1 to 4.4. Strong: this project's, in
+neither of them. Nothing here reads a record, so what is found may be published with the parameters.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class Descent:
     Else Adam as Algorithm 4 prints it (without correction of the moments' bias, tau under the root) on x = (tanh(w) +
     1) / 2 from a grey image, with lambda = `weight` times the mean over pixels of the penalty. The thesis sums over
     pixels; divided by their number one lambda serves images of any size.
+
+    `strong`: on -log f_label, which has a slope where f_label is nearly 0, by Adam as Kingma and Ba print it: moments
+    without bias, tau outside the root, so that steps have the size of the learning rate however small the slope.
     """
 
     steps: int
@@ -32,9 +35,10 @@ class Descent:
     weight: float = 0.0  # lambda
     window: int = 2  # p
     decay: float = 0.9  # alpha
+    strong: bool = False
 
     def __post_init__(self) -> None:
-        if self.penalty not in (None, "l1", "btv"):
+        if self.penalty not in (None, "l1", "btv") or (self.strong and self.penalty is None):
             raise invalid("penalty", self.penalty, "l1 or btv")
         if self.steps < 1:
             raise invalid("steps", self.steps, "an integer >= 1")
@@ -50,11 +54,14 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
     height, width, depth = shape
     state = torch.zeros(classes, height * width * depth, device=device)
     first, second = torch.zeros_like(state), torch.zeros_like(state)
-    for _ in range(attack.steps):
+    for step in range(1, attack.steps + 1):
         state.requires_grad_(True)
         images = state if attack.penalty is None else (torch.tanh(state) + 1) / 2
-        confidence = torch.softmax(network(images), dim=1)[wanted, wanted]
-        cost = 1 - confidence
+        logits = network(images)
+        if attack.strong:
+            cost = -torch.log_softmax(logits, dim=1)[wanted, wanted]
+        else:
+            cost = 1 - torch.softmax(logits, dim=1)[wanted, wanted]
         if attack.penalty is not None:
             cost = cost + attack.weight * penalties(images.view(-1, *shape), attack)
         (slope,) = torch.autograd.grad(cost.sum(), state)
@@ -65,7 +72,11 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
                 continue
             first = FIRST_MOMENT * first + (1 - FIRST_MOMENT) * slope
             second = SECOND_MOMENT * second + (1 - SECOND_MOMENT) * slope**2
-            state = state - attack.learning_rate * first / torch.sqrt(second + FLOOR)
+            if attack.strong:
+                unbiased = first / (1 - FIRST_MOMENT**step), second / (1 - SECOND_MOMENT**step)
+                state = state - attack.learning_rate * unbiased[0] / (torch.sqrt(unbiased[1]) + FLOOR)
+            else:
+                state = state - attack.learning_rate * first / torch.sqrt(second + FLOOR)
     return state if attack.penalty is None else (torch.tanh(state) + 1) / 2
 
 

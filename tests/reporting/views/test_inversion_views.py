@@ -215,6 +215,22 @@ def test_one_class_the_other_way_contradicts_every_class(plan, frame):
     assert verdicts(plan, changed, "Z7")["Z7"]["verdict"] == "contradicted"
 
 
+@pytest.mark.parametrize(("strong", "verdict"), [(4.0, "reproduced"), (5.6, "contradicted")])
+def test_the_strong_attack_is_compared_with_a_black_image(rows_of, as_frame, strong, verdict):
+    """A black image, here at 4.8, is another metric of the same cell: one sample of both would cancel to 0."""
+    made = load_plan(Config(suite="inversion"))
+    distances = {"vanilla-strong": strong, "vanilla": 7.0, "untrained-strong": 12.0}
+    rows = [
+        row
+        for entry in cells_of(made).values()
+        for row in inverted(entry, rows_of, distance=distances.get(entry.method_id, 9.0))
+    ]
+    found = verdicts(made, as_frame(rows), "N2", "N3", "N4", "N5", "N6", "N7")
+    assert found["N4"]["verdict"] == verdict, found["N4"]["evidence"]
+    assert f"{'+' if strong < 4.8 else '−'}0." in found["N4"]["evidence"]  # ±0.8, not 0
+    assert {found[name]["verdict"] for name in ("N2", "N3", "N5", "N6", "N7")} == {"reproduced"}
+
+
 def falling(accuracy):
     return 40 - 30 * accuracy
 

@@ -38,10 +38,12 @@ class CnnModel(ImageModel):
 class InversionSettings(Finite):
     """Model inversion of the trained parameters, which costs no privacy (Zhang, Algorithm 4)."""
 
-    attack: Literal["enhanced", "original"] = Field(
-        default="enhanced", description="original: plain descent from a black image (Fredrikson et al. 2015)"
+    attack: Literal["enhanced", "original", "strong"] = Field(
+        default="enhanced",
+        description="enhanced: Algorithm 4; original: plain descent from a black image (Fredrikson et al. 2015); "
+        "strong: this project's, on the logarithm of the confidence, with Adam as its authors print it",
     )
-    penalty: Literal["l1", "btv"] = Field(default="l1", description="Of the enhanced attack: Eq. 4.2 or 4.4")
+    penalty: Literal["l1", "btv"] = Field(default="l1", description="Of enhanced and strong attack: Eq. 4.2 or 4.4")
     weight: Annotated[float, Field(ge=0, le=1000)] = Field(
         default=0.05, description="lambda, of the mean over pixels of the penalty"
     )

@@ -43,10 +43,14 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
-    """Of (weight, place) terms, in the unit that is shown, with the same of the paper's printed numbers."""
+    """Of (weight, place) terms, in the unit that is shown, with the same of the paper's printed numbers.
+
+    One cell has a sample for each of its metrics.
+    """
     terms = list(terms)
     value = contrast(
-        (weight, entry.cell.slug, outcome.quantity.scale * outcome.values) for weight, (entry, outcome) in terms
+        (weight, f"{entry.cell.slug} {outcome.metric}", outcome.quantity.scale * outcome.values)
+        for weight, (entry, outcome) in terms
     )
     printed = _printed(terms)
     entries = [entry for _, (entry, _) in terms]

@@ -31,7 +31,7 @@ def inversion_rows(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
 
     `distance` is the artefact's metric, with mean, std and 95 % interval over seeds; `distance_published` what the
     paper prints of the class. Rows of means have accuracy and shares in percent, both distances and that of a black
-    image; `attack` is original or enhanced.
+    image; `attack` is original, enhanced or strong.
     """
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     rows: list[dict[str, Any]] = []
