@@ -19,7 +19,7 @@ PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 document.getElementById("f").addEventListener("load", async () => {
   const box = document.getElementById("f"), frame = box.contentWindow, page = frame.document;
-  const found = {errors: [], counts: {}, sizes: [], marks: [], overview: []};
+  const found = {errors: [], counts: {}, sizes: [], legends: [], marks: [], overview: []};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
   for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
@@ -61,6 +61,8 @@ document.getElementById("f").addEventListener("load", async () => {
   for (const [width, height] of SIZES) {
     box.width = width; box.height = height; await wait(300);
     found.sizes.push([width, page.documentElement.scrollWidth]);
+    const drawn = [...page.querySelectorAll("#plot svg .role-legend")].map((one) => one.getBoundingClientRect().right);
+    found.legends.push([width, Math.max(...drawn)]);
     const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
     const boxes = cells.map((cell) => cell.getBoundingClientRect());
     const right = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
@@ -96,6 +98,8 @@ def test_the_page_in_a_browser(plan, results, claims, tmp_path):
     assert all(found["marks"]), found["marks"]
     for width, needed in found["sizes"]:  # tables scroll in their own frames, the page never does
         assert needed <= width, found["sizes"]
+    for width, right in found["legends"]:
+        assert 0 < right <= width, found["legends"]
     for width, right, narrowest, empty in found["overview"]:  # all values are seen without scrolling, on a phone, too
         assert right <= width, found["overview"]
         assert narrowest > 60, found["overview"]

@@ -143,7 +143,9 @@ async function plot() {
   const domain = [0.8 * Math.min(...all), 1.25 * Math.max(...all)];
   for (const layer of spec.layer) if (layer.encoding && layer.encoding.x) layer.encoding.x.scale.domain = domain;
   const narrow = window.innerWidth < 640;
-  spec.config.legend = narrow ? {orient: "bottom", columns: 1, labelLimit: 300, direction: "vertical"} : {labelLimit: 400};
+  // below the chart, one legend under the other: side by side they are wider than a phone
+  const below = {orient: "bottom", columns: 1, labelLimit: 300, direction: "vertical", layout: {bottom: {direction: "vertical"}}};
+  spec.config.legend = narrow ? below : {labelLimit: 400};
   await window.vegaEmbed("#plot", spec, {actions: {export: true, source: false, compiled: false, editor: false}, renderer: "svg"});
 }
 
