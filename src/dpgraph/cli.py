@@ -198,6 +198,8 @@ def _baselines(added: Parser) -> None:
 
 def _ship(added: Parser) -> None:
     added.add_argument("--out", type=Path, default=Path("docs/results"), help="folder (default: docs/results)")
+    text = "write the suite's pages there again, with the words of today, from the numbers that are kept there"
+    added.add_argument("--pages", action="store_true", help=text)
 
 
 def _settings(added: Parser) -> None:

@@ -237,10 +237,11 @@ def index(options: argparse.Namespace) -> None:
 
 
 def ship(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.reshipping import reship
     from dpgraph.reporting.shipping import ship as ship_results
 
     plan = read_plan(options)
-    written = ship_results(plan, options.out)
+    written = (reship if options.pages else ship_results)(plan, options.out)
     print(
         f"{options.out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes"
     )

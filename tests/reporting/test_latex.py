@@ -105,6 +105,20 @@ def test_numbers_are_aligned_by_siunitx_and_the_best_is_bold():
     assert r"d & -1234.5 \\" in text
 
 
+def test_a_column_of_pairs_of_numbers_is_text_though_one_is_a_number():
+    """siunitx sets a lone 0 with a note wider than its column."""
+    rows = [
+        [Text("a"), Text("2.71 / 2.00", notes=(1,)), Text("10.6 / 8.00")],
+        [Text("b"), Text("0", notes=(1,)), Text("—")],
+    ]
+    text = as_latex(table_of(rows, ("Method", "epsilons", "others")), "Caption.", "x")
+    assert "{@{}lrr@{}}" in text
+    assert r"b & 0\textsuperscript{1} &" in text
+    assert "S[table-format=1.0]" in as_latex(
+        table_of([[Text("a"), Text("0")], [Text("b"), Text("none")]], ("M", "e")), "C.", "x"
+    )
+
+
 def test_what_says_nothing_is_left_out_and_what_is_common_is_said_once():
     rows = [[Text("a"), Text("1.0"), Text("3"), Text(NOT_IN_PAPER)], [Text("b"), Text("2.0"), Text("3"), Text("–")]]
     text = as_latex(table_of(rows), "Caption.", "x")

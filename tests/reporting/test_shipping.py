@@ -1,5 +1,6 @@
 """What `ship` keeps of a suite: made-up results of the demonstration, with stand-ins for its tables and figures."""
 
+import dataclasses
 import gzip
 import json
 import math
@@ -19,10 +20,11 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.leaderboard.finding import overview
-from dpgraph.reporting.leaderboard.guide import STANDINGS, guide
+from dpgraph.reporting.leaderboard.guide import STANDINGS, answers, guide
 from dpgraph.reporting.leaderboard.page import LIBRARY, shared_files
 from dpgraph.reporting.leaderboard.standings import COLUMNS, standings
 from dpgraph.reporting.ranking import PROVED, PUBLIC
+from dpgraph.reporting.reshipping import reship
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.shipping import GUIDE, SHARED, ship
 from tests.browser import CHROMIUM, visit
@@ -82,6 +84,36 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
     contents = (shipped / "README.md").read_text()
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents
+
+
+def test_pages_are_written_again_from_what_is_kept(made, shipped, tmp_path):
+    """To the byte where no word has changed; with today's words where one has; and no number is read from results/."""
+    out = tmp_path / "kept"
+    shutil.copytree(shipped, out)
+    pages = ("README.md", "index.html", "summary.json")
+    before = {name: (out / made.suite.name / name).read_bytes() for name in pages}
+    elsewhere = load_plan(Config(seeds=3, results=str(tmp_path / "none")), WORKFLOW)
+    assert reship(elsewhere, out) == [out / made.suite.name / name for name in pages]
+    for name in pages:
+        assert (out / made.suite.name / name).read_bytes() == before[name], name
+    renamed = dataclasses.replace(elsewhere, suite=elsewhere.suite.model_copy(update={"title": "Another title"}))
+    reship(renamed, out)
+    for name in pages:
+        text = (out / made.suite.name / name).read_text()
+        assert "Another title" in text
+        assert text.replace("Another title", made.suite.title) == before[name].decode()
+    assert not (tmp_path / "none").exists()
+
+
+def test_pages_of_what_is_not_kept_are_not_written(made, shipped, tmp_path):
+    with pytest.raises(UserError, match="is not kept there"):
+        reship(made, tmp_path)
+    out = tmp_path / "kept"
+    shutil.copytree(shipped, out)
+    name = next(name for name, artefact in made.artefacts.items() if artefact.kind == "table")
+    (out / made.suite.name / f"tables/{name}.md").unlink()
+    with pytest.raises(UserError, match="is not kept, but the suite's plan has it"):
+        reship(made, out)
 
 
 def test_long_tables_of_numbers_are_packed_and_links_find_them(made, shipped, tmp_path, monkeypatch):
@@ -317,6 +349,31 @@ def test_which_method_by_size_epsilon_and_promise(tmp_path):
     assert "- 1 of 6 proved rows have fewer than three seeds, and tell nothing apart." in lines
     (tmp_path / "two" / STANDINGS).unlink()
     assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+
+
+def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
+    rows = [
+        ("cora", name, "node-null", 1.0, mean, 5, name == "A", name == "B") for name, mean in (("A", 50.0), ("B", 49.0))
+    ]
+    rows += [("cora", "E", "edge", 1.0, 81.0, 5, True, False), ("pubmed", "A", "node-null", 1.0, 80.0, 5, True, False)]
+    rows += [("cora", "GCN", "", math.inf, 88.0, 5, True, False)]
+    kept(tmp_path, "one", rows)
+    path = tmp_path / "one" / STANDINGS
+    plain = {"setting": "transductive", "split": "public", "low": 1.0, "high": 2.0, "commit": "0123456789ab"}
+    table = pd.read_csv(path).assign(**plain)
+    table["uncovered"] = ["degrees", "", "", "", ""]
+    table["fallback"] = ["", "", "", "nobody votes", ""]
+    write_csv(table, path)
+    short = guide(tmp_path).split("## First: what must ε protect?")[0].splitlines()
+    assert "| data | node-null; joint | no privacy |" in short  # edges are protected on one data set only
+    assert "| cora | [50.0](results/one/README.md) A† +1 | 88.0 |" in short
+    assert "| pubmed | [80.0](results/one/README.md) A ‡ | – |" in short
+    lines = answers(tmp_path, "cora", "public")
+    assert len(lines) == 5
+    assert lines[2].startswith("| an edge in the model")
+    assert "| A† (+1 not told apart) | 50.0\u00a0±\u00a00.5 | [one](docs/results/one/README.md): `" in lines[3]
+    assert lines[3].endswith("`, 0123456 |")
+    assert lines[4].startswith("| nothing: no privacy | GCN | 88.0")
 
 
 def test_budgets_of_one_range_share_a_column(tmp_path):

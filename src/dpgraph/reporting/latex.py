@@ -153,8 +153,10 @@ def _kind(cells: Sequence[Text], is_text: bool) -> str:
             if longest <= TEXT_WIDTH
             else f">{{\\raggedright\\arraybackslash\\hangindent=1em}}p{{{TEXT_WIDTH / 2.2:.0f}em}}"
         )
-    found = [match for cell in cells if (match := NUMBER.fullmatch(cell.tex or cell.value))]
-    if not found:
+    texts = [cell.tex or cell.value for cell in cells]
+    found = [match for text in texts if (match := NUMBER.fullmatch(text))]
+    # pairs of numbers such as 12.0 / 2.00 are texts: where most are, the rest is no column of numbers
+    if 2 * len(found) <= sum(any(map(str.isdigit, text)) for text in texts):
         return "r"
     sign = "+" if any(match[1] for match in found) else ""
     whole = max(len(match[2].replace(",", "")) for match in found)

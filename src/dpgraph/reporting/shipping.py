@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,25 +72,39 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
         table = standings(plan, results)
         write_csv(table, Path(temporary) / STANDINGS)
         kept.add(Path(temporary) / STANDINGS, STANDINGS)
-        links = Links(
-            "md", "png", cells=False, typeset=False, held_back=HELD_BACK, shared="..", moved=kept.moved,
-            files=tuple(_top(kept)),
-        )  # fmt: skip
-        write_text(kept.folder / "index.html", page(plan, table, claims, links))
-        write_text(kept.folder / "README.md", _readme(plan, table, claims, commit, kept))
-        write_json(kept.folder / SUMMARY, _summary(plan, table, results, claims, commit) | {"shared": kept.common()})
+        captions = {name: _caption(read_caption(paths.figure(name, "txt"))) for name in plan.artefacts}
+        write_pages(plan, table, claims, commit, kept, captions)
+        counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results), "shared": kept.common()}
+        write_json(kept.folder / SUMMARY, summary(plan, table, claims, commit) | counted)
         _check_size(out, kept)
         shutil.rmtree(out / name, ignore_errors=True)
         kept.folder.rename(out / name)
         (out / SHARED).mkdir(exist_ok=True)
         for path in kept.shared.iterdir():
             path.replace(out / SHARED / path.name)
+    _forget(out)
+    write_common(out)
+    return sorted(path for path in (out / name).rglob("*") if path.is_file())
+
+
+def write_pages(
+    plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, kept: Kept, captions: Mapping[str, list[str]]
+) -> None:  # fmt: skip
+    """index.html and README.md of a suite. captions: by figure, lines that stand below it."""
+    links = Links(
+        "md", "png", cells=False, typeset=False, held_back=HELD_BACK, shared="..", moved=kept.moved,
+        files=tuple(_top(kept)),
+    )  # fmt: skip
+    write_text(kept.folder / "index.html", page(plan, table, claims, links, [commit]))
+    write_text(kept.folder / "README.md", _readme(plan, table, claims, commit, kept, captions))
+
+
+def write_common(out: Path) -> None:
+    """What is there once: style and scripts of the pages, the page over all suites, and the guide."""
     for shared, text in shared_files().items():
         write_text(out / shared, text)
-    _forget(out)
     write_text(out / "README.md", _contents(out))
     write_text(out.parent / GUIDE, guide(out))
-    return sorted(path for path in (out / name).rglob("*") if path.is_file())
 
 
 @dataclass
@@ -103,8 +117,8 @@ class Kept:
     _pictures: dict[str, str] = field(default_factory=dict)  # by content
 
     def __post_init__(self) -> None:
-        self.folder.mkdir()
-        self.shared.mkdir()
+        self.folder.mkdir(exist_ok=True)
+        self.shared.mkdir(exist_ok=True)
 
     def add(self, source: Path, place: str) -> None:
         """Below `place`; packed where it is long, shared where other suites have it; not twice if it is a picture."""
@@ -220,21 +234,21 @@ def _top(kept: Kept) -> Iterator[tuple[str, str]]:
     return ((kept.at(name), text) for name, text in names.items() if name == "README.md" or kept.has(name))
 
 
-def _summary(
-    plan: Plan, table: pd.DataFrame, results: pd.DataFrame, claims: pd.DataFrame, commit: str
-) -> dict[str, object]:
-    """What the contents page says of a suite."""
+def summary(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str) -> dict[str, object]:
+    """What the contents page says of a suite, but for what is counted over its results."""
     counts = held(plan, claims)["verdict"].value_counts()
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
         "demonstration": plan.suite.demonstration,
         "commit": commit,
-        "finding": finding(plan, table),
-        "cells": int(results.loc[results["status"] == "ok", "cell"].nunique()),
-        "cpu_hours": _cpu_hours(results),
+        "finding": finding(plan, table, claims),
         "verdicts": {name: int(counts[name]) for name in VERDICTS if name in counts},
     }
+
+
+def _cells(results: pd.DataFrame) -> int:
+    return int(results.loc[results["status"] == "ok", "cell"].nunique())
 
 
 def _cpu_hours(results: pd.DataFrame) -> float:
@@ -243,9 +257,12 @@ def _cpu_hours(results: pd.DataFrame) -> float:
     return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
 
 
-def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, kept: Kept) -> str:
-    suite, figure = plan.suite, Paths(plan.config).figure
-    lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table), "", " ".join(suite.note.split()), ""]
+def _readme(
+    plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, kept: Kept, captions: Mapping[str, list[str]]
+) -> str:  # fmt: skip
+    suite = plan.suite
+    lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table, claims), ""]
+    lines += [" ".join(suite.note.split()), ""]
     if suite.headline is not None:
         lines += [f"The first sentence is about one data set: {suite.headline.why}", ""]
     made = f"`dpgraph run --suite {suite.name}`"
@@ -260,7 +277,7 @@ def _readme(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commit: str, 
         picture, wide, table_at = f"figures/{name}.png", f"tables/{name}.wide.md", f"tables/{name}"
         if described.kind == "figure" and kept.has(picture):
             lines += [f"### {heading(plan, name)}", "", f"![{name}]({kept.at(picture)})", ""]
-            lines += [*_caption(read_caption(figure(name, "txt"))), f"[numbers]({kept.at(f'figures/{name}.csv')})", ""]
+            lines += [*captions.get(name, []), f"[numbers]({kept.at(f'figures/{name}.csv')})", ""]
         elif described.kind == "table":
             as_paper = f", [as in the paper]({kept.at(wide)})" * kept.has(wide)
             numbers = kept.at(f"{table_at}.csv")

@@ -1,6 +1,7 @@
 """The first page in a headless Chromium: filters, sorting, copies, claims and the chart, at four sizes."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from dpgraph.errors import UserError
 from dpgraph.reporting.claims.held import held
 from dpgraph.reporting.claims.table import read_claims
-from dpgraph.reporting.leaderboard.page import Links, write_index
+from dpgraph.reporting.leaderboard.page import Links, page, write_index
 from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.ranking import PROVED, PUBLIC
 from tests.browser import CHROMIUM, SIZES, visit
 
 PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900 src="index.html"></iframe>
@@ -17,7 +19,7 @@ PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 document.getElementById("f").addEventListener("load", async () => {
   const box = document.getElementById("f"), frame = box.contentWindow, page = frame.document;
-  const found = {errors: [], counts: {}, sizes: [], marks: [], overview: []};
+  const found = {errors: [], counts: {}, sizes: [], legends: [], marks: [], overview: []};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
   for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
@@ -59,6 +61,8 @@ document.getElementById("f").addEventListener("load", async () => {
   for (const [width, height] of SIZES) {
     box.width = width; box.height = height; await wait(300);
     found.sizes.push([width, page.documentElement.scrollWidth]);
+    const drawn = [...page.querySelectorAll("#plot svg .role-legend")].map((one) => one.getBoundingClientRect().right);
+    found.legends.push([width, Math.max(...drawn)]);
     const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
     const boxes = cells.map((cell) => cell.getBoundingClientRect());
     const right = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
@@ -94,6 +98,8 @@ def test_the_page_in_a_browser(plan, results, claims, tmp_path):
     assert all(found["marks"]), found["marks"]
     for width, needed in found["sizes"]:  # tables scroll in their own frames, the page never does
         assert needed <= width, found["sizes"]
+    for width, right in found["legends"]:
+        assert 0 < right <= width, found["legends"]
     for width, right, narrowest, empty in found["overview"]:  # all values are seen without scrolling, on a phone, too
         assert right <= width, found["overview"]
         assert narrowest > 60, found["overview"]
@@ -121,8 +127,68 @@ def test_texts_of_results_cannot_end_the_script(plan, results, claims, tmp_path)
 def test_a_suite_without_a_result_has_a_page(plan, results, claims, tmp_path):
     write_index(plan, results.iloc[:0], claims, tmp_path / "index.html")
     text = (tmp_path / "index.html").read_text()
-    assert "This suite ranks no methods" in text
-    assert 'id="leaderboard"' not in text
+    assert "No ranking of methods" in text
+    assert all(f'id="{name}"' not in text for name in ("leaderboard", "chart", "data"))
+    assert '<img src="figures/' in text  # the first figure stands where others have the chart
+
+
+def test_a_page_without_proved_rows_has_no_empty_chart_and_names_its_commits(plan, results, claims, tmp_path):
+    table = standings(plan, results)
+    text = page(plan, table[table["kind"] == PUBLIC], claims, Links(), ["0123456789ab"])
+    assert all(f'id="{name}"' not in text for name in ("chart", "plot", "best"))
+    assert 'id="leaderboard"' in text
+    assert "at commit 0123456789ab" in text
+    write_index(plan, results, claims, tmp_path / "index.html")
+    assert f"at commit {', '.join(sorted(set(results['commit'].dropna())))}" in (tmp_path / "index.html").read_text()
+
+
+def test_no_link_is_there_twice(plan, results, claims, monkeypatch):
+    monkeypatch.setattr(Path, "is_file", lambda path: True)  # baselines.csv is there, and is among the kept files, too
+    files = (("README.md", "summary"), ("baselines.csv", "baselines against the literature"))
+    text = page(plan, standings(plan, results), claims, Links(files=files))
+    assert text.count('href="baselines.csv"') == 1
+
+
+MEASURES = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900 src="index.html"></iframe>
+<pre id=found></pre><script>
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+document.getElementById("f").addEventListener("load", async () => {
+  const frame = document.getElementById("f").contentWindow, page = frame.document, found = {charts: [], ticks: []};
+  for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
+  for (const option of page.getElementById("data").options) {
+    page.getElementById("data").value = option.value;
+    page.getElementById("data").dispatchEvent(new frame.Event("change")); await wait(400);
+    found.charts.push([option.value, page.querySelectorAll("#plot svg .mark-symbol.role-mark path").length]);
+  }
+  found.topics = [...new Set([...page.querySelectorAll("#rows td.topic")].map((cell) => cell.textContent))];
+  found.latex = frame.eval("latex(ROWS)");
+  for (const asked of [[[1, 0.99], [8, 7.4], [8, 7.99]], [[4.05, 3.3], [5.04, 4.16]]]) {
+    found.ticks.push(frame.eval("ticksOf")(asked.map(([budget, epsilon]) => ({budget, epsilon}))));
+  }
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
+</script>"""
+
+
+@pytest.mark.browser
+def test_values_of_unlike_measures_share_no_chart_and_are_told_apart(plan, results, claims, tmp_path):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: the first page was not opened")
+    table = standings(plan, results)
+    data = table.loc[table["kind"] == PROVED, "data"].iloc[0]
+    other = table[table["data"] == data].assign(metric="test macro F1 (%)")
+    (tmp_path / "page").mkdir()
+    text = page(plan, pd.concat([table, other], ignore_index=True), claims, Links())
+    (tmp_path / "page/index.html").write_text(text)
+    found, console = visit(tmp_path / "page", MEASURES, tmp_path / "profile")
+    assert console == []
+    names = [f"{data}, {name}" for name in ("test accuracy", "test macro F1")]
+    proved = int(((table["data"] == data) & (table["kind"] == PROVED)).sum())
+    assert [one for one in found["charts"] if one[0] in names] == [[name, proved] for name in names]
+    assert set(names) < set(found["topics"])
+    assert data not in found["topics"]
+    assert all(name in found["latex"] for name in names)
+    assert found["ticks"] == [[1, 8], [3.3, 4.16]]  # budgets, and epsilons that are far from each of them
 
 
 def test_claims_that_are_not_there_or_damaged_are_named(claims, tmp_path):

@@ -12,7 +12,10 @@ from scipy.stats import ttest_rel
 
 from dpgraph.experiments.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.claims.held import held
+from dpgraph.reporting.claims.verdicts import NOT_RUN
 from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview
+from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
 from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike
 
@@ -118,7 +121,7 @@ def test_a_budget_without_a_column_is_in_the_next_larger_one_if_that_is_empty():
     assert [at for at, _ in seen.others(beyond)] == [20.0]
 
 
-def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table):
+def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table, claims):
     proved = table[table["kind"] == PROVED]
     rows = proved[proved["data"] == proved["data"].iloc[0]]
     rows = rows[rows["budget"] == rows["budget"].min()]
@@ -126,16 +129,16 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     assert len(promises) > 1
     most = max(promises, key=lambda group: (group["label"].nunique(), group["mean"].max()))
     best = most.loc[most["mean"].idxmax()]
-    sentence = finding(plan, table)
+    sentence = finding(plan, table, claims)
     assert f"{best['mean']:.1f} % test accuracy with “{best['label']}”" in sentence
     assert f"({best['relation']}; {best['scope']})" in sentence
     assert f"best of {most['label'].nunique()} methods and variants" in sentence
     assert "decides nothing" in sentence  # of a demonstration
-    nothing = finding(plan, table[table["kind"] != PROVED])
+    nothing = finding(plan, table[table["kind"] != PROVED], claims)
     assert nothing.startswith("No private result")
 
 
-def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table):
+def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table, claims):
     names = data_names(plan)
     proved = set(table.loc[table["kind"] == PROVED, "data"])
     first = table.loc[table["kind"] == PROVED, "data"].iloc[0]
@@ -145,7 +148,8 @@ def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table
         headline = {"task": task, "why": "it is the larger one"}
         suite = Suite.model_validate(plan.suite.model_dump() | {"headline": headline})
         declared = SimpleNamespace(suite=suite, artefacts=plan.artefacts, task=plan.task, entries_of=plan.entries_of)
-        assert finding(declared, table).startswith(f"{name} at ε = ")
+        assert finding(declared, table, claims).startswith(f"{name} at ε = ")
+        assert headline_of(declared, table) == name
     with pytest.raises(ValidationError, match=r"headline\.task=mars: expected one of"):
         Suite.model_validate(plan.suite.model_dump() | {"headline": {"task": "mars", "why": "far"}})
 
@@ -165,9 +169,16 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     assert alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
 
 
-def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table):
-    assert finding(plan, table[table["kind"] == PUBLIC]).startswith("Without privacy only. ")
-    assert finding(plan, table.iloc[:0]).startswith("This suite ranks no methods")
+def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table, claims):
+    assert finding(plan, table[table["kind"] == PUBLIC], claims).startswith("Without privacy only. ")
+    nothing, tested = table.iloc[:0], held(plan, claims)
+    sentence = finding(plan, nothing, claims)
+    assert sentence.startswith(f"No ranking of methods. Of {(tested['verdict'] != NOT_RUN).sum()} claims tested here: ")
+    for name in tested.loc[tested["verdict"] != NOT_RUN, "claim"]:
+        assert name in sentence
+    title = next(iter(plan.artefacts.values())).title
+    assert title[1:] in finding(plan, nothing, claims.iloc[:0])
+    assert headline_of(plan, nothing) == ""
 
 
 def test_a_private_row_above_the_best_without_privacy_is_said():

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 WIDTH, HEIGHT = "container", 320
-# of colour-blind readers' palettes the one with ten steps; methods that are many keep telling apart by their marker
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c564b", "#7f7f7f", "#6a3d9a"]
+# those of a palette for colour-blind readers first; as many as a data set of any suite has proved methods
+COLOURS = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8c564b",
+    "#7f7f7f", "#6a3d9a", "#b8b000", "#00bfae", "#8b0000", "#a6cee3", "#b5a0c9", "#556b2f",
+]  # fmt: skip
 TOOLTIP = (
     ("label", "method"),
     ("paper", "paper"),

@@ -9,12 +9,14 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.claims.held import held
+from dpgraph.reporting.claims.verdicts import NOT_RUN, VERDICTS
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.leaderboard.standings import data_names
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
-NOTHING_RANKED = "This suite ranks no methods: its tables and figures are about something else."
+NOTHING_RANKED = "No ranking of methods"
 CAUTION = (
     "A private row is above the best one without privacy, which either has a paper's own training, not a tuned one "
     "(baselines.csv has stronger references), or is equal within the spread"
@@ -106,14 +108,16 @@ def overview(table: pd.DataFrame) -> Overview:
     return Overview(budgets, tuple(lines))
 
 
-def finding(plan: Plan, table: pd.DataFrame) -> str:
+def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     """One sentence on the suite's headline data set, else on the first one with a proved row, at its smallest budget.
+
+    Of a suite that ranks no methods: what became of the claims that it tests, else what its figures and tables show.
 
     It is about the promise (relation and scope) for which the most methods are proved there, so that its best row has
     the most rivals; of equally many, about the one with the larger mean.
     """
     if table.empty:
-        return NOTHING_RANKED
+        return _without_ranking(plan, claims)
     proved = table[table["kind"] == PROVED]
     if proved.empty and (table["kind"] == PUBLIC).all():
         first = table[(table["data"] == table["data"].iloc[0]) & table["best"]].iloc[0]
@@ -137,6 +141,23 @@ def finding(plan: Plan, table: pd.DataFrame) -> str:
         label = str(without["label"]).removesuffix(", without privacy").removesuffix(", no privacy")
         sentence += f"; without privacy {without['mean']:.1f} % (“{label}”)"
     return f"{sentence}." + " Trainings of a demonstration are short: this decides nothing." * plan.suite.demonstration
+
+
+def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
+    tested = held(plan, claims)
+    told = [f"{len(rows)} {name} ({', '.join(rows['claim'])})" for name in VERDICTS
+            if name != NOT_RUN and len(rows := tested[tested["verdict"] == name])]  # fmt: skip
+    if told:
+        count = int((tested["verdict"] != NOT_RUN).sum())
+        return f"{NOTHING_RANKED}. Of {count} claim{'s' * (count > 1)} tested here: {', '.join(told)}."
+    shown = dict.fromkeys(artefact.title for artefact in plan.artefacts.values())
+    return f"{NOTHING_RANKED}, but {'; '.join(title[:1].lower() + title[1:] for title in shown)}."
+
+
+def headline(plan: Plan, table: pd.DataFrame) -> str:
+    """The data set that the first sentence is about; empty where nothing is proved."""
+    proved = table[table["kind"] == PROVED]
+    return "" if proved.empty else str(_headline(plan, proved)["data"])
 
 
 def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:

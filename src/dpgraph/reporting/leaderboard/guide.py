@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from dpgraph.data.registry import registry
 from dpgraph.files import read_json
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
+from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
+from dpgraph.reporting.leaderboard.standings import PLAIN_SETTING
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 
 STANDINGS, SUMMARY = "standings.csv", "summary.json"
@@ -21,6 +23,10 @@ SIZES = ((5_000, "below 5,000 records"), (50_000, "5,000 to 50,000 records"), (m
 UNSIZED = "a number of records that the registry does not declare"
 BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"), (math.inf, "ε > 15"))
 NO_VALUE = "–"
+FALLS_BACK = "‡"  # beside the name of a row whose method was not what its name says
+ACCURACY = "test accuracy (%)"
+SHORT = 1.0  # epsilon of the short answer
+COMMON_PROMISE = 3  # data sets from which a promise has a column in it
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
 TOP = """# Which method when
 
@@ -28,7 +34,9 @@ TOP = """# Which method when
 written by hand. A value is the mean of a test metric in %, of the method that is best in its suite; *+2* says that two
 more methods cannot be told apart from it (paired t test over seeds at 5 %). Each value links to its suite, where the
 row, its cell and its commit stand; – means that no suite has a row. A method that is only *claimed* to be private is
-not on this page. Graphs that were generated or constructed have a section of their own, below those that were found.
+not on this page. †: its settings read data that no ε covers. ‡: it fell back to another method there. The suite's
+first page explains both. Graphs that were generated or constructed have a section of their own, below those that
+were found.
 """
 
 
@@ -46,7 +54,7 @@ class Best:
 
     def text(self) -> str:
         more = f" +{self.tied}" if self.tied else ""
-        return f"[{self.row['mean']:.1f}](results/{self.row['suite']}/README.md) {markdown(self.row['label'])}{more}"
+        return f"[{self.row['mean']:.1f}](results/{self.row['suite']}/README.md) {_named(self.row)}{more}"
 
 
 def guide(folder: Path) -> str:
@@ -54,9 +62,9 @@ def guide(folder: Path) -> str:
     rows = _rows(folder)
     proved, public = rows[rows["kind"] == PROVED], rows[rows["kind"] == PUBLIC]
     promises = _promised(proved)
-    parts = [TOP, *_promises(promises, proved)]
     made = proved["made"].astype(bool)
-    for relation, scope in promises:
+    parts = [TOP, *_in_short(proved[~made], public), *_promises(promises, proved)]
+    for relation, scope in sorted(promises, key=lambda one: -_data_sets(proved[~made & _of(proved, *one)])):
         own = proved[~made & _of(proved, relation, scope)]
         if len(own):
             parts += [f"## {relation}; {scope}\n", *_section(own, public)]
@@ -85,7 +93,19 @@ def _rows(folder: Path) -> pd.DataFrame:
             )
             frames.append(frame.assign(suite=path.parent.name))
     if not frames:
-        names = ["kind", "relation", "scope", "data", "dataset", "metric", "budget", "suite", "made"]
+        names = [
+            "kind",
+            "relation",
+            "scope",
+            "data",
+            "dataset",
+            "setting",
+            "split",
+            "metric",
+            "budget",
+            "suite",
+            "made",
+        ]
         return pd.DataFrame(columns=names)
     rows = pd.concat(frames, ignore_index=True)
     known = registry()
@@ -101,9 +121,88 @@ def _promises(promises: list[tuple[str, str]], proved: pd.DataFrame) -> Iterator
     yield "| relation | what one person changes | scope | what may be published | proved rows on data sets |"
     yield "|---|---|---|---|--:|"
     for relation, scope in promises:
-        count = proved.loc[_of(proved, relation, scope), "dataset"].nunique()
+        count = _data_sets(proved[_of(proved, relation, scope)])
         yield f"| {relation} | {_words(relation, Relation)} | {scope} | {_words(scope, Scope)} | {count} |"
     yield ""
+
+
+def _data_sets(rows: pd.DataFrame) -> int:
+    return int(rows["dataset"].nunique())
+
+
+def _in_short(proved: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
+    """Of accuracies on whole graphs at the least budget: a line for each data set, a column for each promise."""
+    usual = proved[(proved["metric"] == ACCURACY) & (proved["setting"] == PLAIN_SETTING) & (proved["budget"] == SHORT)]
+    if usual.empty:
+        return
+    promises = sorted(_promised(usual), key=lambda one: (-_data_sets(usual[_of(usual, *one)]), one))
+    promises = [one for one in promises if _data_sets(usual[_of(usual, *one)]) >= COMMON_PROMISE] or promises[:1]
+    usual = usual[[one in promises for one in zip(usual["relation"], usual["scope"], strict=True)]]
+    yield f"## In short: what is best at ε = {significant(SHORT)}\n"
+    yield "Test accuracy in %. A column is a promise of its own, and columns are no ranking of each other: ε protects\n"
+    yield from (f"- **{relation}; {scope}**: {_protects(relation, scope)}." for relation, scope in promises)
+    yield "\n| data | " + " | ".join(f"{relation}; {scope}" for relation, scope in promises) + " | no privacy |"
+    yield "|---|" + "---|" * len(promises) + "--:|"
+    for (_, split), rows in usual.groupby(["dataset", "split"], sort=True):
+        data = min(rows["data"].unique(), key=len)
+        cells = [_short_cell(rows[_of(rows, *one)]) for one in promises]
+        without = public[public["dataset"].isin(rows["dataset"]) & (public["split"] == split)
+                         & (public["metric"] == ACCURACY) & (public["setting"] == PLAIN_SETTING)]  # fmt: skip
+        none = NO_VALUE if without.empty else f"{without['mean'].astype(float).max():.1f}"
+        yield f"| {data} | {' | '.join(cells)} | {none} |"
+    yield ""
+
+
+def _short_cell(rows: pd.DataFrame) -> str:
+    return _top(rows).text() if len(rows) else NO_VALUE
+
+
+def _top(rows: pd.DataFrame) -> Best:
+    """The best mean of one promise over suites and deltas."""
+    return max(_best(rows), key=lambda one: float(one.row["mean"]))
+
+
+def _protects(relation: str, scope: str) -> str:
+    whom = " or ".join(WHOM.get(name, name) for name in relation.split(" / "))
+    return f"{whom} {'; '.join(WHERE.get(name, name) for name in scope.split(' / '))}"
+
+
+def answers(folder: Path, dataset: str, split: str) -> list[str]:
+    """README's first table: for each promise, the best proved row of a data set at `SHORT`, its suite and its cell."""
+    rows = _rows(folder)
+    own = rows[
+        (rows["dataset"] == dataset) & (rows["split"] == split) & (rows["setting"] == PLAIN_SETTING)
+        & (rows["metric"] == ACCURACY)
+    ]  # fmt: skip
+    proved = own[(own["kind"] == PROVED) & (own["budget"] == SHORT)]
+    best = [_top(proved[_of(proved, *one)]) for one in _promised(proved)]
+    lines = [
+        f"| what ε = {significant(SHORT)} protects | best method | test accuracy (%) | cell, commit |",
+        "|:--|:--|--:|:--|",
+    ]
+    for one in sorted(best, key=lambda found: -float(found.row["mean"])):
+        promise = f"{one.row['relation']}; {one.row['scope']}"
+        protected = (
+            f"{_protects(one.row['relation'], one.row['scope'])} (*{promise}*; δ = {power_of_ten(one.row['delta'])})"
+        )
+        more = f" (+{one.tied} not told apart)" if one.tied else ""
+        lines.append(f"| {protected} | {_named(one.row)}{more} | {_traced(one.row)} |")
+    public = own[own["kind"] == PUBLIC]
+    top = public.loc[public["mean"].astype(float).idxmax()].to_dict()
+    return [*lines, f"| nothing: no privacy | {_named(top)} | {_traced(top)} |"]
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """The label, with the marks of what no epsilon covers and of a method that fell back to another one."""
+    return markdown(str(row["label"])) + "†" * bool(row.get("uncovered")) + f" {FALLS_BACK}" * bool(row.get("fallback"))
+
+
+def _traced(row: dict[str, Any]) -> str:
+    """Mean and half of the 95 % interval; where the row stands, its cell and its commit."""
+    value = f"{float(row['mean']):.1f}\u00a0±\u00a0{(float(row['high']) - float(row['low'])) / 2:.1f}"
+    return (
+        f"{value} | [{row['suite']}](docs/results/{row['suite']}/README.md): `{row['cell']}`, {str(row['commit'])[:7]}"
+    )
 
 
 def _words(text: str, known: type[Relation] | type[Scope]) -> str:
@@ -124,7 +223,7 @@ def _section(own: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
     for (data, metric, nodes, delta), values in sorted(
         lines.items(), key=lambda line: (_order(line[0][2]), *map(str, line[0]))
     ):
-        about = data if metric == "test accuracy (%)" else f"{data}, {metric}"
+        about = data if metric == ACCURACY else f"{data}, {metric}"
         without = _without(public, data, metric)
         cells = [about, DASH if math.isnan(_number(nodes)) else f"{int(nodes):,}", power_of_ten(delta)]
         cells += [DASH if without is None else f"{without:.1f}"]

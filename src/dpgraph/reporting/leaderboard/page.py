@@ -23,14 +23,15 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
-from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
+from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
+from dpgraph.reporting.leaderboard.guide import FALLS_BACK
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"
-FALLS_BACK = "‡"  # beside the value of a row whose method was not what its name says
+OTHERS = 2  # budgets without a column that a line of the overview shows; the leaderboard has all
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 
 
@@ -63,10 +64,17 @@ def write_index(
     plan: Plan, results: pd.DataFrame, claims: pd.DataFrame, path: Path, links: Links | None = None
 ) -> None:
     """`claims` is claims.csv as it was written. The page reads nothing from outside itself but what its links name."""
-    write_text(path, page(plan, standings(plan, results), claims, Links() if links is None else links))
+    links = Links() if links is None else links
+    write_text(path, page(plan, standings(plan, results), claims, links, commits_of(results)))
 
 
-def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) -> str:
+def commits_of(results: pd.DataFrame) -> list[str]:
+    """Commits of all cells that ran, of those that no ranking shows, too."""
+    return sorted({str(text) for text in results["commit"].dropna() if text})
+
+
+def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()) -> str:
+    """commits: of all cells, of those that no row shows, too."""
     loader = PackageLoader(PACKAGE, "")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -76,8 +84,10 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
     own = table[table["kind"] == OUTSIDE]
     return environment.get_template("index.html.j2").render(
         suite=plan.suite,
-        finding=finding(plan, table),
+        finding=finding(plan, table, claims),
         overview=overview(table),
+        picture=_picture(plan, links),
+        OTHERS=OTHERS,
         rows=rows,
         claims=_claims(plan, held(plan, claims)),
         counts=_counts(held(plan, claims)),
@@ -93,13 +103,13 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links) ->
         fallbacks=_labels(table, "fallback"),
         FALLS_BACK=FALLS_BACK,
         checks=dict(zip(own["label"], own["checks"])),
-        commits=sorted({text for text in table["commit"] if text}),
+        commits=commits,
         command=f"dpgraph run --suite {plan.suite.name}",
         inf=math.inf,
         CLAIMED=CLAIMED,
         OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
-        data=_script({"rows": _columns(rows), "chart": chart()}),
+        data=_script({"rows": _columns(rows), "chart": chart(), "headline": headline(plan, table)}),
         shared=links.shared,
         names={"style": STYLE, "library": LIBRARY, "script": SCRIPT},
         texts={} if links.shared else shared_files(),
@@ -206,12 +216,20 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
     return list(found.items())
 
 
+def _picture(plan: Plan, links: Links) -> dict[str, str] | None:
+    """The suite's first figure, for a page that has no chart."""
+    for name, artefact in plan.artefacts.items():
+        if artefact.kind == "figure" and artefact.view not in links.held_back:
+            return {"title": artefact.title, "link": links.at(f"figures/{name}.png")}
+    return None
+
+
 def _files(plan: Plan, links: Links) -> list[tuple[str, str]]:
     """Of the suite as a whole; baselines.csv where the suite is compared with the literature."""
     baselines = (
         [("baselines.csv", "baselines against the literature")] if Paths(plan.config).baselines.is_file() else []
     )
-    return [*links.files, *baselines]
+    return list(dict.fromkeys([*links.files, *baselines]))
 
 
 def _own(name: str) -> str:

@@ -5,11 +5,16 @@ const by = (id) => document.getElementById(id);
 const distinct = (values) => [...new Set(values)];
 const ALL = "all";
 const HEADS = [
-  ["data", "Data"], ["eps", "ε", "epsilon"], ["promise", "ε protects: relation; scope"], ["label", "Method"],
-  ["shown", "Value (%)", "mean"], ["n", "Seeds"], ["kind", "ε is"], ["paper", "Paper"], ["commit", "Commit"], ["cell", "Cell"],
+  ["topic", "Data"], ["eps", "ε", "epsilon"], ["promise", "ε protects: relation; scope"], ["label", "Method"],
+  ["shown", "Value (%)", "mean"], ["n", "Seeds"], ["kind", "ε is"], ["paper", "Paper"], ["cell", "Cell, commit"],
 ];
 const NUMERIC = new Set(["eps", "shown", "n"]);
 let order = null;  // [column, descending]
+
+// values of one data set that measure unlike things share no chart and no ranking: its name says which they are
+const measures = (data) => distinct(ROWS.filter((row) => row.data === data).map((row) => row.metric));
+const SEVERAL = new Set(distinct(ROWS.map((row) => row.data)).filter((data) => measures(data).length > 1));
+for (const row of ROWS) row.topic = SEVERAL.has(row.data) ? `${row.data}, ${row.metric.replace(/ \(%\)$/, "")}` : row.data;
 
 // rows of columns, which are {values}, or {texts, at} where texts repeat
 function unpacked(columns) {
@@ -26,10 +31,10 @@ function fill(select, values, text = (value) => value) {
 function chosen() {
   const data = by("of-data").value, promise = by("of-promise").value, budget = by("of-budget").value;
   const words = by("of-text").value.toLowerCase().split(/\s+/).filter(Boolean);
-  return ROWS.filter((row) => (data === ALL || row.data === data)
+  return ROWS.filter((row) => (data === ALL || row.topic === data)
     && (promise === ALL || (row.promise || row.kind) === promise)
     && (budget === ALL || (row.budget === null ? budget === row.kind : String(row.budget) === budget))
-    && words.every((word) => `${row.label} ${row.paper} ${row.method} ${row.data}`.toLowerCase().includes(word)));
+    && words.every((word) => `${row.label} ${row.paper} ${row.method} ${row.topic}`.toLowerCase().includes(word)));
 }
 
 function sorted(rows) {
@@ -49,13 +54,15 @@ function draw() {
       const cell = line.insertCell();
       let text = String(row[name] ?? "");
       if (name === "eps" && row.uncovered) text += "†";
-      if (NUMERIC.has(name)) cell.className = "number";
+      cell.className = NUMERIC.has(name) ? "number" : name;
       if (name === "shown" && (row.best || row.tied)) {
         cell.append(Object.assign(document.createElement("strong"), {textContent: text}));
       } else if (name === "cell" && LINKED_CELLS) {
         cell.append(Object.assign(document.createElement("a"), {textContent: text, href: `cells/${row.cell}/result.json`}));
       } else cell.textContent = text;
-      if (name === "cell") cell.className = "cell";
+      if (name === "cell") {
+        cell.append(Object.assign(document.createElement("small"), {textContent: `commit ${row.commit || "unknown"}`}));
+      }
       if (name === "promise" && !text) cell.textContent = "–";
     }
     return line;
@@ -77,7 +84,11 @@ function heads() {
       draw();
     };
     head.addEventListener("click", sort);
-    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    head.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();  // which would scroll
+      sort();
+    });
     line.append(head);
   }
 }
@@ -96,7 +107,7 @@ const ESCAPES = {"\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", "$": "\\$", 
 function latex(rows) {
   const safe = (text) => String(text).replace(/[\\&%$#_{}~^±∞ε†–−≤<>]/g, (character) => ESCAPES[character]);
   const number = (row) => (row.best || row.tied ? `\\textbf{${safe(row.shown)}}` : safe(row.shown));
-  const lines = rows.map((row) => [safe(row.data), safe(row.eps), safe(row.promise || row.kind), safe(row.label), number(row), row.n].join(" & "));
+  const lines = rows.map((row) => [safe(row.topic), safe(row.eps), safe(row.promise || row.kind), safe(row.label), number(row), row.n].join(" & "));
   return ["% needs booktabs", "\\begin{tabular}{lrllrr}", "\\toprule",
     "Data & $\\varepsilon$ & Relation; scope & Method & Value (\\%) & Seeds \\\\", "\\midrule",
     ...lines.map((line) => `${line} \\\\`), "\\bottomrule", "\\end{tabular}"].join("\n");
@@ -118,24 +129,44 @@ async function copy(text) {
 }
 
 async function plot() {
-  const data = by("data").value;
-  const rows = ROWS.filter((row) => row.data === data && row.kind === "proved" && row.epsilon > 0);
+  const topic = by("data").value;
+  const of = ROWS.filter((row) => row.topic === topic);
+  const rows = of.filter((row) => row.kind === "proved" && row.epsilon > 0);
   const spec = structuredClone(VALUES.chart);
   // of a method's numbers without privacy that are no baseline of the data set's best, the reader needs none: the best two
-  const open = ROWS.filter((row) => row.data === data && row.kind === "no privacy").sort((a, b) => b.mean - a.mean).slice(0, 2);
+  const open = of.filter((row) => row.kind === "no privacy").sort((a, b) => b.mean - a.mean).slice(0, 2);
   spec.datasets = {rows, public: open};
-  const ticks = distinct(rows.map((row) => row.budget)).sort((a, b) => a - b);
-  spec.params = [{name: "ticks", value: ticks}, {name: "metric", value: ROWS.find((row) => row.data === data).metric}];
-  // solved epsilons of one budget differ in the fifth digit: the axis is that of the budgets
-  const domain = [0.8 * Math.min(...ticks), 1.25 * Math.max(...ticks)];
+  if (!open.length) spec.layer = spec.layer.filter((layer) => !layer.data);
+  const ticks = ticksOf(rows);
+  spec.params = [{name: "ticks", value: ticks}, {name: "metric", value: of[0].metric}];
+  const all = [...ticks, ...rows.map((row) => row.epsilon)];
+  const domain = [0.8 * Math.min(...all), 1.25 * Math.max(...all)];
   for (const layer of spec.layer) if (layer.encoding && layer.encoding.x) layer.encoding.x.scale.domain = domain;
   const narrow = window.innerWidth < 640;
-  spec.config.legend = narrow ? {orient: "bottom", columns: 1, labelLimit: 300, direction: "vertical"} : {labelLimit: 320};
-  if (!rows.length) {
-    by("plot").textContent = "No row of this data set has a proved ε.";
-    return;
-  }
+  // below the chart, one legend under the other: side by side they are wider than a phone
+  const below = {orient: "bottom", columns: 1, labelLimit: 300, direction: "vertical", layout: {bottom: {direction: "vertical"}}};
+  spec.config.legend = narrow ? below : {labelLimit: 400};
   await window.vegaEmbed("#plot", spec, {actions: {export: true, source: false, compiled: false, editor: false}, renderer: "svg"});
+}
+
+// budgets, of which solved epsilons differ in the fifth digit, and epsilons that are near none of them
+function ticksOf(rows) {
+  const found = [], near = (a, b) => Math.max(a / b, b / a) < 1.25;
+  const budgets = rows.filter((row) => row.budget / row.epsilon < 1.05).map((row) => row.budget);
+  for (const value of [...budgets, ...rows.map((row) => row.epsilon)]) {
+    if (budgets.includes(value) ? !found.includes(value) : !found.some((other) => near(value, other))) found.push(value);
+  }
+  return found.map((value) => Number(value.toPrecision(3))).sort((a, b) => a - b);
+}
+
+function chart(names) {
+  fill(by("data"), names.filter((name) => ROWS.some((row) => row.topic === name && row.kind === "proved" && row.epsilon > 0)));
+  const about = ROWS.find((row) => row.data === VALUES.headline && row.kind === "proved");
+  if (about) by("data").value = about.topic;
+  by("data").addEventListener("change", plot);
+  plot();
+  let waiting;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(plot, 150); });
 }
 
 function tiles() {
@@ -150,21 +181,16 @@ function tiles() {
 
 tiles();
 if (ROWS.length) {
-  const names = distinct(ROWS.map((row) => row.data));
+  const names = distinct(ROWS.map((row) => row.topic));
   const budgets = distinct(ROWS.filter((row) => row.budget !== null).map((row) => row.budget)).sort((a, b) => a - b);
-  fill(by("data"), names.filter((name) => ROWS.some((row) => row.data === name && row.kind === "proved")));
-  if (!by("data").options.length) fill(by("data"), names);
   fill(by("of-data"), [ALL, ...names]);
   fill(by("of-budget"), [ALL, ...budgets.map(String), "no privacy"]);
   fill(by("of-promise"), [ALL, ...distinct(ROWS.map((row) => row.promise || row.kind))]);
   for (const id of ["of-data", "of-budget", "of-promise"]) by(id).addEventListener("change", draw);
   by("of-text").addEventListener("input", draw);
-  by("data").addEventListener("change", plot);
   by("as-csv").addEventListener("click", () => copy(csv(sorted(chosen()))));
   by("as-latex").addEventListener("click", () => copy(latex(sorted(chosen()))));
   heads();
   draw();
-  plot();
-  let waiting;
-  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(plot, 150); });
+  if (by("plot")) chart(names);
 }
