@@ -123,9 +123,9 @@ papers:
 """
 
 
-# A private cell and another of each problem, long enough to be stopped between two checkpoints. Where a job's time is over,
-# Slurm wakes it before it ends it: on a loaded machine 600 steps of votes were over in between. The encoder of texts is a
-# perceptron on their vectors.
+# A private cell and another of each problem, long enough to be stopped between two checkpoints. Where a job's time is
+# over, Slurm wakes it before it ends it: on a loaded machine 600 steps of votes were done in between. The encoder of
+# texts is a perceptron on their vectors.
 PROBLEMS = """
 name: problems
 title: Texts, images and votes whose jobs are lost

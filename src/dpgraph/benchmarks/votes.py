@@ -1,8 +1,8 @@
 """What private votes cost on a graph that is read as a stream of records: time, memory and messages over k workers.
 
-Measured on streams of up to 10^7 edges (10^8 if asked), extrapolated to 10^9 by a fit that the table and the figure show. The pass that
-fills the buckets is measured; reading them takes as many messages in the other direction. The stream is generated shard
-by shard, so that neither the whole graph nor the list of its edges is ever in memory; generating it is not timed.
+Measured on streams of up to 10^7 edges (10^8 if asked), extrapolated to 10^9 by a fit that the table and the figure
+show. The pass that fills the buckets is measured; reading them takes as many messages in the other direction. The
+stream is generated shard by shard, so that neither the whole graph nor the list of its edges is ever in memory; generating it is not timed.
 """
 
 from __future__ import annotations
