@@ -2,7 +2,8 @@
 
 Measured on streams of up to 10^7 edges (10^8 if asked), extrapolated to 10^9 by a fit that the table and the figure
 show. The pass that fills the buckets is measured; reading them takes as many messages in the other direction. The
-stream is generated shard by shard, so that neither the whole graph nor the list of its edges is ever in memory; generating it is not timed.
+stream is generated shard by shard, so that neither the whole graph nor the list of its edges is ever in memory;
+generating it is not timed.
 """
 
 from __future__ import annotations
