@@ -61,13 +61,15 @@ document.getElementById("f").addEventListener("load", async () => {
   for (const [width, height] of SIZES) {
     box.width = width; box.height = height; await wait(300);
     found.sizes.push([width, page.documentElement.scrollWidth]);
-    const drawn = [...page.querySelectorAll("#plot svg .role-legend")].map((one) => one.getBoundingClientRect().right);
-    found.legends.push([width, Math.max(...drawn)]);
+    const right = () => Math.max(
+      ...[...page.querySelectorAll("#plot svg .role-legend")].map((one) => one.getBoundingClientRect().right));
+    for (let asked = 0; asked < 50 && right() > width; asked++) await fetch("pause");  // until the chart is drawn again
+    found.legends.push([width, right()]);
     const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
     const boxes = cells.map((cell) => cell.getBoundingClientRect());
-    const right = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
+    const last = Math.max(...boxes.map((one) => one.right)), narrow = Math.min(...boxes.map((one) => one.width));
     const empty = [...page.querySelectorAll("#best td.none")].filter((cell) => cell.getClientRects().length);
-    found.overview.push([width, right, narrow, empty.length]);
+    found.overview.push([width, last, narrow, empty.length]);
   }
   document.getElementById("found").textContent = JSON.stringify(found);
 });
