@@ -19,7 +19,7 @@ from dpgraph.models.segments import blocks
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation
 from dpgraph.training.fused.records import NodeRecords, RecordRows, records_of
-from dpgraph.training.fused.shared import Read, SharedNodes, loop_type
+from dpgraph.training.fused.shared import IndexedRows, SharedNodes, loop_type
 from dpgraph.training.ghost import CallRows, LinearGradients, norms_with_products
 
 LARGEST = 16  # rows of a tree whose products are kept: of larger ones they cost no more than they save
@@ -74,7 +74,7 @@ class TreeInputs:
         return result
 
     def norms(
-        self, ranks: np.ndarray, sizes: np.ndarray, kind: int, output: Read, above: Read
+        self, ranks: np.ndarray, sizes: np.ndarray, kind: int, output: IndexedRows, above: IndexedRows
     ) -> tuple[Tensor, Tensor]:
         """`norms_with_products` of roots whose rows are read once, by a compiled loop: (b,) each.
 
@@ -181,7 +181,7 @@ class FirstGradients:
             return LinearGradients(self.layer, (call,)).squared_norms()
         ranks = self.rows.ranks[part.roots]
         if not gradients.is_cuda and self.output.numel() >= WORTH:
-            read = Read.of(gradients)
+            read = IndexedRows.of(gradients)
             return inputs.norms(ranks, sizes, 0, read, read)
         result, scale = gradients.new_empty(2, len(sizes))
         for block in blocks(sizes, gradients.device):
@@ -204,7 +204,7 @@ class SharedGradients:
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         sizes, inputs, kind = self.rows.sizes, self.rows.inputs, self.shared.kind
         if inputs is not None and inputs.has(sizes):
-            output = Read(self.shared.output, self.rows.index.numpy())
+            output = IndexedRows(self.shared.output, self.rows.index.numpy())
             return inputs.norms(self.rows.ranks, sizes, kind, output, self._read)
         given = self.shared.output.index_select(0, self.rows.index)
         alone = replace(self.rows, shared=None, kept={})
@@ -215,8 +215,8 @@ class SharedGradients:
         self.shared.add(self.rows.index, self._read, self.rows.sizes, factors, finite)
 
     @cached_property
-    def _read(self) -> Read:
-        return Read.of(self.above)
+    def _read(self) -> IndexedRows:
+        return IndexedRows.of(self.above)
 
 
 def first_dense(layer: nn.Linear, activation: Activation | None, rows: FirstRows) -> Tensor:

@@ -34,14 +34,14 @@ CACHED = 1 << 19  # numbers that stay in a core's cache
 
 
 @dataclass(frozen=True)
-class Read:
+class IndexedRows:
     """Rows on the host, of which row i that is meant is rows[index[i]]."""
 
     rows: Tensor  # (k, d)
     index: np.ndarray  # (n,) int64
 
     @classmethod
-    def of(cls, values: Tensor) -> Read:
+    def of(cls, values: Tensor) -> IndexedRows:
         """Of (n, d), or of (b, w, d) for b roots of w rows each, which may all have the same numbers."""
         if values.dim() == 3 and values.stride(1) == 0:
             return cls(values[:, 0].contiguous(), np.repeat(np.arange(len(values)), values.shape[1]))
@@ -89,7 +89,9 @@ class SharedNodes:
         """The rows of `output` of `nodes`."""
         return torch.from_numpy(self._place[nodes.numpy()])
 
-    def add(self, index: Tensor, above: Read, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None) -> None:
+    def add(
+        self, index: Tensor, above: IndexedRows, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None
+    ) -> None:
         """Adds gradients `above` of the outputs at `index` (n,), times their root's factor, of `finite` roots.
 
         `sizes` (b,) rows of each root.
