@@ -204,9 +204,9 @@ def _copy(source: Path, target: Path) -> None:
         # nearly no two values are equal: their bytes, place by place, pack better than a dictionary of them
         values = [name for name in table.column_names if name == "value"]
         coded = [name for name in table.column_names if name not in values]
+        coding = {"use_dictionary": coded, "use_byte_stream_split": values}
         lean = {"write_statistics": False, "store_schema": False}
-        lean |= {"use_dictionary": coded, "use_byte_stream_split": values}
-        pq.write_table(table, target, compression="zstd", compression_level=19, **lean)
+        pq.write_table(table, target, compression="zstd", compression_level=19, **lean, **coding)
     elif target.suffix == ".gz":
         target.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
     else:
