@@ -29,7 +29,7 @@ def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
         return outcome
     attack = Descent(told.steps, told.learning_rate)
     if told.attack != "original":
-        kind = {"penalty": told.penalty, "weight": told.weight, "window": told.window, "decay": told.decay}
-        attack = replace(attack, **kind, strong=told.attack == "strong")
+        attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
+        attack = replace(attack, strong=told.attack == "strong")
     found = reconstructions(network, images.shape, images.num_classes, attack)
     return replace(outcome, exposure=Inversion(found.cpu().numpy()))
