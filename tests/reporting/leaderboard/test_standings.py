@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 from dpgraph.experiments.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.held import held
-from dpgraph.reporting.claims.verdicts import NOT_RUN
+from dpgraph.reporting.claims.verdicts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
@@ -173,7 +173,12 @@ def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(pl
     assert finding(plan, table[table["kind"] == PUBLIC], claims).startswith("Without privacy only. ")
     nothing, tested = table.iloc[:0], held(plan, claims)
     sentence = finding(plan, nothing, claims)
-    assert sentence.startswith(f"No ranking of methods. Of {(tested['verdict'] != NOT_RUN).sum()} claims tested here: ")
+    assert f"No ranking of methods. Of {(tested['verdict'] != NOT_RUN).sum()} claims tested here: " in sentence
+    decided = tested[tested["verdict"].isin([REPRODUCED, CONTRADICTED])]
+    surest = decided.loc[decided["power"].astype(float).idxmax()]
+    assert sentence.startswith(f"“{surest['statement'].rstrip('.')}” is {surest['verdict']}. ")
+    undecided = claims.assign(verdict=claims["verdict"].replace([REPRODUCED, CONTRADICTED], INCONCLUSIVE))
+    assert finding(plan, nothing, undecided).startswith("No ranking of methods. ")
     for name in tested.loc[tested["verdict"] != NOT_RUN, "claim"]:
         assert name in sentence
     title = next(iter(plan.artefacts.values())).title

@@ -10,7 +10,7 @@ import pandas as pd
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.held import held
-from dpgraph.reporting.claims.verdicts import NOT_RUN, VERDICTS
+from dpgraph.reporting.claims.verdicts import CONTRADICTED, NOT_RUN, REPRODUCED, VERDICTS
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.leaderboard.standings import data_names
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
@@ -149,9 +149,18 @@ def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
             if name != NOT_RUN and len(rows := tested[tested["verdict"] == name])]  # fmt: skip
     if told:
         count = int((tested["verdict"] != NOT_RUN).sum())
-        return f"{NOTHING_RANKED}. Of {count} claim{'s' * (count > 1)} tested here: {', '.join(told)}."
+        return f"{_surest(tested)}{NOTHING_RANKED}. Of {count} claim{'s' * (count > 1)} tested here: {', '.join(told)}."
     shown = dict.fromkeys(artefact.title for artefact in plan.artefacts.values())
     return f"{NOTHING_RANKED}, but {'; '.join(title[:1].lower() + title[1:] for title in shown)}."
+
+
+def _surest(tested: pd.DataFrame) -> str:
+    """The statement of the claim that was tested with the most power and was decided, in words; empty: of none."""
+    decided = tested[tested["verdict"].isin([REPRODUCED, CONTRADICTED]) & tested["power"].notna()]
+    if decided.empty:
+        return ""
+    first = decided.loc[decided["power"].astype(float).idxmax()]
+    return f"“{str(first['statement']).rstrip('.')}” is {first['verdict']}. "
 
 
 def headline(plan: Plan, table: pd.DataFrame) -> str:
