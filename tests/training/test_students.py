@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dpgraph.experiments.cell import Training
 from dpgraph.models.gan import FrozenSoftmax
+from dpgraph.models.teachers import StackedTeachers
 from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.optimizers import make_optimizer
@@ -216,3 +217,32 @@ def test_a_frozen_representation_is_that_of_principal_components():
     assert np.abs(found) == pytest.approx(np.abs(wanted), abs=1e-4)
     assert [name for name, _ in network.named_parameters()] == ["last.weight", "last.bias"]
     assert FrozenSoftmax(public, 50, CLASSES, torch_generator("test")).last.in_features == 6
+
+
+@pytest.mark.parametrize("teaching", ["supervised", "gan", "cleansing"])
+def test_a_convolutional_discriminator_learns_and_is_that_of_the_deep_teachers(teaching):
+    """Shapes of its layers are those of the teachers of seven convolutions; every parameter moves; epochs end."""
+    shape = (5, 6, 2)
+    student = Student(teaching, 60, CLASSES, 8, 4, LABELLED, torch_generator("test"), convolutional=(shape, 3))
+    peer = student.peers[0]
+    teacher = StackedTeachers(shape, CLASSES, 1, 3, 6, torch_generator("test"), depth=7)
+    sizes = [
+        sum(parameter.numel() for parameter in parameters) for parameters in (peer.parameters(), teacher.parameters())
+    ]
+    assert sizes[0] == sizes[1]
+    random = numpy_generator("test", "convolutional students")
+    pixels = torch.from_numpy(random.random((POOL, 60), dtype=np.float32))
+    labels = np.full(POOL, -1)
+    labels[:LABELLED] = random.integers(0, CLASSES, LABELLED)
+    optimizer = make_optimizer(student.parameters(), Training(learning_rate=0.01, steps=30))
+    plan = StudentPlan(teaching, 0.2, 0.25, 0.9, 10)
+    step = StudentStep(
+        student, student, optimizer, pixels, torch.from_numpy(labels), plan, 30, torch_generator("noise"), ("test", 0)
+    )
+    before = [parameter.detach().clone() for parameter in peer.parameters()]
+    for _ in range(10):
+        step()
+    assert all((one != now).any() for one, now in zip(before, peer.parameters(), strict=True))
+    assert peer.features(pixels).shape == (POOL, 6)
+    assert torch.equal(student(pixels), peer.classify(peer.features(pixels)))
+    assert not torch.equal(peer(pixels, torch_generator("a")), peer(pixels, torch_generator("b")))

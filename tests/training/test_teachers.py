@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -50,6 +52,32 @@ def test_a_teacher_is_two_convolutions_and_two_linear_layers(shape):
         hidden = torch.relu(flat @ network.weights[2][one] + network.biases[2][one])
         wanted = hidden @ network.weights[3][one] + network.biases[3][one]
         assert torch.allclose(network(pixels)[one], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (7, 10, 3)])
+def test_seven_convolutions_and_two_hidden_layers_by_pytorchs_own(shape):
+    height, width, depth = shape
+    network = StackedTeachers(shape, 4, 2, 3, 6, torch_generator("test"), depth=7)
+    pixels = torch.rand(2, 5, height * width * depth, generator=torch_generator("pixels"))
+    made = [3, 3, 3, 6, 6, 6, 6]
+    kernels, strides, paddings = [3] * 6 + [5], [1, 1, 2, 1, 1, 2, 1], [1] * 6 + [2]
+    for one in range(2):
+        states = pixels[one].reshape(5, height, width, depth).permute(0, 3, 1, 2)
+        for layer in range(7):
+            kernel = network.weights[layer][one].T.reshape(made[layer], states.shape[1], kernels[layer], kernels[layer])
+            states = torch.relu(torch.nn.functional.conv2d(
+                states, kernel, network.biases[layer][one, 0], stride=strides[layer], padding=paddings[layer]
+            ))  # fmt: skip
+        states = states.reshape(5, -1)
+        for layer in (7, 8):
+            states = torch.relu(states @ network.weights[layer][one] + network.biases[layer][one])
+        wanted = states @ network.weights[9][one] + network.biases[9][one]
+        assert torch.allclose(network(pixels)[one], wanted, atol=1e-5)
+
+
+def test_two_convolutions_name_votes_as_before_there_were_seven():
+    assert PLAN.told() == (5, 3, 7, 60, 8, 0.01, ("test", "teachers"))
+    assert replace(PLAN, convolutions=7).told() == (*PLAN.told(), 7)
 
 
 def test_parts_are_disjoint_and_by_public_ids():

@@ -1,4 +1,4 @@
-"""Dense networks of a semi-supervised GAN (Salimans et al. 2016; the student of PATE, Papernot et al. 2017)."""
+"""Networks of a semi-supervised GAN (Salimans et al. 2016; the student of PATE, Papernot et al. 2017)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from dpgraph.models.components import principal_axes
+from dpgraph.models.image_convolutions import convolutions, made_sides
 
 INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as Salimans et al. have them for MNIST
 
@@ -37,6 +38,46 @@ class Discriminator(nn.Module):
     def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
         """(n, width / 2); with Gaussian noise on pixels and hidden units where a generator is given."""
         hidden = torch.relu(self.first(perturbed(pixels, INPUT_NOISE, noise)))
+        return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
+
+    def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
+
+    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.classify(self.features(pixels, noise), noise)
+
+
+class ConvolutionalDiscriminator(nn.Module):
+    """The same of seven convolutions and two hidden linear layers, as PATE's deep network (Zhang, section 3.4.1).
+
+    `channels` of the first three; the linear layers have twice as many units, the second of which are `features`. Noise
+    is on pixels and before linear layers. He's normal law for weights, no batch statistics.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], classes: int, channels: int, generator: torch.Generator) -> None:
+        super().__init__()
+        height, breadth, read = shape
+        self.shape, layers = shape, convolutions(7, channels)
+        self.convolutions = nn.ModuleList()
+        for layer in layers:
+            made = skip_init(nn.Conv2d, read, layer.channels, layer.kernel, layer.stride, layer.padding)
+            with torch.no_grad():
+                made.weight.normal_(0, math.sqrt(2 / (read * layer.kernel**2)), generator=generator)
+                made.bias.zero_()
+            self.convolutions.append(made)
+            read = layer.channels
+        height, breadth = made_sides(height, breadth, layers)
+        self.first = dense(read * height * breadth, 2 * channels, generator)
+        self.second = dense(2 * channels, 2 * channels, generator)
+        self.last = dense(2 * channels, classes, generator)
+
+    def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """(n, 2 channels)"""
+        height, breadth, depth = self.shape
+        states = perturbed(pixels, INPUT_NOISE, noise).reshape(-1, height, breadth, depth).permute(0, 3, 1, 2)
+        for layer in self.convolutions:
+            states = torch.relu(layer(states))
+        hidden = torch.relu(self.first(perturbed(states.flatten(1), HIDDEN_NOISE, noise)))
         return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
 
     def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:

@@ -7,39 +7,37 @@ import math
 import torch
 from torch import Tensor, nn
 
-KERNEL, STRIDE, PADDING = 4, 2, 1  # a convolution halves both sides
+from dpgraph.models.image_convolutions import Depth, convolutions, hidden_layers, made_sides
 
 
 class StackedTeachers(nn.Module):
     """(t, n, H W C) pixels, channels last -> (t, n, classes) logits: teacher i sees the i-th stack of images alone.
 
-    Two convolutions of 4 x 4 with stride 2, the second with twice as many channels, and two linear layers, all with
-    ReLU between them. All sums are batched matrix products over teachers, so that none reads what another one does.
+    Convolutions (two, or the seven of PATE's deep network), hidden linear layers and class scores, with ReLU between
+    them. All sums are batched matrix products over teachers, so that none reads what another one does.
     """
 
     def __init__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        teachers: int,
-        channels: int,
-        width: int,
-        generator: torch.Generator,
-    ) -> None:
+        self, shape: tuple[int, int, int], classes: int, teachers: int, channels: int, width: int,
+        generator: torch.Generator, depth: Depth = 2,
+    ) -> None:  # fmt: skip
         """Initial parameters are drawn from `generator` on the CPU: He's uniform law; height and width are >= 4."""
         super().__init__()
-        height, breadth, depth = shape
-        self.shape, self.teachers = shape, teachers
-        sizes = (
-            (depth * KERNEL**2, channels),
-            (channels * KERNEL**2, 2 * channels),
-            (2 * channels * (height // 4) * (breadth // 4), width),
-            (width, classes),
-        )
+        height, breadth, read = shape
+        self.shape, self.teachers, self.convolutions = shape, teachers, convolutions(depth, channels)
+        sizes = []
+        for layer in self.convolutions:
+            sizes.append((read * layer.kernel**2, layer.channels))
+            read = layer.channels
+        height, breadth = made_sides(height, breadth, self.convolutions)
+        read *= height * breadth
+        for _ in range(hidden_layers(depth)):
+            sizes.append((read, width))
+            read = width
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for read, made in sizes:
-            bound = math.sqrt(6 / read)
-            weight = torch.empty(teachers, read, made).uniform_(-bound, bound, generator=generator)
+        for inputs, made in (*sizes, (read, classes)):
+            bound = math.sqrt(6 / inputs)
+            weight = torch.empty(teachers, inputs, made).uniform_(-bound, bound, generator=generator)
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(torch.zeros(teachers, 1, made)))
 
@@ -48,16 +46,18 @@ class StackedTeachers(nn.Module):
         teachers, count = pixels.shape[:2]
         height, breadth, depth = self.shape
         states = pixels.reshape(teachers * count, height, breadth, depth).permute(0, 3, 1, 2)
-        for layer in (0, 1):
-            height, breadth = height // 2, breadth // 2
-            patches = nn.functional.unfold(
-                states[:, :, : 2 * height, : 2 * breadth], KERNEL, padding=PADDING, stride=STRIDE
-            )
+        for number, layer in enumerate(self.convolutions):
+            height, breadth = layer.side(height), layer.side(breadth)
+            read = states[:, :, : layer.stride * height, : layer.stride * breadth]  # a last odd row is not read
+            patches = nn.functional.unfold(read, layer.kernel, padding=layer.padding, stride=layer.stride)
             rows = patches.transpose(1, 2).reshape(teachers, count * height * breadth, -1)
-            states = torch.relu(self._linear(layer, rows))
+            states = torch.relu(self._linear(number, rows))
             states = states.reshape(teachers * count, height, breadth, -1).permute(0, 3, 1, 2)
-        flat = states.reshape(teachers, count, -1)
-        return self._linear(3, torch.relu(self._linear(2, flat)))
+        states = states.reshape(teachers, count, -1)
+        last = len(self.weights) - 1
+        for number in range(len(self.convolutions), last):
+            states = torch.relu(self._linear(number, states))
+        return self._linear(last, states)
 
     def _linear(self, layer: int, rows: Tensor) -> Tensor:
         teachers = len(rows)

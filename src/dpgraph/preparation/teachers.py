@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from dpgraph.errors import invalid
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.streams import split_number
 from dpgraph.files import locked, write_array
+from dpgraph.models import image_convolutions
 from dpgraph.models import teachers as teachers_model
 from dpgraph.preparation.base import Order, PreparedStep
 from dpgraph.privacy.cache import VARIABLE
@@ -42,6 +42,7 @@ def plan_of(cell: Any, seed: int) -> TeacherPlan:
         batch_size=told.teacher_batch_size,
         learning_rate=told.teacher_learning_rate,
         names=("dpgraph", cell.task.folder, "teachers", split_number(cell, seed)),
+        convolutions=told.teacher_convolutions,
     )
 
 
@@ -77,7 +78,7 @@ def votes_of(records: Records, plan: TeacherPlan, device: torch.device) -> np.nd
     content = hashlib.sha256()
     for array in (features, labels, np.array(records.split)):
         content.update(array.data)
-    told = [astuple(plan), content.hexdigest(), device.type, _code(), torch.__version__]
+    told = [plan.told(), content.hexdigest(), device.type, _code(), torch.__version__]
     folder = Path(os.environ.get(VARIABLE) or ".cache/dpgraph") / "teachers" / digest(told, 32)
     pool = pool_of(records)
     with locked(folder):
@@ -103,7 +104,7 @@ def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
 @lru_cache
 def _code() -> str:
     """Of what makes votes: teachers that were trained by other code are trained again."""
-    files = [Path(str(module.__file__)) for module in (teachers_model, teachers_training)]
+    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_model, teachers_training)]
     return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
 
 
@@ -120,7 +121,7 @@ class PreparedTeachers(PreparedStep):
         self.plan = self.planned(order)
         self.threshold = order.privacy.threshold * self.plan.teachers
         # students of one release share it: same teachers, noise, caps and seed give the same labels
-        told = digest([mechanism.chosen, astuple(self.plan), self.threshold], 32)  # type: ignore[call-overload]
+        told = digest([mechanism.chosen, self.plan.told(), self.threshold], 32)
         self._noise = ("dpgraph", order.cell.task.folder, "votes of teachers", order.seed, told)
         self.made: list[Release] = []
         self._labels: np.ndarray | None = None

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.gan import Discriminator, FrozenSoftmax, ImageGenerator
+from dpgraph.models.gan import ConvolutionalDiscriminator, Discriminator, FrozenSoftmax, ImageGenerator
 from dpgraph.randomness import Name, numpy_generator
 
 Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
@@ -37,9 +37,12 @@ class Student(nn.Module):
     def __init__(
         self, teaching: Teaching, pixels: int, classes: int, width: int, latent: int, labelled: int,
         generator: torch.Generator, looks: int = 0,
-        public: Tensor | None = None,
+        public: Tensor | None = None, convolutional: tuple[tuple[int, int, int], int] | None = None,
     ) -> None:  # fmt: skip
-        """`public` (Q, F) on the CPU: what a frozen representation is made of; read by `frozen` alone."""
+        """`public` (Q, F) on the CPU: what a frozen representation is made of; read by `frozen` alone.
+
+        `convolutional`: height, width and depth of an image, and channels, of discriminators of seven convolutions.
+        """
         super().__init__()
         if teaching == "frozen":
             if public is None:
@@ -47,7 +50,12 @@ class Student(nn.Module):
             self.peers = nn.ModuleList([FrozenSoftmax(public, latent, classes, generator)])
         else:
             peers = 1 if teaching in ONE else 2
-            self.peers = nn.ModuleList(Discriminator(pixels, classes, width, generator) for _ in range(peers))
+            self.peers = nn.ModuleList(
+                Discriminator(pixels, classes, width, generator)
+                if convolutional is None
+                else ConvolutionalDiscriminator(convolutional[0], classes, convolutional[1], generator)
+                for _ in range(peers)
+            )
         made = teaching not in ("frozen", "supervised")
         self.generator = ImageGenerator(latent, pixels, width, generator) if made else None
         self.register_buffer("counts", torch.zeros(labelled))  # T of Algorithm 3

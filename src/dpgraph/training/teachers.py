@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dpgraph.errors import invalid
+from dpgraph.models.image_convolutions import Depth
 from dpgraph.models.teachers import StackedTeachers
 from dpgraph.progress import progress
 from dpgraph.randomness import Name, numpy_generator, torch_generator
@@ -28,6 +29,12 @@ class TeacherPlan:
     batch_size: int
     learning_rate: float
     names: tuple[Name, ...]
+    convolutions: Depth = 2
+
+    def told(self) -> tuple[object, ...]:
+        """What votes and their noise are named by; of two convolutions as before there were seven."""
+        values = astuple(self)
+        return values[:-1] if self.convolutions == 2 else values
 
 
 def parts_by_id(teachers: int, num_records: int, *names: Name) -> np.ndarray:
@@ -67,7 +74,7 @@ def teachers_votes(
             last = min(first + STACK, plan.teachers)
             network = StackedTeachers(
                 shape, classes, last - first, plan.channels, plan.width,
-                torch_generator(*plan.names, "parameters", first),
+                torch_generator(*plan.names, "parameters", first), plan.convolutions,
             ).to(pixels.device)  # fmt: skip
             _train(network, pixels, labels, ids, starts[first : last + 1], plan, first)
             votes[first:last] = _votes(network, pixels, queries)

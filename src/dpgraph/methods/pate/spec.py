@@ -15,6 +15,7 @@ from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.methods.pate.mechanism import confident_gnmax
 from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.models.image_convolutions import multiplications
 from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
@@ -32,7 +33,8 @@ TEACHERS_FLOPS = 20e9  # a second, of small batched products: 22e9 in a step of 
 
 
 class StudentModel(Finite):
-    """Dense networks: discriminators of two hidden layers, the second half as wide, and a generator of three."""
+    """Discriminators of two hidden layers, the second half as wide, or of seven convolutions; a generator of three
+    dense layers."""
 
     teaching: Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
         default="gan",
@@ -45,6 +47,18 @@ class StudentModel(Finite):
     latent: Annotated[
         int, Field(ge=1, le=100_000, description="Numbers that the generator starts from; of frozen: components")
     ] = 100
+    discriminator: Literal["dense", "convolutional"] = Field(
+        default="dense", description="convolutional: seven convolutions, as the thesis has them"
+    )
+    channels: Annotated[
+        int, Field(ge=1, le=1000, description="Of the first three convolutions of a convolutional discriminator")
+    ] = 96
+
+    @model_validator(mode="after")
+    def _frozen_has_none(self) -> Self:
+        if self.teaching == "frozen" and self.discriminator != "dense":
+            raise ValueError(f"discriminator={self.discriminator}: expected dense for teaching=frozen, which has none")
+        return self
 
 
 class StudentTraining(Training):
@@ -60,6 +74,9 @@ class StudentTraining(Training):
     decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the private images")] = 250
     teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
+    teacher_convolutions: Literal[2, 7] = Field(
+        default=2, description="7: the thesis' deep network, with two hidden linear layers"
+    )
     teacher_width: Annotated[int, Field(ge=1, le=100_000, description="Of a hidden linear layer")] = 32
     teacher_steps: Annotated[int, Field(ge=1, le=LARGE, description="Of each teacher")] = 200
     teacher_batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Images in a step of a teacher")] = 16
@@ -108,7 +125,7 @@ STUDENTS = tuple(name for name in StudentTraining.model_fields if name != "steps
 
 class DpPateCell(PateCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        "model": ("teaching", "width", "latent"),
+        "model": ("teaching", "width", "latent", "discriminator", "channels"),
         "training": STUDENTS,
         "privacy": ("threshold",),
     }
@@ -127,16 +144,25 @@ def own_record(cell: Any) -> PredictionInput:
 
 def teachers_seconds(training: Any, size: Size) -> float:
     side = training.teacher_channels
-    image = size.features * 2 * (4 * side + 4 * side**2) + size.features / 4 * side * training.teacher_width
+    if training.teacher_convolutions == 2:
+        image = size.features * 2 * (4 * side + 4 * side**2) + size.features / 4 * side * training.teacher_width
+    else:
+        image = 2 * convolved(size, side, training.teacher_width)
     read = training.teachers * (6 * training.teacher_steps * training.teacher_batch_size + 2 * size.nodes / 7)
     return float(image * read / TEACHERS_FLOPS)
+
+
+def convolved(size: Size, channels: int, width: int) -> float:
+    """Multiplications of one image, taken as grey and square, in seven convolutions."""
+    side = max(4, round(size.features**0.5))
+    return multiplications((side, side, 1), 7, channels, width)
 
 
 def shared(cell: Any, size: Size, seed: int) -> tuple[Hashable, float]:
     """Teachers are trained once for each split and their own settings, and their votes kept."""
     told = cell.training
     own = (told.teachers, told.teacher_channels, told.teacher_width, told.teacher_steps, told.teacher_batch_size)
-    name = (cell.task, split_number(cell, seed), *own, told.teacher_learning_rate)
+    name = (cell.task, split_number(cell, seed), *own, told.teacher_learning_rate, told.teacher_convolutions)
     return name, teachers_seconds(told, size)
 
 
@@ -145,6 +171,8 @@ def seconds(cell: Any, size: Size) -> float:
     model, training = cell.model, cell.training
     peers = 1 if model.teaching in ("frozen", "supervised", "gan") else 2
     dense = size.features * model.width + model.width**2 / 2
+    if model.discriminator == "convolutional":
+        dense = convolved(size, model.channels, 2 * model.channels)
     step = 6 * training.student_batch_size * (3 * peers + 2) * dense
     look = 2 * size.nodes * dense
     return teachers_seconds(training, size) + loop_seconds(training, step, look, DENSE_FLOPS_PER_SECOND)

@@ -12,7 +12,7 @@ from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.preparation.base import expected
-from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, votes_of
+from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, shape_of, votes_of
 from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.problems.images.disagreements import Disagreements
 from dpgraph.randomness import torch_generator
@@ -40,12 +40,13 @@ class Pate:
         if steps is None:
             raise TypeError("the mechanism's steps are open: calibrate it first")
         looks = () if model.teaching in ONE else tuple(sorted(evaluation_steps(settings.evaluations, steps)))
+        deep = (shape_of(images), model.channels) if model.discriminator == "convolutional" else None
         public = torch.from_numpy(np.array(images.features, dtype=np.float32)[pool_of(images)])
         students = [
             Student(
                 model.teaching, images.num_features, images.num_classes, model.width, model.latent,
                 int((labels >= 0).sum()), torch_generator(*job.names("parameters"), part),
-                len(looks), public,
+                len(looks), public, deep,
             ).to(job.device)
             for part in range(2)
         ]  # fmt: skip
