@@ -50,7 +50,7 @@ class StudentModel(Finite):
     discriminator: Literal["dense", "convolutional"] = Field(
         default="dense", description="convolutional: seven convolutions, as the thesis has them"
     )
-    channels: Annotated[
+    discriminator_channels: Annotated[
         int, Field(ge=1, le=1000, description="Of the first three convolutions of a convolutional discriminator")
     ] = 96
 
@@ -125,7 +125,7 @@ STUDENTS = tuple(name for name in StudentTraining.model_fields if name != "steps
 
 class DpPateCell(PateCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        "model": ("teaching", "width", "latent", "discriminator", "channels"),
+        "model": ("teaching", "width", "latent", "discriminator", "discriminator_channels"),
         "training": STUDENTS,
         "privacy": ("threshold",),
     }
@@ -172,7 +172,7 @@ def seconds(cell: Any, size: Size) -> float:
     peers = 1 if model.teaching in ("frozen", "supervised", "gan") else 2
     dense = size.features * model.width + model.width**2 / 2
     if model.discriminator == "convolutional":
-        dense = convolved(size, model.channels, 2 * model.channels)
+        dense = convolved(size, model.discriminator_channels, 2 * model.discriminator_channels)
     step = 6 * training.student_batch_size * (3 * peers + 2) * dense
     look = 2 * size.nodes * dense
     return teachers_seconds(training, size) + loop_seconds(training, step, look, DENSE_FLOPS_PER_SECOND)

@@ -40,7 +40,7 @@ class Pate:
         if steps is None:
             raise TypeError("the mechanism's steps are open: calibrate it first")
         looks = () if model.teaching in ONE else tuple(sorted(evaluation_steps(settings.evaluations, steps)))
-        deep = (shape_of(images), model.channels) if model.discriminator == "convolutional" else None
+        deep = (shape_of(images), model.discriminator_channels) if model.discriminator == "convolutional" else None
         public = torch.from_numpy(np.array(images.features, dtype=np.float32)[pool_of(images)])
         students = [
             Student(
