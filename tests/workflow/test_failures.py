@@ -281,7 +281,7 @@ def test_two_trainings_of_one_cell_wait_for_each_other(bench, nursery, tmp_path)
     cell, out = CELLS["dp-gnn"], tmp_path / "out"
     with locked(out):
         both = [nursery.start(bench.options(cell, out)) for _ in range(2)]
-        until(lambda: all("waiting for" in log.read_text() for _, log in both))
+        until(lambda: all(log.exists() and "waiting for" in log.read_text() for _, log in both))
         assert os.listdir(out) == [LOCK]
     assert [nursery.wait(pid) for pid, _ in both] == [0, 0]
     texts = [log.read_text() for _, log in both]

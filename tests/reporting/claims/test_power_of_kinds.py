@@ -34,7 +34,9 @@ def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
                 value=name,
                 method_id="a",
             ),
-            SimpleNamespace(ok=True, quantity=POINT, printed={}, values=pd.Series(mean + noise[:, column])),
+            SimpleNamespace(
+                ok=True, quantity=POINT, metric="accuracy/test", printed={}, values=pd.Series(mean + noise[:, column])
+            ),
         )
         for column, (name, mean) in enumerate(means.items())
     }
