@@ -65,7 +65,7 @@ def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     assert (row["kind"], row["eps"], row["promise"]) == ("claimed, from outside", "4.00", "node-null; joint")
     assert row["budget"] == 4
     assert "<dt>My method, from outside</dt>" in page
-    best = page[page.index('id="best"') : page.index('id="chart"')]
+    best = page[page.index('id="best"') : page.index('id="leaderboard"')]
     assert "DP-MLP" in best
     assert "My method" not in best
 

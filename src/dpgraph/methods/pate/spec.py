@@ -191,9 +191,13 @@ SMALL: dict[str, Any] = {
 BUDGET = {"epsilon": 6.0, "max_checks": 200, "max_answers": 50, "threshold": -10}
 
 
-def small(teaching: str, variant: str | None) -> dict[str, Any]:
+def small(teaching: str, variant: str | None, deep: bool = False) -> dict[str, Any]:
     training = SMALL["training"] | ({} if variant else {"answers": 50})
-    cell = {**SMALL, "training": training, "model": {"teaching": teaching, "width": 8, "latent": 4}}
+    model: dict[str, Any] = {"teaching": teaching, "width": 8, "latent": 4}
+    if deep:
+        training |= {"teacher_convolutions": 7}
+        model |= {"discriminator": "convolutional", "discriminator_channels": 2}
+    cell = {**SMALL, "training": training, "model": model}
     return cell | ({"privacy": {"variant": variant, **BUDGET}} if variant else {})
 
 
@@ -225,6 +229,7 @@ SPECS = (
             "supervised": small("supervised", "published"),
             "co-teaching": small("co-teaching", "rigorous"),
             "cleansing": small("cleansing", "rigorous"),
+            "seven-convolutions": small("gan", "rigorous", deep=True),
         },
         VARIANTS,
         ATTACKS,

@@ -12,7 +12,7 @@ from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.preparation.base import expected
-from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, shape_of, votes_of
+from dpgraph.preparation.teachers import PreparedTeachers, plan_of, pool_of, votes_of
 from dpgraph.privacy.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.problems.images.disagreements import Disagreements
 from dpgraph.randomness import torch_generator
@@ -40,7 +40,7 @@ class Pate:
         if steps is None:
             raise TypeError("the mechanism's steps are open: calibrate it first")
         looks = () if model.teaching in ONE else tuple(sorted(evaluation_steps(settings.evaluations, steps)))
-        deep = (shape_of(images), model.discriminator_channels) if model.discriminator == "convolutional" else None
+        deep = (images.shape, model.discriminator_channels) if model.discriminator == "convolutional" else None
         public = torch.from_numpy(np.array(images.features, dtype=np.float32)[pool_of(images)])
         students = [
             Student(
