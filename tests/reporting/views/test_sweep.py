@@ -5,12 +5,15 @@ import re
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from dpgraph.errors import UserError
+from dpgraph.reporting.chance import shown_as
+from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.sweep.figure import _tick, positions
+from dpgraph.reporting.views.sweep.figure import _panel, _tick, positions
 from dpgraph.reporting.views.sweep.rows import sweep_points, sweep_table
 from dpgraph.reporting.views.sweep.table import sweep_display
 
@@ -110,6 +113,19 @@ def test_figure_has_printed_points_once(views_plan, results, tmp_path):
     assert printed.loc[printed["variant"] != "none", "eps_rigorous"].isna().all()
     ours = points[points["source"] == "ours"]
     assert len(ours) == len(views_plan.entries_of("daigavane/batches"))
+
+
+def test_a_value_that_was_not_run_has_no_place_on_the_axis(views_plan, results):
+    name = "daigavane/batches"
+    points = sweep_points(views_plan, name, results)
+    rows = points[points["task"] == points["task"].iloc[0]]
+    looks, shown = looks_of_methods(views_plan.entries_of(name)), shown_as(views_plan.artefacts[name])
+    for missing in ("full", "2500"):
+        axes = Figure().subplots()
+        kept = rows.assign(mean=rows["mean"].where(rows["value"] != missing))
+        _panel(axes, kept, looks, shown)
+        ticks = [text.get_text() for text in axes.get_xticklabels()]
+        assert ticks == [_tick(value) for value in dict.fromkeys(rows["value"]) if value != missing]
 
 
 def test_points_without_results(views_plan):

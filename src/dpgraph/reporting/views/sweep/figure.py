@@ -60,10 +60,10 @@ def method_handles(points: pd.DataFrame, looks: Mapping[str, Look]) -> dict[str,
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Quantity) -> None:
-    place = positions(list(dict.fromkeys(rows["value"])))
+    drawn = rows[rows["mean"].notna()]
+    place = positions(list(dict.fromkeys(drawn["value"])))  # what was not run has no place: the table says so
     axes.margins(y=0.09)
     marks.reference_line(axes, rows, shown)
-    drawn = rows[rows["mean"].notna()]
     methods = list(dict.fromkeys(drawn.loc[drawn["source"] == "ours", "method"]))
     gap = _x_axis(axes, place, marks.margin(len(methods)))
     for (method, _, source), part in drawn.groupby(["method", "epsilon_target", "source"], sort=False, dropna=False):
