@@ -39,7 +39,7 @@ OTHERS = {
     ),
     "inversion_blank_l2": Quantity("least L2 of a black image", "", "", 1.0, 0.0, math.inf),
     "inversion_recognised": Quantity("reconstructions nearest to an image of their own class (%)"),
-    "inversion_ssim": Quantity("MIA distance, least 1 − SSIM", "", "", 1.0, 0.0, 2.0),
+    "inversion_ssim": Quantity("MIA distance, least 1 − SSIM", "", "", 1.0, 0.0, 2.0),
     "membership_auc": Quantity("membership by losses, AUC (%)"),
     "presence_epsilon": Quantity("ε that others’ predictions show, at least", "", "", 1.0, 0.0, math.inf),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
