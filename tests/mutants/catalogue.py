@@ -1277,7 +1277,7 @@ PATE = (
     _one("threshold from the votes", RELEASED, "threshold=self.threshold,",
          "threshold=float(np.median(self.votes().max(axis=0))),", TAUGHT + "test_the_threshold_is_public"),
     _one("noise that two releases share", RELEASED,
-         "digest([mechanism.chosen, astuple(self.plan), self.threshold], 32)", "digest([astuple(self.plan)], 32)",
+         "digest([mechanism.chosen, self.plan.told(), self.threshold], 32)", "digest([self.plan.told()], 32)",
          TAUGHT + "test_each_release_has_noise_of_its_own"),
     _one("votes of other records from the cache", RELEASED, "for array in (features, labels, np.array(records.split))",
          "for array in (features, np.array(records.split))", TAUGHT + "test_kept_votes_are_of_these_records_only"),
