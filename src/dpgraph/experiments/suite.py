@@ -165,7 +165,7 @@ class Suite(Written):
     seeds: Seeds
     minutes_per_job: Annotated[float, Field(gt=0)] = Field(
         default=2.0,
-        description="Cells of one task share a job up to this estimated time on one core; 30 suits a cluster",
+        description="Cells of one task share a job up to this estimated time on one core; 30 to 60 suit a cluster",
     )
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
