@@ -93,6 +93,11 @@ class PreparedVotes(PreparedTrees):
         return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
 
     @property
+    def examples(self) -> np.ndarray:
+        """(n,) training nodes, with a label or without one: where they are is public, so that null moves nobody."""
+        return np.flatnonzero(np.asarray(self.graph.split) == TRAIN)
+
+    @property
     def labels_that_vote(self) -> np.ndarray:
         """(N,) those of training nodes, or none at all; -1: a prediction votes."""
         known = self.labels_trained_on
@@ -193,7 +198,7 @@ class PreparedVotes(PreparedTrees):
         mechanism, labels = self.votes_of, self.labels_trained_on
         unit = max(strength, 1.0)
         read, classes = unit * read, probabilities.shape[1]
-        examples = np.flatnonzero((labels >= 0) & (labels < classes))
+        examples = self.examples
         over = (mechanism.reader_ratio or 0.0) * mechanism.closed()[1]
         steps = ReaderSteps(mechanism.reader_steps, self._how.reader_rate, over * CLIP, mechanism.num_roots)
         self.learnt = steps.learn(
