@@ -15,6 +15,7 @@ from dpgraph.training.noise import ReleaseNoise
 
 CLIP = 1.0  # norm of a gradient
 NUMBERS = 1 << 17  # of gradients that are in memory at once: what a core's own cache holds
+LEAST_UNIT = 1.0  # of what is read: the public reader's strength, or this
 MOMENTUM = 0.5
 FIRST_AVERAGED = 0.5  # steps after this part are averaged
 

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
-from dpgraph.methods.votes.learnt import CLIP, LearntReader, ReaderSteps
+from dpgraph.methods.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderSteps
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
@@ -196,7 +196,7 @@ class PreparedVotes(PreparedTrees):
         What is read is in units of the public reader that is the start, or of 1 where that one reads nothing.
         """
         mechanism, labels = self.votes_of, self.labels_trained_on
-        unit = max(strength, 1.0)
+        unit = max(strength, LEAST_UNIT)
         read, classes = unit * read, probabilities.shape[1]
         examples = self.examples
         over = (mechanism.reader_ratio or 0.0) * mechanism.closed()[1]
