@@ -1036,6 +1036,7 @@ ACCOUNTING = (
 VOTED, OF_VOTES = "tests/methods/test_votes.py::", "tests/privacy/test_votes.py::"
 BALLOTS, BUCKETS, SENSITIVITY = "methods/votes/ballots.py", "methods/votes/prepared.py", "privacy/vote_sensitivity.py"
 VOTES_EPSILON = "privacy/accountants/votes.py"
+TAUGHT_FIT = "tests/fitting/test_learnt.py::"
 LEARNT_READER, TAUGHT_READER = "methods/votes/learnt.py", "tests/methods/test_learnt_reader.py::"
 STRANGER, STRANGER_BALLOTS = "privacy/mechanisms/stranger_votes.py", "methods/votes/strangers.py"
 OF_STRANGERS = "tests/privacy/test_stranger_votes.py::"
@@ -1072,6 +1073,20 @@ VOTES = (
     _one("steps of a reader are charged as one where they are evaluated by name",
          "privacy/accountants/named_votes.py", 'math.sqrt(p["reader_steps"]) / reader', "1 / reader",
          "tests/privacy/test_evaluate.py::test_reference_value[R419]"),
+    _one("a reader that a fit learns is not released", "fitting/model.py", "if self.learnt is not None:\n            "
+         "return self.learnt", "if False:\n            return self.learnt",
+         TAUGHT_FIT + "test_new_nodes_are_read_by_the_reader_that_was_released"),
+    _one("a fit learns a reader for an edge", "fitting/budget.py", "if relation is Relation.EDGE:\n        why",
+         "if False:\n        why", TAUGHT_FIT + "test_where_nothing_is_proved_or_gained_it_is_refused[asked1"
+         "-each step of its reader moves by four]"),
+    _one("a fit learns a reader where all rows are public", "fitting/budget.py", "    if all_outputs:\n        why",
+         "    if False:\n        why", TAUGHT_FIT + "test_where_nothing_is_proved_or_gained_it_is_refused[asked2"
+         "-its rows read raw records]"),
+    _one("a fit learns a reader whose code is not audited", "fitting/audited.py",
+         "READERS if what.mechanism.reader_ratio is not None else ()", "()", TAUGHT_FIT + "test_its_audit_is_run"),
+    _one("a fit learns a reader unasked", "fitting/budget.py", '"auto": lambda epsilon: votes(size, epsilon)',
+         '"auto": lambda epsilon: merged(votes(size, epsilon), {"privacy": {"reader_share": READER_SHARE}})',
+         TAUGHT_FIT + "test_it_is_asked_for_by_name"),
     Mutant("labels of validation nodes teach the reader", (
         Edit(BUCKETS, "self.votes_of, self.labels_trained_on", "self.votes_of, np.asarray(self.graph.labels)"),
         Edit(BUCKETS, "np.flatnonzero(np.asarray(self.graph.split) == TRAIN)", "np.arange(self.graph.num_nodes)"),
