@@ -24,7 +24,7 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     )
     _data(added)
     added.add_argument("--labelled", type=int, help="public number of labels to train on (default: counted)")
-    added.add_argument("--method", default="auto", help="auto, votes (the default by rule) or own (own records alone)")
+    _method(added)
     _relation(added)
     _settings(added)
     _scope(added)
@@ -32,6 +32,12 @@ def add_fit(added: argparse.ArgumentParser) -> None:
     text = "do not run audits of the mechanism (seconds) for the card"
     added.add_argument("--no-audit", action="store_true", help=text)
     added.add_argument("--out", type=Path, required=True, help="folder to make")
+
+
+def _method(added: argparse.ArgumentParser) -> None:
+    text = "auto, votes (the default by rule), own (own records alone) or votes-learnt (votes, whose reader is learnt "
+    text += "from labels: for graphs of many edges; single edges are protected less)"
+    added.add_argument("--method", default="auto", help=text)
 
 
 def _scope(added: argparse.ArgumentParser) -> None:
@@ -85,7 +91,8 @@ def add_compare(added: argparse.ArgumentParser) -> None:
     _relation(added)
     _settings(added)
     _scope(added)
-    added.add_argument("--methods", help="separated by commas (default: all that state settings for own graphs)")
+    text = "separated by commas (default: all that state settings for own graphs but votes-learnt)"
+    added.add_argument("--methods", help=text)
     added.add_argument("--seeds", type=int, default=5, help="random splits (5)")
     added.add_argument("--out", type=Path, help="folder to make")
 
@@ -97,6 +104,7 @@ def add_afford(added: argparse.ArgumentParser) -> None:
     added.add_argument("--labelled", type=int, required=True, help="labels to train on, a public number")
     added.add_argument("--epsilon", type=float, required=True)
     added.add_argument("--delta", type=float, help="default: 1 / (10 N)")
+    _method(added)
     _relation(added)
     _scope(added)
     _settings(added)
@@ -325,7 +333,7 @@ def afford(options: argparse.Namespace) -> None:
             raise invalid(f"--{name}", getattr(options, name), f"an integer in {least}..10^9")
     if options.labelled > options.nodes:
         raise invalid("--labelled", options.labelled, f"at most --nodes {options.nodes}")
-    check_asked("auto", options.relation, options.scope, options.epsilon, options.degree_bound)
+    check_asked(options.method, options.relation, options.scope, options.epsilon, options.degree_bound)
     relation = Relation(options.relation)
     numbers = PublicNumbers(
         options.nodes, options.labelled, options.classes,
@@ -333,7 +341,8 @@ def afford(options: argparse.Namespace) -> None:
         degree_bound=options.degree_bound, **_stated(options),
     )  # fmt: skip
     every = options.scope == "all-outputs"
-    what = budgeted("auto", numbers, epsilon=options.epsilon, delta=options.delta, relation=relation, all_outputs=every)
+    asked = {"epsilon": options.epsilon, "delta": options.delta}
+    what = budgeted(options.method, numbers, **asked, relation=relation, all_outputs=every)
     print(in_words(what, labelled=options.labelled, classes=options.classes, all_outputs=every))
 
 

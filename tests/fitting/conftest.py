@@ -9,4 +9,5 @@ def quick_audits(monkeypatch):
     monkeypatch.setattr(audited, "STEPS", ())
     monkeypatch.setattr(audited, "VOTES", (("lists", 4),))
     monkeypatch.setattr(audited, "MEAN", (("lists", 4),))
+    monkeypatch.setattr(audited, "READERS", (("lists", 4),))
     monkeypatch.setattr(audited, "REMOVED", (("lists", 4),))

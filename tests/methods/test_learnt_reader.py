@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +19,8 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.errors import UserError
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
+from dpgraph.methods.votes import learnt
+from dpgraph.methods.votes.ballots import Ballots
 from dpgraph.methods.votes.learnt import CLIP, LearntReader, ReaderSteps, gradient_sum
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.train import notes
@@ -142,6 +146,101 @@ def test_an_edge_moves_two_gradients_and_a_replaced_record_one() -> None:
     _, other, _ = learnt_from(replace(graph, labels=labels), 2)
     moved = max(np.linalg.norm(a - b) for a, b in zip(steps.sums, other.sums, strict=True))
     assert 0 < moved <= 2 + 1e-6
+
+
+VOTES_OF_FIVE = np.random.default_rng(3).dirichlet(np.ones(3), 5)
+LABELS_OF_FIVE = np.array([0, 1, 2, 0, 1])
+
+
+def each_gradient(lists: tuple[frozenset[int], ...], released: np.ndarray, reader: LearntReader) -> np.ndarray:
+    """(N, ·) of all nodes, one by one, each with its own list, given what was released."""
+    size = len(lists)
+    ptr = np.concatenate([[0], np.cumsum([len(one) for one in lists])])
+    ids = np.array([node for one in lists for node in sorted(one)], dtype=np.int64)
+    ballots = Ballots.of(ptr, ids, np.ones(size, dtype=bool), 2)
+    cast = ballots.ballots(LABELS_OF_FIVE[:size], VOTES_OF_FIVE[:size], 0.3)
+    read = ballots.read(released, cast, 0.3, 1.0, 1.0) / np.sqrt(ballots.degrees + 1.0)[:, None]
+    alone = ([node] for node in range(size))
+    return np.array([
+        gradient_sum(reader, VOTES_OF_FIVE[one], read[one], LABELS_OF_FIVE[one]) for one in alone
+    ])  # fmt: skip
+
+
+def test_an_edge_of_any_small_graph_changes_its_ends_gradients_alone_and_moves_their_sum_by_four() -> None:
+    """Every edge of every graph of five nodes, for one and the same release."""
+    random = np.random.default_rng(1)
+    released = random.normal(0, 20, (5, 4))
+    reader = LearntReader(0.3, random.normal(size=(3, 3)), random.normal(size=3))
+    pairs = list(itertools.combinations(range(5), 2))
+    found = {}
+    for chosen in itertools.product((False, True), repeat=len(pairs)):
+        edges = frozenset(itertools.compress(pairs, chosen))
+        lists = tuple(frozenset(sum(pair) - node for pair in edges if node in pair) for node in range(5))
+        found[edges] = each_gradient(lists, released, reader)
+    most = 0.0
+    for edges, gradients in found.items():
+        for pair in edges:
+            moved = gradients - found[edges - {pair}]
+            assert not np.delete(moved, pair, axis=0).any()
+            most = max(most, float(np.linalg.norm(moved.sum(axis=0))))
+    assert 1 < most <= 4
+
+
+def test_an_edge_may_move_a_step_by_almost_four() -> None:
+    """Each end reads the other's bucket, a hub's, and its own: without the edge what it reads changes its sign."""
+    released = np.zeros((4, 4))
+    released[0, :3] = released[1, :3] = [2e6, -1e6, -1e6]
+    released[2, :3] = released[3, :3] = [-3e6, 1.5e6, 1.5e6]
+    reader = LearntReader(0.0, np.zeros((3, 3)), np.zeros(3))
+    edges = [(0, 1), (0, 2), (1, 3)]
+    both = []
+    for some in (edges, edges[1:]):
+        lists = tuple(frozenset(sum(pair) - node for pair in some if node in pair) for node in range(4))
+        both.append(each_gradient(lists, released, reader)[:2])
+    moved = np.linalg.norm(both[0] - both[1], axis=1)
+    assert (moved > 1.99).all()  # of each end: so with one and the same label the sum moves by almost four
+    assert (moved <= 2).all()
+
+
+@pytest.mark.parametrize("numbers", [1, 9, 100])
+def test_pieces_of_examples_change_no_bit_and_bound_the_memory(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares, read, labels = examples(300)
+    reader = LearntReader(0.7, np.random.default_rng(6).normal(size=(3, 3)), np.zeros(3))
+    whole = gradient_sum(reader, shares, read, labels)
+    monkeypatch.setattr(learnt, "NUMBERS", numbers)
+    assert np.array_equal(gradient_sum(reader, shares, read, labels), whole)
+
+
+def test_gradients_of_all_examples_are_never_in_memory_at_once() -> None:
+    shares, read, labels = examples(20_000, 30)
+    tracemalloc.start()
+    try:
+        gradient_sum(LearntReader.start(1.0, 30), shares, read, labels)
+        assert tracemalloc.get_traced_memory()[1] < 8e6  # 144 MB of float64 in all
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_example_without_a_label_adds_nothing_and_changes_no_bit_of_others() -> None:
+    """As of a null record, whose place is public."""
+    shares, read, labels = examples(300)
+    reader = LearntReader(0.7, np.random.default_rng(6).normal(size=(3, 3)), np.zeros(3))
+    for node, none in ((0, -1), (7, -1), (150, 3)):
+        less = labels.copy()
+        less[node] = none
+        alone = gradient_sum(reader, shares[node : node + 1], read[node : node + 1], labels[node : node + 1])
+        assert np.array_equal(
+            gradient_sum(reader, shares, read, labels) - gradient_sum(reader, shares, read, less), alone
+        )
+    assert not gradient_sum(reader, shares, read, np.full(300, -1)).any()
+
+
+def test_a_null_record_keeps_its_place_among_examples() -> None:
+    graph = mixed_graph()
+    node = int(np.flatnonzero(graph.split == TRAIN)[0])
+    found = [learnt_from(one, 1)[0].examples for one in (graph, null_records(graph, [node]))]
+    assert np.array_equal(*found)
+    assert node in found[0]
 
 
 def test_labels_of_test_and_validation_nodes_teach_nothing() -> None:

@@ -1036,6 +1036,7 @@ ACCOUNTING = (
 VOTED, OF_VOTES = "tests/methods/test_votes.py::", "tests/privacy/test_votes.py::"
 BALLOTS, BUCKETS, SENSITIVITY = "methods/votes/ballots.py", "methods/votes/prepared.py", "privacy/vote_sensitivity.py"
 VOTES_EPSILON = "privacy/accountants/votes.py"
+TAUGHT_FIT = "tests/fitting/test_learnt.py::"
 LEARNT_READER, TAUGHT_READER = "methods/votes/learnt.py", "tests/methods/test_learnt_reader.py::"
 STRANGER, STRANGER_BALLOTS = "privacy/mechanisms/stranger_votes.py", "methods/votes/strangers.py"
 OF_STRANGERS = "tests/privacy/test_stranger_votes.py::"
@@ -1050,17 +1051,46 @@ VOTES = (
          OF_VOTES + "test_a_record_that_becomes_null_moves_the_buckets_by_at_most_the_norm_of_a_vote"),
     _one("own share not taken out", BALLOTS, "ballots[rows, :-1] * own[rows, None]", "0 * own[rows, None]",
          VOTED + "test_a_node_reads_the_others_and_not_itself"),
-    _one("gradients of a reader of any length", LEARNT_READER, "(CLIP / np.maximum(norms[good], CLIP))[:, None]",
-         "np.ones((int(good.sum()), 1))",
+    _one("gradients of a reader of any length", LEARNT_READER, "GRID * CLIP / np.maximum(norms[good], CLIP)",
+         "GRID * np.ones(int(good.sum()))",
          TAUGHT_READER + "test_a_sum_is_of_gradients_that_are_clipped_one_by_one"),
     _one("a reader goes along its sums without noise", LEARNT_READER, "noise.on(sums, self.std, 1 / GRID) /",
          "(0 * noise.on(sums, self.std, 1 / GRID) + sums) /",
          TAUGHT_READER + "test_the_audit_passes_and_finds_a_reader_that_clips_nothing"),
-    _one("gradients that are no numbers", LEARNT_READER, "good = np.isfinite(norms)", "good = norms != -1",
+    _one("gradients that are no numbers", LEARNT_READER, "good = taught & np.isfinite(norms)", "good = taught",
          TAUGHT_READER + "test_what_is_not_finite_adds_nothing_and_nothing_is_longer_than_the_clip_norm[nan]"),
-    _one("labels of validation nodes teach the reader", BUCKETS, "self.votes_of, self.labels_trained_on",
-         "self.votes_of, np.asarray(self.graph.labels)",
-         TAUGHT_READER + "test_labels_of_test_and_validation_nodes_teach_nothing"),
+    _one("gradients that are clipped without their part of the bias", LEARNT_READER,
+         "((read**2).sum(axis=1) + 1)", "(read**2).sum(axis=1)",
+         TAUGHT_READER + "test_a_sum_is_of_gradients_that_are_clipped_one_by_one"),
+    _one("an example without a label has a gradient", LEARNT_READER, "good = taught & np.isfinite(norms)",
+         "good = np.isfinite(norms)",
+         TAUGHT_READER + "test_an_example_without_a_label_adds_nothing_and_changes_no_bit_of_others"),
+    _one("gradients of all examples at once", LEARNT_READER, "rows = max(1, NUMBERS // classes**2)",
+         "rows = max(1, len(labels))", TAUGHT_READER + "test_gradients_of_all_examples_are_never_in_memory_at_once"),
+    _one("a null record moves the places of examples", BUCKETS,
+         "np.flatnonzero(np.asarray(self.graph.split) == TRAIN)", "np.flatnonzero(self.labels_trained_on >= 0)",
+         TAUGHT_READER + "test_a_null_record_keeps_its_place_among_examples"),
+    _one("steps of a reader are charged as one where they are evaluated by name",
+         "privacy/accountants/named_votes.py", 'math.sqrt(p["reader_steps"]) / reader', "1 / reader",
+         "tests/privacy/test_evaluate.py::test_reference_value[R419]"),
+    _one("a reader that a fit learns is not released", "fitting/model.py", "if self.learnt is not None:\n            "
+         "return self.learnt", "if False:\n            return self.learnt",
+         TAUGHT_FIT + "test_new_nodes_are_read_by_the_reader_that_was_released"),
+    _one("a fit learns a reader for an edge", "fitting/budget.py", "if relation is Relation.EDGE:\n        why",
+         "if False:\n        why", TAUGHT_FIT + "test_where_nothing_is_proved_or_gained_it_is_refused[asked1"
+         "-each step of its reader moves by four]"),
+    _one("a fit learns a reader where all rows are public", "fitting/budget.py", "    if all_outputs:\n        why",
+         "    if False:\n        why", TAUGHT_FIT + "test_where_nothing_is_proved_or_gained_it_is_refused[asked2"
+         "-its rows read raw records]"),
+    _one("a fit learns a reader whose code is not audited", "fitting/audited.py",
+         "READERS if what.mechanism.reader_ratio is not None else ()", "()", TAUGHT_FIT + "test_its_audit_is_run"),
+    _one("a fit learns a reader unasked", "fitting/budget.py", '"auto": lambda epsilon: votes(size, epsilon)',
+         '"auto": lambda epsilon: merged(votes(size, epsilon), {"privacy": {"reader_share": READER_SHARE}})',
+         TAUGHT_FIT + "test_it_is_asked_for_by_name"),
+    Mutant("labels of validation nodes teach the reader", (
+        Edit(BUCKETS, "self.votes_of, self.labels_trained_on", "self.votes_of, np.asarray(self.graph.labels)"),
+        Edit(BUCKETS, "np.flatnonzero(np.asarray(self.graph.split) == TRAIN)", "np.arange(self.graph.num_nodes)"),
+    ), TAUGHT_READER + "test_labels_of_test_and_validation_nodes_teach_nothing"),
     _one("an edge moves one gradient of a reader", VOTES_EPSILON, "4 * reader_mu", "2 * reader_mu",
          TAUGHT_READER + "test_each_relation_pays_for_what_it_moves"),
     _one("learning a reader is free", VOTES_EPSILON, "math.hypot(mean_mu, votes_mu, reader_mu), choice",

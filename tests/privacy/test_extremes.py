@@ -108,7 +108,7 @@ BASE: dict[str, Any] = {
     "sigma_over_sensitivity": 4.0, "sigma_threshold": 50.0, "sigma_votes": 50.0, "steps": 100, "top_k": 4,
     "sigma_votes_over_norm": 6.0, "eps_choice": 0.1, "mass": 0.3, "degree_floor": 8,
     "sigma_degrees": 100.0, "cap_margin": 2.0, "most_voters": 1000, "most_receivers": 1000, "hub_limit": 100,
-    "sigma_hubs": 100.0, "sigma_mean": 20.0,
+    "sigma_hubs": 100.0, "sigma_mean": 20.0, "sigma_reader": 40.0, "reader_steps": 20,
 }  # fmt: skip
 EXTREMES = (
     -1,

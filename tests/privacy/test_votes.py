@@ -19,6 +19,7 @@ from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.accountants.votes import gaussian_and_choice_epsilon, votes_epsilon
@@ -26,6 +27,7 @@ from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.vote_sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
+from tests.privacy import reference_reader
 
 REFERENCE = Path(__file__).with_name("reference_values.csv")
 RUN: dict[str, Any] = {
@@ -517,6 +519,50 @@ def test_with_few_caps_exceeded_the_voters_side_decides() -> None:
     mu = math.sqrt(steps / noise**2 + sum((ratio * noise) ** -2 for ratio in ratios))
     wanted = gaussian_and_choice_epsilon(mu=mu, choice=0.5, delta=1e-4)
     assert mechanism.rigorous().epsilon == pytest.approx(wanted)
+
+
+LEARNT = [row for row in csv.DictReader(REFERENCE.open(newline="")) if "sigma_reader" in row["parameters"]]
+
+
+@pytest.mark.parametrize("row", LEARNT, ids=lambda row: row["id"])
+def test_the_mechanism_has_the_reference_values_of_theorem_l(row: dict[str, str]) -> None:
+    """Under all three relations, from ratios of noise."""
+    p = json.loads(row["parameters"])
+    noise = p["noise_multiplier"]
+    mechanism = PoissonVotes(
+        num_roots=p["num_train"], steps=p["steps"], delta=float(row["delta"]), noise_multiplier=noise,
+        sampling_rate=p["q"], inference="its own record", mass=p["mass"], degree_floor=p["degree_floor"],
+        mean_ratio=p["sigma_mean"] / noise if "sigma_mean" in p else None,
+        votes_ratio=p["sigma_votes_over_norm"] / noise,
+        reader_ratio=p["sigma_reader"] / noise, reader_steps=p["reader_steps"],
+        choice_epsilon=p["eps_choice"], readers=2 if p["eps_choice"] else 1,
+    )  # fmt: skip
+    relation = p.get("votes_relation", "node-null")
+    (stated,) = (one for one in (mechanism.rigorous(), *mechanism.beside()) if one.relation == relation)
+    assert stated.epsilon == pytest.approx(float(row["expected"]), rel=float(row["rel_tol"]))
+
+
+@pytest.mark.parametrize("row", LEARNT, ids=lambda row: row["id"])
+def test_reference_values_of_theorem_l_are_what_their_own_program_finds(row: dict[str, str]) -> None:
+    p, expected = json.loads(row["parameters"]), float(row["expected"])
+    if p["q"] < 1:
+        assert reference_reader.poisson_epsilon(p) == pytest.approx(expected, rel=1e-4)
+        return
+    mu, choice = reference_reader.gaussian_mu(p), reference_reader.choice_epsilon(p)
+    assert float(reference_reader.full_delta(mu, choice, expected)) == pytest.approx(float(row["delta"]), rel=1e-3)
+
+
+@pytest.mark.parametrize(("floor", "mass"), [(1, 0.1), (1, 1.0), (2, 0.1), (8, 0.1), (8, 0.3), (32, 0.1)])
+def test_what_an_edge_moves_is_the_largest_over_its_ends_degrees(floor: int, mass: float) -> None:
+    found = reference_reader.moved_by_an_edge(mass, floor)
+    assert edge_votes(mass=mass, degree_floor=floor) == pytest.approx(found)
+
+
+def test_a_reader_has_noise_and_steps_or_neither() -> None:
+    known = {"q": 1, "noise_multiplier": 20.0, "steps": 4, "sigma_votes_over_norm": 6.0, "mass": 0.3, "degree_floor": 8}
+    for one in ({"sigma_reader": 40.0}, {"reader_steps": 20}):
+        with pytest.raises(UserError, match="expected a number exactly with sigma_reader"):
+            evaluate("private_votes", "rigorous", {**known, "eps_choice": 0, "num_train": 9, **one}, 1e-5)
 
 
 REMOVED = [row for row in csv.DictReader(REFERENCE.open(newline="")) if row["accountant"] == "capped_votes"]

@@ -163,6 +163,7 @@ VOTES_LEARNT_BUGS: Mapping[str, Mapping[str, Any]] = {
     "the reader is learnt from all labels": {
         **SHOWS_ALL,
         f"{IN_PREPARED}.PreparedVotes.labels_trained_on": property(_all_labels),
+        f"{IN_PREPARED}.PreparedVotes.examples": property(lambda self: np.arange(self.graph.num_nodes)),
     },
     "a reader that is learnt on other nodes' lists": {
         f"{IN_BALLOTS}.plain_read": Ballots.read,

@@ -24,6 +24,7 @@ Asked = tuple[tuple[str, int | None], ...]
 STEPS: Asked = tuple((name, None) for name in BY_METHOD)
 VOTES: Asked = (("votes", 1000),)
 MEAN: Asked = (("votes-mean", 100),)
+READERS: Asked = (("votes-learnt", 4),)
 REMOVED: Asked = (("votes-capped", 4), ("votes-removed", 4))
 
 
@@ -31,7 +32,8 @@ def audits_of(what: Budgeted) -> Asked:
     mean = MEAN if what.mechanism.mean_ratio is not None else ()
     if not what.votes:
         return (*STEPS, *mean)
-    return (*STEPS, *mean, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES))
+    learnt = READERS if what.mechanism.reader_ratio is not None else ()
+    return (*STEPS, *mean, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES), *learnt)
 
 
 @cache

@@ -31,6 +31,9 @@ from dpgraph.privacy.vote_sensitivity import edge_votes
 from dpgraph.problems.base import Size
 
 KINDS = ("votes", "own")  # private votes, or their first stage alone
+LEARNT = "votes-learnt"  # votes, read by what labels of training nodes taught: on demand alone
+ASKED = (*KINDS, LEARNT)
+READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy.md, 12.13)
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
@@ -108,6 +111,11 @@ class Budgeted:
         return self.mechanism.votes_ratio is not None
 
     @property
+    def kind(self) -> str:
+        """One of ASKED."""
+        return "own" if not self.votes else "votes" if self.mechanism.reader_ratio is None else LEARNT
+
+    @property
     def training_mu(self) -> float:
         steps, noise = self.mechanism.closed()
         return float(np.sqrt(steps) / noise)
@@ -139,6 +147,11 @@ class Budgeted:
         mechanism = self.mechanism
         return mechanism.delta - mechanism.delta_left if isinstance(mechanism, CappedVotes) else 0.0
 
+    def epsilon_of(self, relation: Relation) -> float | None:
+        """At the delta of the run; None: nothing is stated."""
+        stated = self.calibration.statement
+        return next((one.epsilon for one in (stated.rigorous, *stated.beside) if one.relation is relation), None)
+
     def epsilon_at(self, delta: float) -> float | None:
         """None: nothing is stated at a delta that unlikely events use up."""
         left = delta - self.failure
@@ -147,11 +160,10 @@ class Budgeted:
     @property
     def epsilon(self) -> float:
         """At the delta of the run, under `relation`."""
-        stated = self.calibration.statement
-        for one in (stated.rigorous, *stated.beside):
-            if one.relation is self.relation and one.epsilon is not None:
-                return one.epsilon
-        raise TypeError(f"relation={self.relation}: nothing is stated")
+        found = self.epsilon_of(self.relation)
+        if found is None:
+            raise TypeError(f"relation={self.relation}: nothing is stated")
+        return found
 
 
 def budgeted(
@@ -163,19 +175,37 @@ def budgeted(
     relation: Relation = Relation.NODE_NULL,
     all_outputs: bool = False,
 ) -> Budgeted:
-    """The run of `kind` (one of KINDS, or auto) whose epsilon under `relation` is the target.
+    """The run of `kind` (one of ASKED, or auto) whose epsilon under `relation` is the target.
 
     Settings are by the public rule. `all_outputs`: whether all predictions are to be released. Raises UserError for
     what no run has.
     """
-    if kind not in (*KINDS, "auto"):
-        raise invalid("--method", kind, f"one of auto, {', '.join(KINDS)}")
+    check_kind(kind, relation, all_outputs)
     check_epsilon(epsilon)
     chosen = checked_delta(delta, numbers.nodes)
     rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
         return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
     return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+
+
+def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
+    """Raises UserError for no method, and for a reader that is learnt where nothing is proved of it or gained by it."""
+    if kind not in (*ASKED, "auto"):
+        raise invalid("--method", kind, f"one of auto, {', '.join(ASKED)}")
+    if kind != LEARNT:
+        return
+    if all_outputs:
+        why = "its rows read raw records: expected scope others"
+        raise NothingPromised(f"--scope all-outputs, --method {kind}: no epsilon: {why}", why)
+    if relation is Relation.EDGE:
+        why = "each step of its reader moves by four for an edge, which would take most of the budget"
+    elif relation is not Relation.NODE_NULL:
+        why = "nothing is proved of its reader"
+    else:
+        return
+    expected = f"expected votes, or {Relation.NODE_NULL}"
+    raise NothingPromised(f"--relation {relation}, --method {kind}: {why}: {expected}", f"{why}: {expected}")
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -214,6 +244,7 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
         "auto": lambda epsilon: votes(size, epsilon),
         "votes": lambda epsilon: always_votes(size, epsilon),
         "own": lambda epsilon: own_records(size, epsilon),
+        LEARNT: lambda epsilon: merged(always_votes(size, epsilon), {"privacy": {"reader_share": READER_SHARE}}),
     }
     return of_kind[kind]
 

@@ -16,7 +16,7 @@ from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, MEAN, READER
+from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.privacy.relation import Relation, Scope
 
 MOST_Z = 6.0  # the curve ends where an error is a billionth
@@ -92,6 +92,8 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
         HUBS: "who is a hub (noise std {noise:.4g})",
         DEGREES: "degrees of voters, for caps (noise std {noise:.4g})",
         BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",
+        LEARNT: f"{mechanism.reader_steps} steps in which a reader of buckets is learnt from labels to train on, noise "
+        "std {noise:.4g} on each sum of gradients of norm 1; an edge moves two of them",
         READER: "which way to read buckets is best on labels to train on (exponential mechanism, ε = {noise:.4g})",
     }
     parts = [said[one.kind].format(noise=one.noise) for one in mechanism.releases]

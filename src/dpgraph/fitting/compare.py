@@ -23,7 +23,16 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
-from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, NothingPromised, PublicNumbers, budgeted, checked_delta
+from dpgraph.fitting.budget import (
+    ASKED,
+    KINDS,
+    LEARNT,
+    MEAN_DEGREE,
+    NothingPromised,
+    PublicNumbers,
+    budgeted,
+    checked_delta,
+)
 from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
@@ -136,8 +145,9 @@ def compare(
     degree_bound: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
-    """Every method that states settings for own graphs and promises `epsilon` under `relation` and `scope`, which are
-    as in `fit`; of those without privacy, for orientation, too. All others are left out, each with the reason.
+    """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
+    and `scope`, which are as in `fit`; of those without privacy, for orientation, too. All others are left out, each
+    with the reason.
 
     Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
     where every private method is left out.
@@ -148,8 +158,8 @@ def compare(
     others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
     known = [*KINDS, *others]
     for name in methods or ():
-        if name not in known:
-            raise invalid("--methods", name, f"one of {', '.join(known)}")
+        if name not in (*known, LEARNT):
+            raise invalid("--methods", name, f"one of {', '.join((*known, LEARNT))}")
     own = own_graph(data, labels, features, classes=classes, directed=directed)
     about = Relation(relation)
     check_features(own, about)
@@ -160,7 +170,7 @@ def compare(
     planned: dict[str, list[Planned]] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(methods or known):
-        plan = _own if name in KINDS else _other
+        plan = _own if name in ASKED else _other
         try:  # before anything is trained: a method that one split leaves out is compared on none
             planned[name] = [plan(name, splits[seed], numbers[seed], question, seed) for seed in range(seeds)]
         except NothingPromised as error:
@@ -193,7 +203,7 @@ def _private_without_settings(known: Sequence[str]) -> list[str]:
 
 
 def _checks(name: str) -> tuple[str, ...]:
-    folder = None if name in KINDS else outside_of(name)
+    folder = None if name in ASKED else outside_of(name)
     return () if folder is None else checks_of(folder)
 
 

@@ -17,7 +17,16 @@ import numpy as np
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.audited import audited, audits_of
-from dpgraph.fitting.budget import KINDS, MEAN_DEGREE, RELATIONS, Budgeted, PublicNumbers, budgeted, check_epsilon
+from dpgraph.fitting.budget import (
+    LEARNT,
+    MEAN_DEGREE,
+    RELATIONS,
+    Budgeted,
+    PublicNumbers,
+    budgeted,
+    check_epsilon,
+    check_kind,
+)
 from dpgraph.fitting.card import assumptions, card, released_parts
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
@@ -74,7 +83,11 @@ def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = F
         text += (
             " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
         )
-    return f"{text} Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
+    text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
+    edge = what.epsilon_of(Relation.EDGE)
+    if what.kind == LEARNT and edge is not None:
+        text += f" With a learnt reader a single edge has epsilon = {edge:.3g}."
+    return text
 
 
 def fit(
@@ -125,7 +138,6 @@ def fit(
     )  # fmt: skip
     every = scope == "all-outputs"
     what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
-    kind = "votes" if what.votes else "own"
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
@@ -136,8 +148,8 @@ def fit(
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = card(own, what, numbers, kind=kind, scope=scope, secret=secret, command=command, audits=audits)
-    model = model_of(own, trained, kind)
+    stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
+    model = model_of(own, trained, what.kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
@@ -153,13 +165,12 @@ def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_b
         raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
     if scope not in SCOPES:
         raise invalid("--scope", scope, f"one of {', '.join(SCOPES)}")
-    if method not in (*KINDS, "auto"):
-        raise invalid("--method", method, f"one of auto, {', '.join(KINDS)}")
     if scope == "all-outputs" and relation == Relation.NODE_REMOVE:
         raise UserError("--scope all-outputs, --relation node-remove: no epsilon: rows read raw records, and buckets "
                         "are their owners': expected scope others, or relation node-null")  # fmt: skip
     if scope == "all-outputs" and method == "own":
         raise UserError(f"--scope all-outputs, --method {method}: no epsilon: rows read raw records: expected votes")
+    check_kind(method, Relation(relation), scope == "all-outputs")
     if degree_bound is not None and relation != Relation.NODE_REMOVE:
         raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
     check_epsilon(epsilon)
@@ -185,7 +196,8 @@ def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
         mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed, ranges=own.ranges,
     )  # fmt: skip
     buckets = trained.buckets if header.holds_buckets else None
-    return SavedModel(header, trained.weight, trained.bias, buckets, None if mean is None else mean.released)
+    row_sum = None if mean is None else mean.released
+    return SavedModel(header, trained.weight, trained.bias, buckets, row_sum, trained.learnt)
 
 
 def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budgeted, folder: Path) -> None:

@@ -16,8 +16,10 @@ from pydantic import Field, ValidationError, model_validator
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Finite
+from dpgraph.fitting.budget import LEARNT
 from dpgraph.fitting.own_graph import MOST_NUMBERS, Ranges, length_rows, places_of, scale_columns
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
+from dpgraph.methods.votes.learnt import LEAST_UNIT, LearntReader
 from dpgraph.methods.votes.prepared import ROW_NORM
 from dpgraph.methods.votes.rows import RowMean, scaled_rows
 from dpgraph.privacy.relation import Relation
@@ -33,7 +35,7 @@ class Header(Finite):
     """model.json. Everything in it is public or released."""
 
     format: int
-    kind: Annotated[str, Field(pattern="^(votes|own)$")]
+    kind: Annotated[str, Field(pattern=f"^(votes|own|{LEARNT})$")]
     ids: Annotated[tuple[str, ...], Field(min_length=2)]
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
     columns: tuple[str, ...]
@@ -71,7 +73,7 @@ class Header(Finite):
     @property
     def holds_buckets(self) -> bool:
         """Under node-remove a bucket is its owner's and no part of a model."""
-        return self.kind == "votes" and self.relation is not Relation.NODE_REMOVE
+        return self.kind != "own" and self.relation is not Relation.NODE_REMOVE
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,7 @@ class SavedModel:
     bias: np.ndarray  # (C,)
     buckets: np.ndarray | None
     row_sum: np.ndarray | None = None  # (F,)
+    learnt: LearntReader | None = None  # of the buckets, in the place of the header's
 
     @property
     def mean(self) -> RowMean | None:
@@ -126,11 +129,18 @@ class SavedModel:
             raise invalid("list", flat[int((places < 0).argmax())], "ids of nodes that the model was trained with")
         ptr = np.concatenate([[0], np.cumsum([len(row) for row in sets])])
         chosen = sp.csr_matrix((np.ones(len(flat)), places, ptr), shape=(len(sets), len(self.header.ids)))
-        factor = self.header.strength / np.sqrt(np.diff(ptr) + 1.0)
+        factor = 1 / np.sqrt(np.diff(ptr) + 1.0)
         voters = np.maximum(self.buckets[:, -1] / self.header.mass, 1.0)
         trust = voters / (voters**2 + (self.header.shrinkage * self.header.std) ** 2)
         read = chosen @ (self.buckets[:, :-1] * trust[:, None])
-        return softmax(np.log(own + SMALLEST) + factor[:, None] * read)
+        return softmax(self._scores(own, factor[:, None] * read))
+
+    def _scores(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
+        """(n, C) from own probabilities (n, C) and what was read (n, C)."""
+        strength = self.header.strength
+        if self.learnt is not None:
+            return self.learnt.scores(own, max(strength, LEAST_UNIT) * read)
+        return np.log(own + SMALLEST) + strength * read
 
     def outputs(self) -> np.ndarray:
         """(N, C) of every old node, functions of the release alone: its own bucket, without its record or its share."""
@@ -140,7 +150,7 @@ class SavedModel:
         empty = Ballots(none, np.zeros(len(self.buckets), dtype=bool), 1)
         header = self.header
         read = empty.read(self.buckets, np.zeros_like(self.buckets), header.mass, header.std, header.shrinkage)
-        return softmax(header.strength * read)
+        return softmax(self._scores(np.full_like(read, 1 / len(header.classes)), read))
 
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
@@ -150,6 +160,9 @@ class SavedModel:
             arrays["buckets"] = self.buckets
         if self.row_sum is not None:
             arrays["row_sum"] = self.row_sum
+        if self.learnt is not None:
+            arrays |= {"reader_factor": np.array([self.learnt.factor]), "reader_weight": self.learnt.weight}
+            arrays["reader_bias"] = self.learnt.bias
         data = save({name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()})
         header = self.header.model_copy(update={"sha256": hashlib.sha256(data).hexdigest()})
         folder = Path(folder)
@@ -158,8 +171,8 @@ class SavedModel:
         (folder / HEADER).write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def write_csv(self, folder: Path) -> list[Path]:
-        """parameters.csv, buckets.csv where there are votes, and row_sum.csv where rows are centred: the release as
-        tables, and nothing else."""
+        """parameters.csv, buckets.csv where there are votes, reader.csv where their reader is learnt, and row_sum.csv
+        where rows are centred: the release as tables, and nothing else."""
         folder = Path(folder)
         folder.mkdir(parents=True)
         header = self.header
@@ -176,6 +189,11 @@ class SavedModel:
         if self.buckets is not None:
             heads = ["id", *(f"votes for {name}" for name in header.classes), "mass of voters"]
             tables["buckets.csv"] = [heads, *([name, *row] for name, row in zip(header.ids, self.buckets.tolist()))]
+        if self.learnt is not None:
+            learnt, classes = self.learnt, header.classes
+            rows = [[f"votes for {name}", *row] for name, row in zip(classes, learnt.weight.tolist())]
+            rows += [["own probability's logarithm", *[learnt.factor] * len(classes)], ["bias", *learnt.bias.tolist()]]
+            tables["reader.csv"] = [["what is read", *(f"score of {name}" for name in classes)], *rows]
         for name, lines in tables.items():
             with (folder / name).open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows(lines)
@@ -200,6 +218,11 @@ class SavedModel:
             data.buckets, data.predictions = torch.from_numpy(self.buckets), torch.from_numpy(self.outputs())
         if self.row_sum is not None:
             data.row_sum = torch.from_numpy(self.row_sum)
+        if self.learnt is not None:
+            data.reader_factor = self.learnt.factor
+            data.reader_weight, data.reader_bias = (
+                torch.from_numpy(one) for one in (self.learnt.weight, self.learnt.bias)
+            )
         data.ids, data.classes = list(self.header.ids), list(self.header.classes)
         return data
 
@@ -256,9 +279,16 @@ def load(folder: str | Path) -> SavedModel:
     wanted["weight"] = (size, width)
     if header.holds_buckets:
         wanted["buckets"] = (len(header.ids), size + 1)
+    if header.kind == LEARNT:
+        wanted |= {"reader_factor": (1,), "reader_weight": (size, size), "reader_bias": (size,)}
     if found != wanted or not all(_usable(array) for array in arrays.values()):
         raise UserError(f"{folder / PARAMETERS}: arrays {shown(found)}: expected finite {shown(wanted)} of float64")
-    return SavedModel(header, arrays["weight"], arrays["bias"], arrays.get("buckets"), arrays.get("row_sum"))
+    learnt = None
+    if header.kind == LEARNT:
+        factor = float(arrays["reader_factor"][0])
+        learnt = LearntReader(factor, arrays["reader_weight"], arrays["reader_bias"])
+    rest = arrays.get("buckets"), arrays.get("row_sum"), learnt
+    return SavedModel(header, arrays["weight"], arrays["bias"], *rest)
 
 
 def _usable(array: np.ndarray) -> bool:

@@ -15,6 +15,7 @@ from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.secret import SecretOrder, check_slack, check_vote_slack
 from dpgraph.methods.base import Job
 from dpgraph.methods.registry import check_runs, method
+from dpgraph.methods.votes.learnt import LearntReader
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean
@@ -38,6 +39,7 @@ class Trained:
     reader: BucketReader | None  # of the buckets
     scores: np.ndarray  # (N, C), of each node from the release and its own record
     secret: bool
+    learnt: LearntReader | None = None  # from that reader on
 
 
 def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
@@ -79,7 +81,9 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
         raise TypeError("nothing was trained")
     weight, bias = (parameter.detach().numpy() for parameter in prepared.final.decoder.parameters())
     reader, secret = prepared.reader, seed is None
-    return Trained(what, weight, bias, prepared.mean, prepared.released, reader, outcome.logits, secret)
+    return Trained(
+        what, weight, bias, prepared.mean, prepared.released, reader, outcome.logits, secret, prepared.learnt
+    )
 
 
 class SecretVotes(PreparedVotes):

@@ -23,7 +23,23 @@ def dense(read: int, made: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-class Discriminator(nn.Module):
+class FeatureClassifier(nn.Module):
+    """Class logits from features of pixels, by a last linear layer; with Gaussian noise where a generator is given."""
+
+    last: nn.Linear
+
+    def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """(n, F') of (n, F) pixels."""
+        raise NotImplementedError
+
+    def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
+
+    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        return self.classify(self.features(pixels, noise), noise)
+
+
+class Discriminator(FeatureClassifier):
     """(n, F) pixels -> K class logits; the class "generated" has logit 0, which loses no generality.
 
     So 1 - p(generated) = Z / (Z + 1) with Z = sum exp(logits). `features` are what the generator matches.
@@ -40,14 +56,8 @@ class Discriminator(nn.Module):
         hidden = torch.relu(self.first(perturbed(pixels, INPUT_NOISE, noise)))
         return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
 
-    def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
 
-    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        return self.classify(self.features(pixels, noise), noise)
-
-
-class ConvolutionalDiscriminator(nn.Module):
+class ConvolutionalDiscriminator(FeatureClassifier):
     """The same of seven convolutions and two hidden linear layers, as PATE's deep network (Zhang, section 3.4.1).
 
     `channels` of the first three; the linear layers have twice as many units, the second of which are `features`. Noise
@@ -79,12 +89,6 @@ class ConvolutionalDiscriminator(nn.Module):
             states = torch.relu(layer(states))
         hidden = torch.relu(self.first(perturbed(states.flatten(1), HIDDEN_NOISE, noise)))
         return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
-
-    def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
-
-    def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        return self.classify(self.features(pixels, noise), noise)
 
 
 class FrozenSoftmax(nn.Module):

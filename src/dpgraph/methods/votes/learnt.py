@@ -14,6 +14,8 @@ from dpgraph.methods.votes.ballots import GRID, SMALLEST
 from dpgraph.training.noise import ReleaseNoise
 
 CLIP = 1.0  # norm of a gradient
+NUMBERS = 1 << 17  # of gradients that are in memory at once: what a core's own cache holds
+LEAST_UNIT = 1.0  # of what is read: the public reader's strength, or this
 MOMENTUM = 0.5
 FIRST_AVERAGED = 0.5  # steps after this part are averaged
 
@@ -43,33 +45,47 @@ class LearntReader:
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray) -> np.ndarray:
         """(n, C) from own predictions (n, C) and what was read (n, C), in units of the public reader."""
-        return np.asarray(self.factor * np.log(probabilities + SMALLEST) + read @ self.weight + self.bias)
+        return self.scores_of(np.log(probabilities + SMALLEST), read)
+
+    def scores_of(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
+        """The same from logarithms of own predictions."""
+        return np.asarray(self.factor * own + read @ self.weight + self.bias)
 
 
 def gradient_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """(1 + C^2 + C,) sum over examples of gradients of the cross entropy, each clipped to CLIP.
 
-    Rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact. What is not
-    finite adds nothing.
+    Rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact, in whatever
+    pieces. What is not finite adds nothing, nor does an example without a label (-1), which keeps its place: so others'
+    gradients have the same last bit with and without it.
     """
+    classes = probabilities.shape[1]
+    rows = max(1, NUMBERS // classes**2)
+    total = np.zeros(1 + classes**2 + classes)
+    for start in range(0, len(labels), rows):
+        part = slice(start, start + rows)
+        total += _whole_sum(reader, probabilities[part], read[part], labels[part])
+    return total / GRID
+
+
+def _whole_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The sum of some examples in units of 1 / GRID: whole numbers."""
+    taught = (labels >= 0) & (labels < probabilities.shape[1])
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         own = np.log(probabilities + SMALLEST)
-        scores = reader.scores(probabilities, read)
+        scores = reader.scores_of(own, read)
         errors = np.exp(scores - scores.max(axis=1, keepdims=True))
         errors /= errors.sum(axis=1, keepdims=True)
-        errors[np.arange(len(labels)), labels] -= 1
-        each = np.concatenate(
-            [
-                (errors * own).sum(axis=1, keepdims=True),
-                (read[:, :, None] * errors[:, None, :]).reshape(len(labels), -1),
-                errors,
-            ],
-            axis=1,
-        )
-        norms = np.linalg.norm(each, axis=1)
-    good = np.isfinite(norms)
-    each = each[good] * (CLIP / np.maximum(norms[good], CLIP))[:, None]
-    return np.asarray((np.trunc(each * GRID) / GRID).sum(axis=0))
+        errors[taught, labels[taught]] -= 1
+        along = (errors * own).sum(axis=1)
+        # the gradient of weights is an outer product: its norm is the product of both norms
+        norms = np.sqrt(along**2 + (errors**2).sum(axis=1) * ((read**2).sum(axis=1) + 1))
+    good = taught & np.isfinite(norms)
+    scale = GRID * CLIP / np.maximum(norms[good], CLIP)
+    errors, along = errors[good] * scale[:, None], along[good] * scale
+    weights = read[good][:, :, None] * errors[:, None, :]
+    np.trunc(weights, out=weights)
+    return np.concatenate([[np.trunc(along).sum()], weights.sum(axis=0).ravel(), np.trunc(errors).sum(axis=0)])
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ class ReaderSteps:
         labels: np.ndarray,
         noise: ReleaseNoise,
     ) -> LearntReader:
-        """From examples (n, C), (n, C) and (n,): one noisy sum of clipped gradients a step."""
+        """From examples (n, C), (n, C) and (n,), label -1: none; one noisy sum of clipped gradients a step."""
         classes = probabilities.shape[1]
         parameters = start.parameters
         moved, total = np.zeros_like(parameters), np.zeros_like(parameters)

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
-from dpgraph.methods.votes.learnt import CLIP, LearntReader, ReaderSteps
+from dpgraph.methods.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderSteps
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
@@ -91,6 +91,11 @@ class PreparedVotes(PreparedTrees):
     def labels_trained_on(self) -> np.ndarray:
         """(N,) labels of training nodes; -1 elsewhere: those of validation nodes judge, they do not vote."""
         return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
+
+    @property
+    def examples(self) -> np.ndarray:
+        """(n,) training nodes, with a label or without one: where they are is public, so that null moves nobody."""
+        return np.flatnonzero(np.asarray(self.graph.split) == TRAIN)
 
     @property
     def labels_that_vote(self) -> np.ndarray:
@@ -191,9 +196,9 @@ class PreparedVotes(PreparedTrees):
         What is read is in units of the public reader that is the start, or of 1 where that one reads nothing.
         """
         mechanism, labels = self.votes_of, self.labels_trained_on
-        unit = max(strength, 1.0)
+        unit = max(strength, LEAST_UNIT)
         read, classes = unit * read, probabilities.shape[1]
-        examples = np.flatnonzero((labels >= 0) & (labels < classes))
+        examples = self.examples
         over = (mechanism.reader_ratio or 0.0) * mechanism.closed()[1]
         steps = ReaderSteps(mechanism.reader_steps, self._how.reader_rate, over * CLIP, mechanism.num_roots)
         self.learnt = steps.learn(

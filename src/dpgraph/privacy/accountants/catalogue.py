@@ -125,7 +125,7 @@ ACCOUNTANTS: dict[tuple[str, Mode, str], Accountant] = {
     ),
     ("private_votes", "rigorous", "epsilon"): Accountant(
         (*_POISSON["required"], "sigma_votes_over_norm", "mass", "degree_floor", "eps_choice"),
-        optional=("sigma_mean", "votes_relation"),
+        optional=("sigma_mean", "votes_relation", "sigma_reader", "reader_steps"),
         premises=SGD_PREMISES,
         statement=statements.VOTES,
         noise="noise_multiplier",

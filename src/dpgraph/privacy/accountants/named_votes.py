@@ -15,13 +15,17 @@ Parameters = Mapping[str, Any]
 
 
 def private_votes(p: Parameters, delta: float) -> float:
-    """Theorem V, and the same run when a record is replaced or an edge goes."""
+    """Theorem V, with Theorem L where a reader is learnt; also when a record is replaced, or an edge goes."""
+    reader = p.get("sigma_reader")
+    if (reader is None) != ("reader_steps" not in p):
+        raise invalid("reader_steps", p.get("reader_steps"), "a number exactly with sigma_reader")
     return votes_epsilon(
         rate=p["q"],
         noise_multiplier=p["noise_multiplier"],
         steps=p["steps"],
         mean_mu=1 / p["sigma_mean"] if "sigma_mean" in p else 0.0,
         votes_mu=1 / p["sigma_votes_over_norm"],
+        reader_mu=0.0 if reader is None else math.sqrt(p["reader_steps"]) / reader,
         choice_epsilon=p["eps_choice"],
         mass=p["mass"],
         degree_floor=p["degree_floor"],
