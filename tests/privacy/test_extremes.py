@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "cap_margin": (0, 2, 100), "most_voters": (1, 100, 1e6), "most_receivers": (1, 100, 1e6), "hub_limit": (1, 50, 1e6),
     "eps_choice": (0, 1e-6, 0.1, 20), "mass": (1e-6, 0.3, 1000), "degree_floor": (1, 8, 1e6),
     "row_delta": (1e-12, 1e-5, 0.5), "rows": (1, 70, 3000), "sensitivity": (1e-6, 1, 1e6), "sigma": (1e-6, 1, 1e8),
-    "steps": (1, 10, 500.0, 10**5), "top_k": (1, 4, 100),
+    "steps": (1, 10, 500.0, 10**5), "reader_steps": (1, 20, 1000), "top_k": (1, 4, 100),
 }  # fmt: skip
 NOISE = (1e-3, 0.02, 0.5, 4, 100, 1e5)
 
