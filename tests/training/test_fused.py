@@ -157,6 +157,19 @@ def test_activations_and_their_derivatives(name, fast, monkeypatch):
     torch.testing.assert_close(own.pull(above, result), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("last", [torch.nan, torch.inf, -torch.inf, 0.0])
+def test_tanh_of_many_numbers_is_exact_beside_zero_too(last, monkeypatch):
+    """Which 2 sigma(2 x) - 1 is not: it loses the digits of small numbers."""
+    monkeypatch.setattr(activations, "_has_fast_tanh", lambda: False)
+    sizes = torch.logspace(-30, 1.2, 1 << 17)
+    rows = torch.cat([sizes, -sizes, torch.tensor([last])])
+    expected = torch.tanh(rows.double())
+    result = activations.tanh_(rows)
+    assert result.data_ptr() == rows.data_ptr()
+    assert float(result[:-1].abs().max()) <= 1
+    torch.testing.assert_close(result.double(), expected, rtol=3e-7, atol=0, equal_nan=True)
+
+
 def test_other_parts_have_no_closed_form(make_network):
     """Dropout in training, functions and layers that are not known."""
     network = make_network(0, 2, 1)

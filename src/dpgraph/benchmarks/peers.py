@@ -154,6 +154,7 @@ def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Ro
             rows[peer.name] |= found
             if step is not None and not found["note"]:
                 steps[peer.name] = step
+    keep_freed_memory()  # `settle` gave it back
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
