@@ -72,7 +72,7 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
         table = standings(plan, results)
         write_csv(table, Path(temporary) / STANDINGS)
         kept.add(Path(temporary) / STANDINGS, STANDINGS)
-        captions = {name: _caption(read_caption(paths.figure(name, "txt"))) for name in plan.artefacts}
+        captions = {name: caption_lines(read_caption(paths.figure(name, "txt"))) for name in plan.artefacts}
         write_pages(plan, table, claims, commit, kept, captions)
         counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results), "shared": kept.common()}
         write_json(kept.folder / SUMMARY, summary(plan, table, claims, commit) | counted)
@@ -211,6 +211,9 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".png":
         with Image.open(source) as image:
+            if image.mode == "P":  # it has lost them before
+                shutil.copyfile(source, target)
+                return
             image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
     elif source.suffix == ".parquet":
         # most of 200 columns hold one value: without statistics and a second schema the file is half as large
@@ -286,7 +289,7 @@ def _readme(
     return "\n".join(lines)
 
 
-def _caption(caption: list[str]) -> list[str]:
+def caption_lines(caption: list[str]) -> list[str]:
     """Paragraphs of a caption as a list."""
     return [*(f"- {markdown(line)}" for line in caption), ""] if caption else []
 
