@@ -37,6 +37,7 @@ from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import finding, overview
 from dpgraph.reporting.leaderboard.guide import STANDINGS, SUMMARY, guide
 from dpgraph.reporting.leaderboard.page import Links, page, shared_files
+from dpgraph.reporting.leaderboard.shown_tables import shown_tables
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import read_results, write_csv
@@ -93,10 +94,15 @@ def write_pages(
     """index.html and README.md of a suite. captions: by figure, lines that stand below it."""
     links = Links(
         "md", "png", cells=False, typeset=False, held_back=HELD_BACK, shared="..", moved=kept.moved,
-        files=tuple(_top(kept)),
+        files=tuple(_top(kept)), shown=shown_tables(_tables(plan, kept)),
     )  # fmt: skip
     write_text(kept.folder / "index.html", page(plan, table, claims, links, [commit]))
     write_text(kept.folder / "README.md", _readme(plan, table, claims, commit, kept, captions))
+
+
+def _tables(plan: Plan, kept: Kept) -> dict[str, Path]:
+    names = (name for name, artefact in plan.artefacts.items() if artefact.kind == "table")
+    return {name: kept.folder / kept.at(f"tables/{name}.md") for name in names}
 
 
 def write_common(out: Path) -> None:
@@ -266,6 +272,7 @@ def _readme(
 ) -> str:  # fmt: skip
     suite = plan.suite
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table, claims), ""]
+    lines += [f"**{suite.caution}**", ""] if suite.caution else []
     lines += [" ".join(suite.note.split()), ""]
     if suite.headline is not None:
         lines += [f"The first sentence is about one data set: {suite.headline.why}", ""]

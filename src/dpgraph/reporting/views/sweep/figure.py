@@ -37,8 +37,9 @@ points_of = sweep_points
 def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task and target epsilon.
 
-    A panel of one value is left out where another one of its task has several. A line per method with its 95 % interval, those without privacy in every panel of their task. Printed numbers are
-    hollow. Values that are no numbers (full) are at the right, in the suite's order.
+    A panel of one value is left out where another one of its task has several. A line per method with its 95 %
+    interval, those without privacy in every panel of their task. Printed numbers are hollow. Values that are no
+    numbers (full) are at the right, in the suite's order.
     """
     artefact = plan.artefacts[artefact_id]
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), shown_as(artefact)
