@@ -2,8 +2,10 @@
 const VALUES = JSON.parse(document.getElementById("values").textContent);
 const ROWS = unpacked(VALUES.rows);
 const by = (id) => document.getElementById(id);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const distinct = (values) => [...new Set(values)];
 const ALL = "all";
+const LABELS = 16;  // of ticks that fit beside each other
 const HEADS = [
   ["topic", "Data"], ["eps", "ε", "epsilon"], ["promise", "ε protects: relation; scope"], ["label", "Method"],
   ["shown", "Value (%)", "mean"], ["n", "Seeds"], ["kind", "ε is"], ["paper", "Paper"], ["cell", "Cell, commit"],
@@ -137,10 +139,9 @@ async function plot() {
   const open = of.filter((row) => row.kind === "no privacy").sort((a, b) => b.mean - a.mean).slice(0, 2);
   spec.datasets = {rows, public: open};
   if (!open.length) spec.layer = spec.layer.filter((layer) => !layer.data);
-  const ticks = ticksOf(rows);
+  const domain = domainOf(rows), ticks = ticksOf(rows, domain);
   spec.params = [{name: "ticks", value: ticks}, {name: "metric", value: of[0].metric}];
-  const all = [...ticks, ...rows.map((row) => row.epsilon)];
-  const domain = [0.8 * Math.min(...all), 1.25 * Math.max(...all)];
+  by("measure").textContent = capital(of[0].metric.replace(/ \(%\)$/, ""));
   for (const layer of spec.layer) if (layer.encoding && layer.encoding.x) layer.encoding.x.scale.domain = domain;
   const narrow = window.innerWidth < 640;
   // below the chart, one legend under the other: side by side they are wider than a phone
@@ -149,9 +150,17 @@ async function plot() {
   await window.vegaEmbed("#plot", spec, {actions: {export: true, source: false, compiled: false, editor: false}, renderer: "svg"});
 }
 
+// with room beside the outermost epsilons, less where they are near each other
+function domainOf(rows) {
+  const all = rows.flatMap((row) => (row.budget / row.epsilon < 1.05 ? [row.epsilon, row.budget] : [row.epsilon]));
+  const low = Math.min(...all), high = Math.max(...all), room = high / low < 1.02 ? 1.25 : (high / low) ** 0.3;
+  return [low / Math.min(Math.max(room, 1.06), 1.25), high * Math.min(Math.max(room, 1.06), 1.25)];
+}
+
 // budgets, of which solved epsilons differ in the fifth digit, and epsilons that are near none of them
-function ticksOf(rows) {
-  const found = [], near = (a, b) => Math.max(a / b, b / a) < 1.25;
+function ticksOf(rows, domain) {
+  // labels of two that are nearer than a part of the axis would touch
+  const found = [], near = (a, b) => Math.abs(Math.log(a / b)) < Math.log(domain[1] / domain[0]) / LABELS;
   const budgets = rows.filter((row) => row.budget / row.epsilon < 1.05).map((row) => row.budget);
   for (const value of [...budgets, ...rows.map((row) => row.epsilon)]) {
     if (budgets.includes(value) ? !found.includes(value) : !found.some((other) => near(value, other))) found.push(value);

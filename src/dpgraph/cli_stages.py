@@ -241,7 +241,9 @@ def ship(options: argparse.Namespace) -> None:
     from dpgraph.reporting.shipping import ship as ship_results
 
     plan = read_plan(options)
-    written = (reship if options.pages else ship_results)(plan, options.out)
+    written, left = reship(plan, options.out) if options.pages else (ship_results(plan, options.out), {})
+    for name, reason in left.items():
+        print(f"{name}: stays as it was drawn, {reason}")
     print(
         f"{options.out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes"
     )

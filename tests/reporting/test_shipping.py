@@ -19,6 +19,7 @@ from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
+from dpgraph.reporting.leaderboard import shown_tables
 from dpgraph.reporting.leaderboard.finding import overview
 from dpgraph.reporting.leaderboard.guide import STANDINGS, answers, guide
 from dpgraph.reporting.leaderboard.page import LIBRARY, shared_files
@@ -93,7 +94,7 @@ def test_pages_are_written_again_from_what_is_kept(made, shipped, tmp_path):
     pages = ("README.md", "index.html", "summary.json")
     before = {name: (out / made.suite.name / name).read_bytes() for name in pages}
     elsewhere = load_plan(Config(seeds=3, results=str(tmp_path / "none")), WORKFLOW)
-    assert reship(elsewhere, out) == [out / made.suite.name / name for name in pages]
+    assert reship(elsewhere, out).files == [out / made.suite.name / name for name in pages]
     for name in pages:
         assert (out / made.suite.name / name).read_bytes() == before[name], name
     renamed = dataclasses.replace(elsewhere, suite=elsewhere.suite.model_copy(update={"title": "Another title"}))
@@ -103,6 +104,37 @@ def test_pages_are_written_again_from_what_is_kept(made, shipped, tmp_path):
         assert "Another title" in text
         assert text.replace("Another title", made.suite.title) == before[name].decode()
     assert not (tmp_path / "none").exists()
+
+
+def test_a_caution_and_the_measure_are_in_sight(made, shipped, tmp_path):
+    """Outside of what a click opens; no line where nothing is to be said."""
+    folder = shipped / made.suite.name
+    assert '<p class="caution">' not in (folder / "index.html").read_text()
+    assert '<span id="measure">Test accuracy</span> against ε' in (folder / "index.html").read_text()
+    suite = made.suite.model_copy(update={"caution": "Chosen on the same data.", "demonstration": False})
+    ship(dataclasses.replace(made, suite=suite), tmp_path)
+    page = (tmp_path / made.suite.name / "index.html").read_text()
+    assert '<p class="caution">Chosen on the same data.</p>' in page.partition("<details")[0]
+    assert "**Chosen on the same data.**" in (tmp_path / made.suite.name / "README.md").read_text()
+
+
+def test_few_tables_are_in_the_page(made, tmp_path, monkeypatch):
+    paths = Paths(made.config)
+    name = next(name for name, artefact in made.artefacts.items() if artefact.kind == "table")
+    before = paths.table(name, "md").read_text()
+    paths.table(name, "md").write_text("**t**\n\n| a |\n| --: |\n| **x\\_y**<sup>1</sup> |\n\n<sup>1</sup> 2 < 3\n")
+    shown = '<td class="number"><strong>x_y</strong><sup>1</sup></td>'
+    note = '<p class="note"><sup>1</sup> 2 &lt; 3</p>'
+    try:
+        ship(made, tmp_path)
+        page = (tmp_path / made.suite.name / "index.html").read_text()
+        assert shown in page
+        assert note in page
+        monkeypatch.setattr(shown_tables, "SHOWN", 10)
+        ship(made, tmp_path)
+        assert shown not in (tmp_path / made.suite.name / "index.html").read_text()
+    finally:
+        paths.table(name, "md").write_text(before)
 
 
 def test_pages_of_what_is_not_kept_are_not_written(made, shipped, tmp_path):

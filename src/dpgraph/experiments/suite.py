@@ -158,6 +158,11 @@ class Suite(Written):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
+    caution: Annotated[str, Field(max_length=240)] = Field(
+        default="",
+        description="One line that is always in sight below the first sentence: which of its settings were chosen with "
+        "the data in sight that the results are on; empty where none were",
+    )
     demonstration: bool = False
     headline: Headline | None = Field(
         default=None, description="null: the first data set, in the suite's order, with a proved row"

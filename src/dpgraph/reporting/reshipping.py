@@ -1,12 +1,16 @@
 """The pages of a suite in docs/results, written again from what is kept there: no result is needed, no number changes.
 
 Words, links and layout are the code's and the suite's of today; numbers, marks and commits are those of the kept rows.
+Figures are drawn again from their kept points (`redrawing`); those that cannot be stay as they are.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -16,7 +20,8 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.leaderboard.guide import STANDINGS, SUMMARY
 from dpgraph.reporting.leaderboard.standings import COLUMNS
-from dpgraph.reporting.shipping import COMMON, FOLDER, SHARED, Kept, summary, write_common, write_pages
+from dpgraph.reporting.redrawing import Redrawn, redraw
+from dpgraph.reporting.shipping import COMMON, FOLDER, SHARED, Kept, caption_lines, summary, write_common, write_pages
 
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 PICTURE = re.compile(
@@ -24,8 +29,15 @@ PICTURE = re.compile(
 )
 
 
-def reship(plan: Plan, out: Path = FOLDER) -> list[Path]:
-    """Writes index.html, README.md and summary.json of out/<suite> anew, and what all suites have in common.
+class Reshipped(NamedTuple):
+    """Files that were written, but for those that suites share; and why a figure was not drawn again, by figure."""
+
+    files: list[Path]
+    left: dict[str, str]
+
+
+def reship(plan: Plan, out: Path = FOLDER) -> Reshipped:
+    """Writes index.html, README.md, summary.json and figures of out/<suite> anew, and what all suites have in common.
 
     Raises UserError where the suite is not kept or has files no longer that its plan asks for.
     """
@@ -48,10 +60,40 @@ def reship(plan: Plan, out: Path = FOLDER) -> list[Path]:
     captions = {
         one["name"]: [*one["caption"].strip("\n").split("\n"), ""] for one in pictures if one["caption"].strip()
     }
+    with TemporaryDirectory(dir=out, prefix=".unfinished.") as temporary:
+        made = redraw(plan, _points(plan, kept), Path(temporary))
+        _replace_pictures(plan, kept, made, Path(temporary))
+    captions |= {name: caption_lines(caption) for name, caption in made.captions.items()}
     write_pages(plan, table, claims, before["commit"], kept, captions)
     write_json(folder / SUMMARY, before | summary(plan, table, claims, before["commit"]))
     write_common(out)
-    return [folder / name for name in ("README.md", "index.html", SUMMARY)]
+    drawn = sorted({folder / kept.at(f"figures/{name}.png") for name in made.pictures})
+    return Reshipped([*(folder / name for name in ("README.md", "index.html", SUMMARY)), *drawn], made.left)
+
+
+def _figures(plan: Plan, kept: Kept) -> list[str]:
+    """Those whose pictures are kept."""
+    names = (name for name, artefact in plan.artefacts.items() if artefact.kind == "figure")
+    return [name for name in names if kept.has(f"figures/{name}.png")]
+
+
+def _points(plan: Plan, kept: Kept) -> dict[str, Path]:
+    return {
+        name: kept.folder / kept.at(place) for name in _figures(plan, kept) if kept.has(place := f"figures/{name}.csv")
+    }
+
+
+def _replace_pictures(plan: Plan, kept: Kept, made: Redrawn, spare: Path) -> None:
+    """By those that were drawn again; two that are the same are one file, as `ship` keeps them."""
+    names, sources = _figures(plan, kept), {}
+    for number, name in enumerate(names):
+        before = shutil.copyfile(kept.folder / kept.at(f"figures/{name}.png"), spare / f"{number}.png")
+        sources[f"figures/{name}.png"] = made.pictures.get(name, before)
+    for place in sources:
+        (kept.folder / kept.at(place)).unlink(missing_ok=True)
+    for place, source in sources.items():
+        kept.moved.pop(place, None)
+        kept.add(source, place)
 
 
 def kept_rows(folder: Path) -> pd.DataFrame:

@@ -37,6 +37,7 @@ from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import finding, overview
 from dpgraph.reporting.leaderboard.guide import STANDINGS, SUMMARY, guide
 from dpgraph.reporting.leaderboard.page import Links, page, shared_files
+from dpgraph.reporting.leaderboard.shown_tables import shown_tables
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import read_results, write_csv
@@ -72,7 +73,7 @@ def ship(plan: Plan, out: Path = FOLDER) -> list[Path]:
         table = standings(plan, results)
         write_csv(table, Path(temporary) / STANDINGS)
         kept.add(Path(temporary) / STANDINGS, STANDINGS)
-        captions = {name: _caption(read_caption(paths.figure(name, "txt"))) for name in plan.artefacts}
+        captions = {name: caption_lines(read_caption(paths.figure(name, "txt"))) for name in plan.artefacts}
         write_pages(plan, table, claims, commit, kept, captions)
         counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results), "shared": kept.common()}
         write_json(kept.folder / SUMMARY, summary(plan, table, claims, commit) | counted)
@@ -93,10 +94,15 @@ def write_pages(
     """index.html and README.md of a suite. captions: by figure, lines that stand below it."""
     links = Links(
         "md", "png", cells=False, typeset=False, held_back=HELD_BACK, shared="..", moved=kept.moved,
-        files=tuple(_top(kept)),
+        files=tuple(_top(kept)), shown=shown_tables(_tables(plan, kept)),
     )  # fmt: skip
     write_text(kept.folder / "index.html", page(plan, table, claims, links, [commit]))
     write_text(kept.folder / "README.md", _readme(plan, table, claims, commit, kept, captions))
+
+
+def _tables(plan: Plan, kept: Kept) -> dict[str, Path]:
+    names = (name for name, artefact in plan.artefacts.items() if artefact.kind == "table")
+    return {name: kept.folder / kept.at(f"tables/{name}.md") for name in names}
 
 
 def write_common(out: Path) -> None:
@@ -211,6 +217,9 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".png":
         with Image.open(source) as image:
+            if image.mode == "P":  # it has lost them before
+                shutil.copyfile(source, target)
+                return
             image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
     elif source.suffix == ".parquet":
         # most of 200 columns hold one value: without statistics and a second schema the file is half as large
@@ -263,6 +272,7 @@ def _readme(
 ) -> str:  # fmt: skip
     suite = plan.suite
     lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table, claims), ""]
+    lines += [f"**{suite.caution}**", ""] if suite.caution else []
     lines += [" ".join(suite.note.split()), ""]
     if suite.headline is not None:
         lines += [f"The first sentence is about one data set: {suite.headline.why}", ""]
@@ -286,7 +296,7 @@ def _readme(
     return "\n".join(lines)
 
 
-def _caption(caption: list[str]) -> list[str]:
+def caption_lines(caption: list[str]) -> list[str]:
     """Paragraphs of a caption as a list."""
     return [*(f"- {markdown(line)}" for line in caption), ""] if caption else []
 

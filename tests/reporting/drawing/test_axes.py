@@ -64,6 +64,16 @@ def test_targets_far_from_every_value_are_no_ticks(axes):
     assert list(labelled(axes).values()) == ["500", "1k", "2k"]
 
 
+@pytest.mark.parametrize(("reached", "shown"), [
+    ([3.5, 5.2, 6.7, 8.1, 12.0], ["4", "6", "8", "10", "12"]),
+    ([2.4, 3.3, 8.2, 12.0], ["3", "5", "7", "10", "12"]),
+    ([3.4, 6.2, 12.4, 20.0], ["5", "7", "10", "12", "20"]),
+])  # fmt: skip
+def test_values_along_training_have_ticks_between(axes, reached, shown):
+    epsilon_axis(axes, [12.0], reached, 2.5, 0.1)
+    assert list(labelled(axes).values()) == shown
+
+
 def test_one_epsilon_has_a_place_of_its_own(axes):
     epsilon_axis(axes, [12.0], [11.9, 12.0], 2.5, 0.1)
     assert labelled(axes) == {12.0: "12"}

@@ -36,7 +36,7 @@ def test_files_and_size(figure):
     ]
     assert figure[0].read_bytes().startswith(b"%PDF")
     image = imread(figure[2])
-    assert image.shape[1] == 1980  # two columns of 3.3 inches at 300 dpi
+    assert image.shape[1] == 1320  # two columns of 3.3 inches at 200 dpi
 
 
 def test_nothing_touches_the_edge(figure):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from dpgraph.data.graph import Graph
@@ -18,6 +19,7 @@ from dpgraph.reporting.rendering import as_markdown
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.class_wise.fairness import fairness_table, rank_correlations
+from dpgraph.reporting.views.class_wise.figure import _x_axis
 from dpgraph.reporting.views.class_wise.rows import class_counts, class_values, class_wise_points
 from dpgraph.reporting.views.class_wise.table import fairness_display
 
@@ -154,6 +156,17 @@ def test_figure(views_plan, results, tmp_path, monkeypatch):
     assert [path.name for path in paths] == [f"fig4.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
     empty = write_figure(views_plan, FIG, None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
+
+
+@pytest.mark.parametrize(("classes", "gap", "shown"), [
+    (15, 0.2, ["1", "3", "5", "7", "9", "11", "13", "all"]),
+    (40, 0.14, ["1", "6", "11", "16", "21", "26", "31", "36", "all"]),
+    (3, 0.7, ["1", "2", "3", "all"]),
+])  # fmt: skip
+def test_labelled_classes_are_equal_steps_apart(classes, gap, shown):
+    axes = Figure().subplots()
+    _x_axis(axes, pd.Series(100, index=range(1, classes + 1)), gap)
+    assert [text.get_text().split("\n")[0] for text in axes.get_xticklabels()] == shown
 
 
 def test_as_a_table(views_plan, results, tmp_path, monkeypatch):

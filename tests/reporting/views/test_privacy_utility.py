@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.privacy_utility.figure import Style, highest_lines, method_labels
+from dpgraph.reporting.views.privacy_utility.figure import Style, drawn_from, highest_lines, method_labels
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 
 
@@ -92,6 +92,19 @@ def widest_axis(path):
     dark = imread(path)[:, :, :3].min(axis=2) < 0.3
     edges = np.flatnonzero(np.diff(np.pad(dark, ((0, 0), (1, 1))).ravel().astype(int)))  # where a line starts and ends
     return np.diff(edges.reshape(-1, 2)).max() / dark.shape[1]
+
+
+def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results, tmp_path):
+    """It has no place on the axis; the published epsilon is the only one to show."""
+    name = "daigavane/fig2"
+    points = privacy_utility_points(views_plan, name, results)
+    private = points["variant"] != "none"
+    none = points.assign(eps_rigorous=points["eps_rigorous"].mask(private, 0.0))
+    said = [line for line in drawn_from(views_plan, name, none, tmp_path / "a").caption if "so no panel of" in line]
+    assert said[0].startswith("No run has a rigorous ε above 0, so no panel of rigorous ε: ")
+    unproved = points.assign(eps_rigorous=points["eps_rigorous"].mask(private))
+    said = [line for line in drawn_from(views_plan, name, unproved, tmp_path / "b").caption if "so no panel of" in line]
+    assert said[0].startswith("Nothing is proved of any run, so no panel of rigorous ε: ")
 
 
 def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):

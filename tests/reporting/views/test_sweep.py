@@ -13,7 +13,7 @@ from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.sweep.figure import _panel, _tick, positions
+from dpgraph.reporting.views.sweep.figure import _panel, _tick, drawn_from, positions
 from dpgraph.reporting.views.sweep.rows import sweep_points, sweep_table
 from dpgraph.reporting.views.sweep.table import sweep_display
 
@@ -126,6 +126,22 @@ def test_a_value_that_was_not_run_has_no_place_on_the_axis(views_plan, results):
         _panel(axes, kept, looks, shown)
         ticks = [text.get_text() for text in axes.get_xticklabels()]
         assert ticks == [_tick(value) for value in dict.fromkeys(rows["value"]) if value != missing]
+
+
+def test_a_panel_of_one_value_is_left_out_beside_a_sweep(views_plan, results, tmp_path):
+    name = "daigavane/batches"
+    points = sweep_points(views_plan, name, results)
+    private = points["epsilon_target"].notna()
+    target = points.loc[private, "epsilon_target"].iloc[0]
+    value = points.loc[private, "value"].iloc[0]
+    single = points[private & (points["value"] == value)].assign(epsilon_target=2 * target)
+    only_private = points[private]
+    drawn = drawn_from(views_plan, name, pd.concat([only_private, single]), tmp_path / "one")
+    told = [line for line in drawn.caption if line.startswith("Without a panel, since one value was run: ")]
+    assert len(told) == 1
+    assert f"ε\xa0=\xa0{2 * target:g}" in told[0]
+    alone = drawn_from(views_plan, name, single, tmp_path / "alone")
+    assert not any("one value" in line for line in alone.caption)
 
 
 def test_points_without_results(views_plan):

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
 }
+_suffixes: ContextVar[tuple[str, ...]] = ContextVar("suffixes", default=tuple(METADATA))
 ACROSS = 2  # places next to each other
 TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
 INSET = 0.45  # inches of a place beside its axes, above which the title starts
@@ -62,10 +64,20 @@ def saved(figure: Figure, stem: Path, suffix: str) -> Path:
 
 
 def save_all(figure: Figure, stem: Path) -> list[Path]:
-    """stem.pdf, stem.svg and stem.png, from one layout: it takes most of the time."""
+    """stem.pdf, stem.svg and stem.png, or those of `only`, from one layout: it takes most of the time."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    return [saved(figure, stem, suffix) for suffix in METADATA]
+    return [saved(figure, stem, suffix) for suffix in _suffixes.get()]
+
+
+@contextmanager
+def only(*suffixes: str) -> Iterator[None]:
+    """Figures that are drawn inside are saved as these files alone."""
+    token = _suffixes.set(suffixes)
+    try:
+        yield
+    finally:
+        _suffixes.reset(token)
 
 
 def panels(

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.formats import significant
 
+FEW = 4  # ticks, below which values between them cannot be read
 WIDE = 4.0  # largest / smallest from which the axis is logarithmic
 NEAR = 1.6  # ratio within which a value belongs to a target
 EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis beside its first and last value
@@ -21,7 +23,8 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
 
     targets: the suite's epsilons in units of the axis, all of them ticks, with or without a result. They are none
     where no value is near any: an axis of proved epsilons may be far from what a paper's formula was asked for. Where
-    values go on beyond them, round numbers are ticks as well, or the largest value if none is that large. width: inches
+    values go on beyond them, round numbers are ticks as well, or the largest value if none is that large; where that
+    leaves fewer than `FEW` ticks for values that are near no target, finer numbers between them. width: inches
     of the axes; margin: of it, at least, what is beside the first and the last value (`marks.margin`).
     """
     targets, reached = _positive(targets), _positive(reached)
@@ -39,7 +42,11 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
     beyond = share / (1 - 2 * share) * (to(high) - to(low)) or (0.4 if logarithmic else 0.4 * high)
     start, end = to(low) - beyond, to(high) + beyond
     axes.set_xlim(back(start), back(end))
-    places = {value: (to(value) - start) / (end - start) * width for value in {*targets, *_round(low, high, targets)}}
+    ticks = {*targets, *_round(low, high, targets)}
+    between = any(not any(_near(value, target) for target in targets) for value in reached)
+    if targets and len(ticks) < FEW and between:
+        ticks = {*targets, *(value for value in _finer(low, high, logarithmic) if low <= value <= high)}
+    places = {value: (to(value) - start) / (end - start) * width for value in ticks}
     others = sorted(set(places) - set(targets))
     set_ticks(axes, {value: tick(value) for value in places}, places, others)
     at = sorted(places[value] for value in (targets or others))
@@ -64,6 +71,14 @@ def _round(low: float, high: float, targets: list[float]) -> list[float]:
         return inside
     beyond = [value for value in inside if value * NEAR < min(targets) or value > NEAR * max(targets)]
     return [*beyond, high] if max([*beyond, *targets]) * NEAR < high else beyond
+
+
+def _finer(low: float, high: float, logarithmic: bool) -> list[float]:
+    """Equal steps on a linear axis."""
+    if not logarithmic:
+        return MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high).tolist()  # type: ignore[no-any-return]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [float(f"{step * 10.0**power:.6g}") for power in powers for step in (1, 2, 3, 5, 7)] + [high]
 
 
 def tick(value: float) -> str:

@@ -46,6 +46,7 @@ class Links:
     held_back: tuple[str, ...] = ()  # views whose figures are not there
     shared: str = ""  # folder of `shared_files`, which several pages read; empty: they are in the page
     moved: Mapping[str, str] = field(default_factory=dict)  # where files are that are not at their own place
+    shown: Mapping[str, str] = field(default_factory=dict)  # tables that are in the page: HTML by artefact
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -86,6 +87,7 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, co
         suite=plan.suite,
         finding=finding(plan, table, claims),
         overview=overview(table),
+        measure=_measure(plan, table),
         picture=_picture(plan, links),
         OTHERS=OTHERS,
         rows=rows,
@@ -195,10 +197,10 @@ def _counts(claims: pd.DataFrame) -> list[tuple[str, int]]:
     return [(name, int(found[name])) for name in VERDICTS if name in found]
 
 
-def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]]]]]]:
-    """(paper's title, (heading, its files as (link, text)))."""
+def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]], str]]]]:
+    """(paper's title, (heading, its files as (link, text), HTML of its table if the page has it))."""
     able = views_with("wide")
-    found: dict[str, list[tuple[str, list[tuple[str, str]]]]] = {}
+    found: dict[str, list[tuple[str, list[tuple[str, str]], str]]] = {}
     for name, artefact in plan.artefacts.items():
         if artefact.kind == "table":
             shown = [(f"tables/{name}.{links.tables}", "table")]
@@ -212,8 +214,17 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
                 *[(f"figures/{name}.pdf", "PDF")] * links.typeset,
             ]
             shown += [(links.at(f"figures/{name}.csv"), "CSV")]
-        found.setdefault(plan.experiments[name.split("/")[0]].title, []).append((heading(plan, name), shown))
+        found.setdefault(plan.experiments[name.split("/")[0]].title, []).append(
+            (heading(plan, name), shown, links.shown.get(name, ""))
+        )
     return list(found.items())
+
+
+def _measure(plan: Plan, table: pd.DataFrame) -> str:
+    """What the chart shows when the page opens, as its heading; script.js changes it with the data."""
+    first = table[table["data"] == headline(plan, table)]
+    metric = str(first["metric"].iloc[0]).removesuffix(" (%)") if len(first) else ""
+    return metric[:1].upper() + metric[1:]
 
 
 def _picture(plan: Plan, links: Links) -> dict[str, str] | None:

@@ -4,7 +4,9 @@ A folder has the following modules, each loaded when it is needed:
 - `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile imports it;
 - `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
 - `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
-- `figure.py`: `draw(plan, artefact_id, given, stem) -> Drawn` (files, points, caption), where it can be a figure;
+- `figure.py`: `draw(plan, artefact_id, given, stem) -> Drawn` (files, points, caption), where it can be a figure; and
+  where its points are all that is drawn, `points_of(plan, artefact_id, given)` and `drawn_from(plan, artefact_id,
+  points, stem) -> Drawn`, so that a figure whose points are kept can be drawn again without results;
 - `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
 - `rows.py`: the long form behind both.
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -66,6 +69,14 @@ def wide_of(artefact_id: str, view: str) -> Callable[..., Any]:
 def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
     """Raises UserError where the view draws no figure."""
     return _display(artefact_id, view, "figure", "draw")
+
+
+def redrawn_of(view: str) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """`points_of` and `drawn_from`; None where points are not all that is drawn."""
+    if view not in views_with("figure"):
+        return None
+    module = import_module(f"{__package__}.{_folder(view)}.figure")
+    return (module.points_of, module.drawn_from) if hasattr(module, "drawn_from") else None
 
 
 def derived_metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:

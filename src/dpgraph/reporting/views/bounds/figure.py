@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -26,8 +27,16 @@ HEIGHT = 1.9  # inches of a panel
 
 
 def draw(plan: Plan, artefact_id: str, given: None, stem: Path) -> Drawn:
+    """Of no results, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, given), stem)
+
+
+def points_of(plan: Plan, artefact_id: str, given: None) -> pd.DataFrame:
+    return bounds_points(plan, artefact_id)
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `bounds_points`."""
-    points = bounds_points(plan, artefact_id)
     with canvas.house_style(artefact_id):
         handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
         labels = list(plan.artefacts[artefact_id].bounds)

@@ -26,11 +26,19 @@ SMALL = 3.0  # size of marks where classes are many
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """From results and graphs, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
+
+
+def points_of(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    return class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, marks for each method.
 
     A private method is shown at its largest target epsilon. The last place is the accuracy over all test nodes.
     """
-    points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
     known = shown.groupby("task", sort=False)["mean"].transform(lambda means: means.notna().any()).astype(bool)
     labels = dict(shown.loc[known, ["task", "task_label"]].drop_duplicates().itertuples(index=False))
@@ -81,7 +89,7 @@ def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
     """
     classes = len(train_nodes)
     step = next((step for step in (1, 2, 5, 10, 20, 50) if step * gap >= LABEL), 100)
-    ranks = [1, *(rank for rank in range(step, classes + 1, step) if (rank - 1) * gap >= LABEL)]
+    ranks = list(range(1, classes + 1, step))
     if len(ranks) > 1 and (classes + 1.6 - ranks[-1]) * gap < LABEL:
         ranks.pop()
     last = classes + 1.6

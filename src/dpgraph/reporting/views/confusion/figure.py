@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,10 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits
-from dpgraph.reporting.artefacts import described_rows
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.views.confusion.rows import Confusion, confusion_points, confusions
+from dpgraph.reporting.views.confusion.rows import confusion_points, confusions
 
 HEIGHTS = {1: 3.2, 2: 3.3, 3: 2.5}  # inches of a panel, by panels next to each other
 WRITTEN = 10  # classes up to which shares are written into the cells
@@ -26,10 +26,27 @@ BAR = 0.45  # inches
 LINE = 0.16  # inches of a title's line beyond the first
 
 
+@dataclass(frozen=True)
+class Heat:
+    """One run: `mean[true, predicted]` in percent, 0 where a class has no test nodes."""
+
+    title: str
+    mean: np.ndarray
+
+
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """From results and predictions, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
+
+
+def points_of(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    return confusion_points(confusions(plan, artefact_id, results))
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
-    made = confusions(plan, artefact_id, results)
-    shown = [one for one in made if one.shares.size]
+    runs = [rows for _, rows in points.groupby(["task", "method", "epsilon_target"], sort=False, dropna=False)]
+    shown = [_panel_of(rows) for rows in runs if rows["share"].notna().any()]
     with canvas.house_style(artefact_id):
         across = min(max(len(shown), 1), max(HEIGHTS))
         figure, grid, width = canvas.panels([1] * max(len(shown), 1), {}, across, HEIGHTS[across])
@@ -47,40 +64,48 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
         else:
             canvas.no_results(grid[0][0])
         files = canvas.save_all(figure, stem)
-    return Drawn(files, confusion_points(made), _caption(plan, artefact_id, made))
+    return Drawn(files, points, _caption(plan, artefact_id, pd.DataFrame([rows.iloc[0] for rows in runs])))
 
 
-def _caption(plan: Plan, artefact_id: str, made: list[Confusion]) -> list[str]:
-    seeds = sorted({len(one.shares) for one in made if one.shares.size})
-    rows = described_rows(made)
-    empty = [f"{one.entry.suite_task.label}, {one.entry.method.label}" for one in made if not one.shares.size]
+def _panel_of(rows: pd.DataFrame) -> Heat:
+    """Of the points of a run, which leave out shares of 0."""
+    first = rows.iloc[0]
+    target = "" if math.isnan(first["epsilon_target"]) else f", target ε\xa0=\xa0{significant(first['epsilon_target'])}"
+    classes = int(rows[["true_class", "predicted_class"]].to_numpy().max()) + 1
+    mean = np.zeros((classes, classes))
+    own = rows[rows["predicted_class"] >= 0]  # others are of no class
+    mean[own["true_class"].to_numpy(int), own["predicted_class"].to_numpy(int)] = own["share"].to_numpy(float)
+    return Heat(f"{first['task_label']}: {first['label']}{target}", mean)
+
+
+def _caption(plan: Plan, artefact_id: str, runs: pd.DataFrame) -> list[str]:
+    """runs: a row for each."""
+    good = runs[runs["share"].notna()]
+    seeds = sorted({int(count) for count in good["n"]})
+    empty = [f"{row.task_label}, {row.label}" for row in runs[runs["share"].isna()].itertuples()]
     return [
         *([f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."] if seeds else []),
-        *words.methods_budgets(rows),
+        *words.methods_budgets(runs),
         *words.not_drawn(empty),
         *splits.fixed(plan, artefact_id),
-        *protection.caption(rows),
+        *protection.caption(runs),
     ]
 
 
-def _panel(axes: Axes, one: Confusion, demonstration: bool, width: float) -> None:
-    entry = one.entry
-    run = f"{entry.method.label}" + (
-        "" if entry.epsilon is None else f", target ε\xa0=\xa0{significant(entry.epsilon)}"
-    )
-    canvas.panel_title(axes, f"{entry.suite_task.label}: {run}", demonstration, width)
+def _panel(axes: Axes, one: Heat, demonstration: bool, width: float) -> None:
+    canvas.panel_title(axes, one.title, demonstration, width)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
-    mean = one.mean[:, :-1]
+    mean = one.mean
     classes = len(mean)
-    axes.imshow(np.nan_to_num(mean), cmap=COLOURS, vmin=0, vmax=100, interpolation="nearest", aspect="equal")
+    axes.imshow(mean, cmap=COLOURS, vmin=0, vmax=100, interpolation="nearest", aspect="equal")
     axes.grid(False)
     axes.tick_params(length=0)
     step = max(1, math.ceil(classes / 9)) if classes > WRITTEN else 1
     axes.set_xticks(range(0, classes, step))
     axes.set_yticks(range(0, classes, step))
     if classes <= WRITTEN:
-        for true, predicted in zip(*np.nonzero(np.nan_to_num(mean) >= 0.5)):
+        for true, predicted in zip(*np.nonzero(mean >= 0.5)):
             share = mean[true, predicted]
             axes.text(
                 predicted, true, f"{share:.0f}", ha="center", va="center", fontsize=6,

@@ -29,8 +29,15 @@ DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
 
 
 def draw(plan: Plan, artefact_id: str, given: Given | None, stem: Path) -> Drawn:
+    """From results and statistics, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, given), stem)
+
+
+points_of = gain_points
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per method and target epsilon, a mark per graph."""
-    points = gain_points(plan, artefact_id, given)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
     panels = list(own.groupby(["label", "epsilon_target"], sort=False, dropna=False))

@@ -17,8 +17,15 @@ from dpgraph.reporting.views.matched.rows import matched_points
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """From results, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
+
+
+points_of = matched_points
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png; runs of a method are joined in the order of their accuracy."""
-    points = matched_points(plan, artefact_id, results)
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     tasks = plan.tasks_of(artefact_id)
     with canvas.house_style(artefact_id):

@@ -98,14 +98,21 @@ def method_labels(
     return labels
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """From results, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
+
+
+points_of = privacy_utility_points
+
+
+def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: per task, a panel over the rigorous and one over the published epsilon.
 
     A run with both epsilons is in both panels. The paper's mechanism has no rigorous one and is at the right
     only, as do printed numbers (hollow). A panel without a private run is left out. Methods without
     privacy are horizontal lines; lines have 95 % intervals.
     """
-    every = privacy_utility_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     points = every if artefact.sweep else highest_lines(every)
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
@@ -157,7 +164,9 @@ def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[s
         lines.append(f"No published ε, so no panel of it: {', '.join(one_sided)}.")
     missing = [one.title for one in places if one.modes == [MODES[1]]]
     if axis is None and missing:
-        lines.append(f"Nothing is proved of any run, so no panel of rigorous ε: {', '.join(missing)}.")
+        zero = any((one.points["eps_rigorous"] == 0).any() for one in places if one.title in missing)
+        why = "No run has a rigorous ε above 0" if zero else "Nothing is proved of any run"
+        lines.append(f"{why}, so no panel of rigorous ε: {', '.join(missing)}.")
     return [*lines, "Marks at one ε stand side by side."]
 
 
@@ -175,7 +184,11 @@ def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) ->
             ]
         for title, rows in parts:
             private = rows[(rows["variant"] != "none") & rows["mean"].notna()]
-            modes = [mode for mode in modes_of(plan, artefact_id) if np.isfinite(private[f"eps_{mode}"]).any()]
+            modes = [
+                mode
+                for mode in modes_of(plan, artefact_id)
+                if (np.isfinite(private[f"eps_{mode}"]) & (private[f"eps_{mode}"] > 0)).any()  # 0 has no place there
+            ]
             modes = modes[:1] and [MODES[1]] if axis is not None else modes
             if rows["mean"].isna().all():
                 empty.append(title)

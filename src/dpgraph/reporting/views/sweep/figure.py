@@ -16,7 +16,7 @@ from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.facets import facets, laid_out, share_y
+from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.quantities import Quantity
@@ -26,16 +26,27 @@ EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last valu
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+    """From results, see `drawn_from`."""
+    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
+
+
+points_of = sweep_points
+
+
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task and target epsilon.
 
-    A line per method with its 95 % interval, those without privacy in every panel of their task. Printed numbers are
-    hollow. Values that are no numbers (full) are at the right, in the suite's order.
+    A panel of one value is left out where another one of its task has several. A line per method with its 95 %
+    interval, those without privacy in every panel of their task. Printed numbers are hollow. Values that are no
+    numbers (full) are at the right, in the suite's order.
     """
-    points = sweep_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), shown_as(artefact)
-    chosen, empty = facets(plan, artefact_id, points)
+    every, empty = facets(plan, artefact_id, points)
+    swept = {one.task for one in every if _values(one) > 1}
+    chosen = [one for one in every if _values(one) > 1 or one.task not in swept]
+    single = [one.title for one in every if _values(one) <= 1 and one.task in swept]
     with canvas.house_style(artefact_id):
         handles = {**method_handles(points, looks), **marks.reference_handle(points, shown)}
         label = artefact.sweep.label if artefact.sweep else ""
@@ -45,7 +56,14 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path,
         share_y(chosen, grid)
         files = canvas.save_all(figure, stem)
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    if single:
+        about.append(f"Without a panel, since one value was run: {', '.join(single)}; the numbers have them.")
     return Drawn(files, points, words.beside(points, *about))
+
+
+def _values(one: Facet) -> int:
+    """Of the sweep, in a panel."""
+    return int(one.rows.loc[one.rows["mean"].notna() & (one.rows["source"] == "ours"), "value"].nunique())
 
 
 def method_handles(points: pd.DataFrame, looks: Mapping[str, Look]) -> dict[str, Artist]:
