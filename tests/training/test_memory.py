@@ -35,3 +35,26 @@ def test_the_heap_is_in_huge_pages_and_takes_no_memory_for_that():
     assert first >= 192  # MiB
     assert again == first  # a second call does not grow it
     assert resident < 64
+
+
+TENSORS = """
+import resource
+import torch
+from dpgraph.training.memory import keep_freed_memory
+
+keep_freed_memory()
+rows = torch.ones(1 << 24)  # 64 MiB, more than the heap keeps
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+rows + 1
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
+    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+    reason="a system without huge pages on request",
+)
+def test_large_tensors_are_in_huge_pages():
+    done = subprocess.run([sys.executable, "-c", TENSORS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 8000  # of 16,384 pages of 4 KiB; memory may be too scattered for some

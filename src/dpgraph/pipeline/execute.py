@@ -66,6 +66,7 @@ def train_seeds(
 
     Raises TypeError for a split whose public `counts` are not those that the calibration is for.
     """
+    keep_freed_memory()
     problem = problem_of(cell.task).working()
     (split,) = {split_number(cell, seed) for seed in seeds}
     value = problem.load(graph_folder, verify=False, split=split)
@@ -86,7 +87,6 @@ def train_seeds(
     trainer = method(cell.method)
     outcomes: list[Any]
     try:
-        keep_freed_memory()
         with products_in(cell.training.precision):
             jobs = make_jobs(value, cell, seeds, calibration, chosen, checkpoint)
             if isinstance(trainer, StackedMethod) and trainer.stacks(cell, chosen):

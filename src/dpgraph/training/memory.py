@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2
 SETTINGS = {MMAP_THRESHOLD: 32 << 20, TRIM_THRESHOLD: 256 << 20, TOP_PAD: 64 << 20}  # the first is its largest
 GROWN = 192 << 20  # by so much the heap grows at once, less than is given back
 HUGE_PAGES = 14  # MADV_HUGEPAGE
+TENSORS = "THP_MEM_ALLOC_ENABLE"  # of PyTorch, for tensors of 2 MiB and more on Linux
 PAGE = 4096
 
 
@@ -21,8 +23,10 @@ def keep_freed_memory() -> None:
     A step frees and allocates the same arrays of some megabytes for each piece of its batch; pages that are new each
     time took a tenth of a private step. What it keeps is in pages of 2 MiB where Linux gives these on request: reading
     rows of many pages of 4 KiB took another. To be called again after `malloc_trim`. Of glibc only; elsewhere it does
-    nothing.
+    nothing. PyTorch is asked for such pages as well, for its larger tensors, which no heap keeps: full batches of wide
+    rows spent half of their time on new pages of 4 KiB. It listens until it allocates for the first time.
     """
+    os.environ.setdefault(TENSORS, "1")
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
             libc = ctypes.CDLL(None)
