@@ -76,7 +76,7 @@ def _round(low: float, high: float, targets: list[float]) -> list[float]:
 def _finer(low: float, high: float, logarithmic: bool) -> list[float]:
     """Equal steps on a linear axis."""
     if not logarithmic:
-        return MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high).tolist()  # type: ignore[no-any-return]
+        return [float(value) for value in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [float(f"{step * 10.0**power:.6g}") for power in powers for step in (1, 2, 3, 5, 7)] + [high]
 
