@@ -32,6 +32,7 @@ from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.commits import latest_of
 from dpgraph.reporting.figures import read_caption
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import finding, overview
@@ -181,13 +182,13 @@ def _forget(out: Path) -> None:
 
 
 def _one_commit(results: pd.DataFrame, suite: str) -> str:
+    """The commit of all results; or the latest, where they are of commits that differ in the suite's own list alone."""
     commits = sorted({str(text) for text in results.loc[results["status"] == "ok", "commit"].dropna()})
-    if len(commits) != 1 or commits[0].endswith("+") or commits[0] in ("", "unknown"):
-        found = ", ".join(text or "unknown" for text in commits) or "no result"
-        raise UserError(
-            f"suite {suite}: results of {found}: expected one commit, without changed files, for all of them"
-        )
-    return commits[0]
+    clean = [text for text in commits if text not in ("", "unknown") and not text.endswith("+")]
+    if clean and clean == commits and (latest := latest_of(clean, f"workflow/suites/{suite}.yaml")):
+        return latest
+    found = ", ".join(text or "unknown" for text in commits) or "no result"
+    raise UserError(f"suite {suite}: results of {found}: expected one commit, without changed files, for all of them")
 
 
 def _copied(plan: Plan) -> Iterator[tuple[Path, str]]:
