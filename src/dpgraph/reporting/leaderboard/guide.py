@@ -239,7 +239,10 @@ def _cell(found: list[Best]) -> str:
 
 
 def _best(own: pd.DataFrame) -> Iterator[Best]:
-    """Of every data set, metric, delta and budget; of several suites the one with the larger mean."""
+    """Of every data set, metric, delta and budget; of several suites the one with the larger mean.
+
+    Of suites whose best is the same cell only the one of most seeds counts: the larger of its means would be chance.
+    """
     for _, of_data in own.groupby(["data", "metric", "delta", "budget"], sort=True):
         found = []
         for _, of_suite in of_data.groupby("suite", sort=True):
@@ -247,7 +250,9 @@ def _best(own: pd.DataFrame) -> Iterator[Best]:
             top = marked.loc[marked["mean"].astype(float).idxmax()].to_dict()
             alike = of_suite[(of_suite["tied"].astype(str) == "True") & (of_suite["label"] != top["label"])]
             found.append(Best(top, alike["label"].nunique()))
-        yield max(found, key=lambda one: float(one.row["mean"]))
+        found.sort(key=lambda one: -_number(one.row["n"]))
+        longest = {one.row["cell"]: one for one in reversed(found)}
+        yield max(longest.values(), key=lambda one: float(one.row["mean"]))
 
 
 def _sentences(best: list[Best], public: pd.DataFrame) -> Iterator[str]:
