@@ -165,7 +165,8 @@ document.getElementById("f").addEventListener("load", async () => {
   found.topics = [...new Set([...page.querySelectorAll("#rows td.topic")].map((cell) => cell.textContent))];
   found.latex = frame.eval("latex(ROWS)");
   for (const asked of [[[1, 0.99], [8, 7.4], [8, 7.99]], [[4.05, 3.3], [5.04, 4.16]]]) {
-    found.ticks.push(frame.eval("ticksOf")(asked.map(([budget, epsilon]) => ({budget, epsilon}))));
+    const rows = asked.map(([budget, epsilon]) => ({budget, epsilon}));
+    found.ticks.push(frame.eval("ticksOf")(rows, frame.eval("domainOf")(rows)));
   }
   document.getElementById("found").textContent = JSON.stringify(found);
 });

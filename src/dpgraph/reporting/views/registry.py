@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -75,8 +74,10 @@ def redrawn_of(view: str) -> tuple[Callable[..., Any], Callable[..., Any]] | Non
     """`points_of` and `drawn_from`; None where points are not all that is drawn."""
     if view not in views_with("figure"):
         return None
-    module = import_module(f"{__package__}.{_folder(view)}.figure")
-    return (module.points_of, module.drawn_from) if hasattr(module, "drawn_from") else None
+    try:
+        return _part(view, "figure", "points_of"), _part(view, "figure", "drawn_from")
+    except AttributeError:
+        return None
 
 
 def derived_metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:
