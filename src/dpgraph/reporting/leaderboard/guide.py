@@ -251,7 +251,7 @@ def _best(own: pd.DataFrame) -> Iterator[Best]:
             alike = of_suite[(of_suite["tied"].astype(str) == "True") & (of_suite["label"] != top["label"])]
             found.append(Best(top, alike["label"].nunique()))
         found.sort(key=lambda one: -_number(one.row["n"]))
-        longest = {one.row["cell"]: one for one in reversed(found)}
+        longest = {(one.row["cell"], one.row["label"]): one for one in reversed(found)}
         yield max(longest.values(), key=lambda one: float(one.row["mean"]))
 
 
