@@ -128,6 +128,8 @@ def test_loops_are_among_the_sources_of_what_calls_them():
         "sampling.ego": "sampling.tree_loops",
         "data.synthetic": "data.graph_loops",
         "training.fused.activations": "training.fused.row_loops",
+        "training.fused.passes": "training.fused.row_loops",
+        "training.ghost": "training.fused.row_loops",
         "training.fused.shared": "training.fused.row_loops",
         "training.fused.inputs": "training.fused.row_loops",
     }.items():

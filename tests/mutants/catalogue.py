@@ -427,9 +427,30 @@ CLIPPED = (
     _one(
         "clip factors are left out of a sum by node",
         "training/fused/shared.py",
-        "rows if factors is None else rows * factors.unsqueeze(1)",
-        "rows",
+        "torch.mul(rows, factors.unsqueeze(1), out=own)",
+        "own.copy_(rows)",
         SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "the weighted row of the first root for all of a sum by node",
+        "training/fused/shared.py",
+        "above.index + (self._filled - len(rows))",
+        "0 * above.index",
+        SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    _one(
+        "the factor of the first row for all that a loop weighs",
+        "training/fused/row_loops.py",
+        "factor, row, result = factors[i]",
+        "factor, row, result = factors[0]",
+        "tests/training/test_passes.py::test_rows_times_factors_and_their_sum",
+    ),
+    _one(
+        "lengths of gradients that leave out what tanh let through",
+        "training/fused/row_loops.py",
+        "square += x * x\n        elif kind == 2:",
+        "square += zero\n        elif kind == 2:",
+        "tests/training/test_passes.py::test_gradients_through_an_activation_and_their_lengths",
     ),
     _one(
         "clip factors of the first root for all rows of a sum by node",

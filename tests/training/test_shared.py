@@ -9,7 +9,7 @@ import torch
 from dpgraph.sampling.edge_lists import empty_edge_lists, full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import clipped_gradient_sum, gradient_norms, gradient_sum, root_losses
-from dpgraph.training.fused import inputs, shared
+from dpgraph.training.fused import inputs, passes, shared
 from dpgraph.training.fused.inputs import TreeInputs
 from dpgraph.training.fused.shared import SharedNodes, groups
 from dpgraph.training.ghost import norms_with_products
@@ -28,6 +28,7 @@ def always(monkeypatch):
     """All nodes are shared, however few; pieces, parts and groups are small."""
     monkeypatch.setattr(shared, "WORTH", 0)
     monkeypatch.setattr(inputs, "WORTH", 0)
+    monkeypatch.setattr(passes, "WORTH", 0)
     monkeypatch.setattr(shared, "LEAST_COLUMNS", -1.0)
     monkeypatch.setattr(shared, "CACHED", 40)
     monkeypatch.setattr(inputs, "CACHED", 40)

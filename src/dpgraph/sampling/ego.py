@@ -108,17 +108,17 @@ class EgoTrees:
         """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
-    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS) -> Iterator[EgoBatch]:
+    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS, by_size: bool = True) -> Iterator[EgoBatch]:
         """The batch in pieces of at most about equal memory, roots by ascending size; `places` keeps the order.
 
-        Each has about `chunk_rows` rows, where a root counts as `root_rows` more. Trees of one size that fill the most
-        of a piece have one of their own: rows of equal runs are read as arrays.
+        Each has about `chunk_rows` rows, where a root counts as `root_rows` more. If `by_size`, trees of one size that
+        fill the most of a piece have one of their own: rows of equal runs are read as arrays.
         """
         ranks = self.rank[positions]
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
         rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
-        cuts = _cuts(rows, root_rows, self.chunk_rows)
+        cuts = _cuts(rows, root_rows, self.chunk_rows, by_size)
         for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
             if len(part):
                 yield self._slice(part, place)
@@ -218,13 +218,13 @@ def pack_ego_trees(
     )
 
 
-def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
+def _cuts(rows: np.ndarray, root_rows: int, limit: int, by_size: bool) -> np.ndarray:
     """Where to cut roots of ascending `rows`: around long runs of one size, and wherever a piece is full."""
     if not len(rows):
         return rows
     cost = rows + root_rows
     begin = np.flatnonzero(np.diff(rows, prepend=-1))  # of each run of one size
-    long = np.add.reduceat(cost, begin) * LONG_RUN >= limit
+    long = by_size & (np.add.reduceat(cost, begin) * LONG_RUN >= limit)
     starts = begin[long | np.append(True, long[:-1])]
     total = np.add.reduceat(cost, starts)
     group = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1

@@ -23,6 +23,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from dpgraph.models.dense import KeyLinear, SelfWeight
 from dpgraph.models.segments import PaddedRuns, blocks
 from dpgraph.sampling.ego import EgoBatch
+from dpgraph.training.fused.passes import weighed
 
 LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
 
@@ -51,11 +52,13 @@ class CallRows:
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
     sizes: np.ndarray  # (B,) rows of each root, host
+    squares: Tensor | None = None  # (n, 1) squared lengths of `gradients`, where known
 
     @classmethod
-    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> CallRows:
-        """Of (n, d_in) and (n, d_out)."""
-        return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes)
+    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray, squares: Tensor | None = None) -> CallRows:
+        """Of (n, d_in) and (n, d_out), and perhaps the (n,) squared lengths of the latter."""
+        own = None if squares is None else squares.unsqueeze(1)
+        return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes, own)
 
     @cached_property
     def once(self) -> bool:
@@ -116,9 +119,10 @@ class LinearGradients:
                 if bias is not None:
                     sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
             else:
-                gradients = gradients * scaled
+                flat, total = weighed(gradients.flatten(1), scaled.flatten())
+                gradients = flat.view(gradients.shape)
                 if bias is not None:
-                    sums[bias] += gradients.sum(0).flatten()
+                    sums[bias] += total
             if inputs.shape[1] == 1:
                 weight.addmm_(gradients.squeeze(1).T, inputs.squeeze(1))
             else:
@@ -210,7 +214,9 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
     """One row of each call for each root: norms from dot products."""
     heads = max(rows.inputs.shape[1] for rows in calls)
     if len(calls) == heads == 1:  # nothing adds up
-        square = (_square(calls[0].inputs) + bias).mul_(_square(calls[0].gradients)).squeeze(1)
+        known = calls[0].squares
+        of_gradients = _square(calls[0].gradients) if known is None else known
+        square = (_square(calls[0].inputs) + bias).mul_(of_gradients).squeeze(1)
         return square, square
     split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
     squares = [(_square(a) + bias) * _square(g) for a, g in split]  # (B, H) each

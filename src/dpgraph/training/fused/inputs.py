@@ -199,7 +199,7 @@ class SharedGradients:
 
     rows: FirstRows
     shared: SharedNodes
-    above: Tensor  # as in `FirstGradients`
+    above: Tensor | IndexedRows  # as in `FirstGradients`, or by root
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         sizes, inputs, kind = self.rows.sizes, self.rows.inputs, self.shared.kind
@@ -207,8 +207,9 @@ class SharedGradients:
             output = IndexedRows(self.shared.output, self.rows.index.numpy())
             return inputs.norms(self.rows.ranks, sizes, kind, output, self._read)
         given = self.shared.output.index_select(0, self.rows.index)
+        above = self._read.rows.index_select(0, torch.from_numpy(self._read.index))
         alone = replace(self.rows, shared=None, kept={})
-        return FirstGradients(self.shared.layer, self.shared.activation, alone, given, self.above).squared_norms()
+        return FirstGradients(self.shared.layer, self.shared.activation, alone, given, above).squared_norms()
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
         """To what is kept by node; `SharedNodes` adds that to the parameters' when all trees have added theirs."""
@@ -216,14 +217,12 @@ class SharedGradients:
 
     @cached_property
     def _read(self) -> IndexedRows:
-        return IndexedRows.of(self.above)
+        return self.above if isinstance(self.above, IndexedRows) else IndexedRows.of(self.above)
 
 
 def first_dense(layer: nn.Linear, activation: Activation | None, rows: FirstRows) -> Tensor:
     """act(W x + b) for all records, (n, d_out)."""
     output = layer.weight.new_empty(len(rows.batch.nodes), layer.out_features)
     for part in rows.parts(layer.out_features):
-        some = rows.of(part).apply(layer, output[part.rows])
-        if activation is not None:
-            activation.apply_(some)
+        rows.of(part).apply(layer, activation, output[part.rows])
     return output

@@ -2,13 +2,15 @@
 
 Every function here gives `(output, pull)`. `pull` records the rows on which parameters acted, with the gradients of the
 loss for what they gave, and returns the gradient for the layer's own input. It may overwrite its argument, and is
-called at most once. A gradient for rows (n w, d) may be a view (n, w, d), if all w rows of a segment have the same one.
+called at most once. A gradient for rows (n w, d) may be a view (n, w, d), if all w rows of a segment have the same one,
+and one for the rows of nodes that trees share may be `IndexedRows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +21,11 @@ from dpgraph.models.mlp import Mlp
 from dpgraph.training.fused.activations import Activation, activation_of
 from dpgraph.training.fused.attention import HeadGradients, StateAttention
 from dpgraph.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
-from dpgraph.training.fused.shared import SharedNodes
+from dpgraph.training.fused.passes import affine, pulled
+from dpgraph.training.fused.shared import IndexedRows, SharedNodes
 from dpgraph.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
 
-Pull = Callable[[Tensor], Tensor]
+Pull = Callable[[Any], Any]
 
 
 @dataclass
@@ -49,8 +52,10 @@ class Calls:
         return result
 
 
-def per_row(gradient: Tensor) -> Tensor:
-    """(n, d), or (n, w, d) for rows of segments -> (rows, d): the former as it is, of the latter a copy."""
+def per_row(gradient: Tensor | IndexedRows) -> Tensor:
+    """(n, d), or (n, w, d) for rows of segments, or an index -> (rows, d): the first as it is, of others a copy."""
+    if isinstance(gradient, IndexedRows):
+        return gradient.rows.index_select(0, torch.from_numpy(gradient.index))
     return gradient if gradient.dim() == 2 else gradient.reshape(-1, gradient.shape[2])
 
 
@@ -58,23 +63,14 @@ def dense(
     layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """act(W x + b) for the rows (n, d_in); `sizes` (B,) rows of each root."""
-    output = torch.addmm(layer.bias, rows, layer.weight.T)
-    if activation is not None:
-        activation.apply_(output)
+    output = affine(layer, activation, rows)
 
     def pull(gradient: Tensor) -> Tensor:
-        below = _below(activation, gradient, output)
-        calls.add(layer, CallRows.flat(rows, below, sizes))
+        below, squares = (per_row(gradient), None) if activation is None else pulled(activation, gradient, output)
+        calls.add(layer, CallRows.flat(rows, below, sizes, squares))
         return below @ layer.weight
 
     return output, pull
-
-
-def _below(activation: Activation | None, gradient: Tensor, output: Tensor) -> Tensor:
-    """(n, d) gradients of what the activation read."""
-    if activation is None:
-        return per_row(gradient)
-    return activation.pull(gradient, output.view(gradient.shape)).view(output.shape)
 
 
 def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
@@ -117,7 +113,7 @@ def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows
 def _shared_pull(rows: FirstRows, calls: Calls) -> Pull:
     shared: SharedNodes = rows.shared  # type: ignore[assignment]
 
-    def pull(gradient: Tensor) -> Tensor:
+    def pull(gradient: Tensor | IndexedRows) -> Tensor | IndexedRows:
         calls.first[shared.layer] = SharedGradients(rows, shared, gradient)
         return gradient
 

@@ -17,6 +17,7 @@ from dpgraph.models.segments import Segments
 from dpgraph.training.fused.activations import activation_of
 from dpgraph.training.fused.attention import StateAttention
 from dpgraph.training.fused.layers import Calls, Pull, dense, per_row
+from dpgraph.training.fused.shared import IndexedRows
 from dpgraph.training.ghost import CallRows
 
 # layer, (num_rows, d) states, its segments, (B,) segments and (B,) rows of each root
@@ -30,9 +31,12 @@ def convolution(
     mean = segments.mean(rows)
     hidden, pull_hidden = dense(layer.linear, activation_of(layer.activation), mean, sizes, calls)
 
-    def pull(gradient: Tensor) -> Tensor:
+    def pull(gradient: Tensor) -> Tensor | IndexedRows:
         gradient = per_row(gradient)
-        return segments.spread(segments.divided(pull_hidden(gradient).add_(gradient)))
+        given = segments.divided(pull_hidden(gradient).add_(gradient))
+        if segments.index is not None and segments.columns is None and segments.lengths is not None:
+            return IndexedRows(given, np.repeat(np.arange(len(given)), segments.lengths))  # of shared nodes
+        return segments.spread(given)
 
     return mean + hidden, pull
 

@@ -58,8 +58,7 @@ def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, label
     own, pull_own = _classify(network, states.index_select(0, roots), batch.without_messages(), calls)
     losses, of_full = cross_entropy(full, target)
     own_losses, of_own = cross_entropy(own, target)
-    of_states = pull_full(of_full)
-    of_states = per_row(of_states.contiguous())
+    of_states = per_row(pull_full(of_full)).contiguous()
     pull_states(of_states.index_add_(0, batch.own, pull_own(of_own.neg_())))
     return calls.gradients(), losses - own_losses
 

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.models.sparse import Bags, Csr, sparse_rows
+from dpgraph.training.fused.activations import Activation
+from dpgraph.training.fused.passes import affine
 from dpgraph.training.ghost import CallRows, LinearGradients
 
 
 class RecordRows(Protocol):
     """The records of some rows, (n, F)."""
 
-    def apply(self, layer: nn.Linear, out: Tensor) -> Tensor:
-        """W x + b of every row, written to `out` (n, d)."""
+    def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
+        """act(W x + b) of every row, written to `out` (n, d)."""
 
     def dense(self) -> Tensor:
         """(n, F)"""
@@ -47,8 +49,8 @@ class NodeRecords(Protocol):
 class DenseRows:
     values: Tensor  # (n, F)
 
-    def apply(self, layer: nn.Linear, out: Tensor) -> Tensor:
-        return torch.addmm(layer.bias, self.values, layer.weight.T, out=out)
+    def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
+        return affine(layer, activation, self.values, out)
 
     def dense(self) -> Tensor:
         return self.values
@@ -89,8 +91,9 @@ class SparseRows:
     def _bags(self, matrix: Csr) -> Bags:
         return Bags.of(matrix, self.like.device)
 
-    def apply(self, layer: nn.Linear, out: Tensor) -> Tensor:
-        return torch.add(self._rows.sums(layer.weight.T.contiguous()), layer.bias, out=out)
+    def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
+        torch.add(self._rows.sums(layer.weight.T.contiguous()), layer.bias, out=out)
+        return out if activation is None else activation.apply_(out)
 
     def dense(self) -> Tensor:
         arrays = (self.matrix.values, self.matrix.columns, self.matrix.ptr)

@@ -1,4 +1,4 @@
-"""tanh, norms of a first layer's gradients, and sums over the rows of a node, as compiled loops of one pass each.
+"""Passes over the rows of a batch as compiled loops, where array operations would each read and write all of them.
 
 Row i of root v, `ptr[v] <= i < ptr[v + 1]`, holds the gradient `above[source[i]]` for what the layer gave, and the
 layer's output `output[index[i]]`; both are flat, `width` numbers a row.
@@ -23,16 +23,82 @@ Q3, Q2, Q1, Q0 = np.array(
 )
 
 
-def tanh(values):  # type: ignore[no-untyped-def]
-    """tanh of float32 numbers in place; NaN stays NaN."""
-    for i in range(len(values)):
-        x = values[i]
-        x = BOUND if x > BOUND else x
-        x = -BOUND if x < -BOUND else x
-        s = x * x
-        p = (((((P6 * s + P5) * s + P4) * s + P3) * s + P2) * s + P1) * s + P0
-        q = ((Q3 * s + Q2) * s + Q1) * s + Q0
-        values[i] = np.true_divide(x * p, q)  # `/` would look for zeros, one number at a time
+def finish(kind, bias, values):  # type: ignore[no-untyped-def]
+    """Adds the bias to each row of float32 numbers and applies the activation, in place; NaN stays NaN."""
+    width, zero = len(bias), np.float32(0)
+    for i in range(len(values) // width):
+        row = values[i * width : (i + 1) * width]
+        if kind == 1:
+            for k in range(width):
+                x = row[k] + bias[k]
+                x = BOUND if x > BOUND else x
+                x = -BOUND if x < -BOUND else x
+                s = x * x
+                p = (((((P6 * s + P5) * s + P4) * s + P3) * s + P2) * s + P1) * s + P0
+                q = ((Q3 * s + Q2) * s + Q1) * s + Q0
+                row[k] = np.true_divide(x * p, q)  # `/` would look for zeros, one number at a time
+        elif kind == 2:
+            for k in range(width):
+                x = row[k] + bias[k]
+                row[k] = zero if x < zero else x
+        else:
+            for k in range(width):
+                row[k] += bias[k]
+
+
+def pull(kind, width, gradients, output, below, squares):  # type: ignore[no-untyped-def]
+    """Writes the gradients of what an activation read to `below`, and their rows' squared lengths.
+
+    `output` is what it gave, `gradients` are those for that.
+    """
+    one, zero = below.dtype.type(1), below.dtype.type(0)
+    for i in range(len(squares)):
+        given, states = gradients[i * width : (i + 1) * width], output[i * width : (i + 1) * width]
+        row, square = below[i * width : (i + 1) * width], zero
+        if kind == 1:
+            for k in range(width):
+                x = given[k] * (one - states[k] * states[k])
+                row[k] = x
+                square += x * x
+        elif kind == 2:
+            for k in range(width):
+                x = zero if states[k] <= zero else given[k]
+                row[k] = x
+                square += x * x
+        else:
+            for k in range(width):
+                row[k] = given[k]
+                square += given[k] * given[k]
+        squares[i] = square
+
+
+def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def]
+    """Writes each row times its factor to `weighted`, and adds these up in `total`."""
+    for i in range(len(factors)):
+        factor, row, result = factors[i], rows[i * width : (i + 1) * width], weighted[i * width : (i + 1) * width]
+        for k in range(width):
+            x = factor * row[k]
+            result[k] = x
+            total[k] += x
+
+
+def pull_sums(kind, width, ptr, source, above, output, below):  # type: ignore[no-untyped-def]
+    """`pull` of the sums of the gradients `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for row i of `output`."""
+    one, zero = below.dtype.type(1), below.dtype.type(0)
+    for i in range(len(ptr) - 1):
+        row, states = below[i * width : (i + 1) * width], output[i * width : (i + 1) * width]
+        for k in range(width):
+            row[k] = zero
+        for e in range(ptr[i], ptr[i + 1]):
+            given = above[source[e] * width : (source[e] + 1) * width]
+            for k in range(width):
+                row[k] += given[k]
+        if kind == 1:
+            for k in range(width):
+                row[k] *= one - states[k] * states[k]
+        elif kind == 2:
+            for k in range(width):
+                row[k] = zero if states[k] <= zero else row[k]
 
 
 def norms(  # type: ignore[no-untyped-def]
@@ -94,4 +160,7 @@ def _both(function, signature):  # type: ignore[no-untyped-def]
 
 NORMS = _both(norms, "i8 i8 i8[!] i8[!] i8[!] f[!] f[!] i8[!] f[!] f[] f[] f[]")
 ADD_ROWS = _both(add_rows, "i8 i8[!] i8[!] i8[!] f[!] f[!] f[]")
-TANH = compiled("f4[]", in_vectors=True)(tanh)
+FINISH = compiled("i8 f4[!] f4[]", in_vectors=True)(finish)
+PULL = _both(pull, "i8 i8 f[!] f[!] f[] f[]")
+WEIGH = _both(weigh, "i8 f[!] f[!] f[] f[]")
+PULL_SUMS = _both(pull_sums, "i8 i8 i8[!] i8[!] f[!] f[!] f[]")

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.compiled import WORTH
+from dpgraph.models.gcn import GcnLayer
 from dpgraph.models.network import Network
-from dpgraph.models.segments import reduce
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation, activation_of
-from dpgraph.training.fused.records import NodeRecords
+from dpgraph.training.fused.records import NodeRecords, RecordRows
 from dpgraph.training.precision import operand_eps
 
 MOST_BYTES = 30 << 20  # of the outputs that are held, and again of the sums
@@ -63,21 +63,23 @@ class SharedNodes:
 
     @torch.no_grad()
     def __init__(
-        self, layer: nn.Linear, activation: Activation | None, records: NodeRecords, present: np.ndarray
+        self, layer: nn.Linear, activation: Activation | None, records: NodeRecords, present: np.ndarray, roots: int
     ) -> None:
-        """`present` (N,) says which nodes are read."""
+        """`present` (N,) says which nodes are read, by so many `roots`."""
         self.layer, self.activation, self.records = layer, activation, records
         nodes = np.flatnonzero(present)
         self.nodes = torch.from_numpy(nodes)
         self._place = np.empty(len(present), dtype=np.int64)
         self._place[nodes] = np.arange(len(nodes))
         self.output = layer.weight.new_empty(len(nodes), layer.out_features)
+        self._few = len(nodes) * layer.in_features * self.output.element_size() <= MOST_BYTES
+        self._kept: dict[int, RecordRows] = {}  # records, by a part's first node
         for part in self._parts():
-            some = records.take(self.nodes[part]).apply(layer, self.output[part])
-            if activation is not None:
-                activation.apply_(some)
+            self._records(part).apply(layer, activation, self.output[part])
         self._sums: Tensor | None = None  # (D, d) by node
-        self._by_root: list[tuple[Tensor, Tensor, np.ndarray]] = []  # (b, d) of roots; node and root of each row
+        self._weighted = self.output.new_empty(0, layer.out_features)  # (roots, d), of which the first are filled
+        self._most, self._filled = roots, 0
+        self._read: list[tuple[np.ndarray, np.ndarray]] = []  # node and weighted row of each row
         self._lost = False  # whether a root was left out
 
     @property
@@ -100,7 +102,12 @@ class SharedNodes:
             self._lost = True
         if len(above.rows) == len(sizes):  # the same for all rows of a root
             rows = above.rows if finite is None else above.rows.masked_fill(~finite.unsqueeze(1), 0)
-            self._by_root.append((rows if factors is None else rows * factors.unsqueeze(1), index, above.index))
+            own = self._more(len(rows))
+            if factors is None:
+                own.copy_(rows)
+            else:
+                torch.mul(rows, factors.unsqueeze(1), out=own)
+            self._read.append((index.numpy(), above.index + (self._filled - len(rows))))
             return
         from dpgraph.training.fused.row_loops import ADD_ROWS
 
@@ -120,32 +127,53 @@ class SharedNodes:
         """Adds what all trees have added, which is weighted already."""
         readers = self._readers()
         for part in self._parts():
-            above, output, nodes = self._above(part, readers), self.output[part], self.nodes[part]
-            if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
-                read = above.any(1)
-                above, output, nodes = above[read], output[read], nodes[read]
-            gradients = above if self.activation is None else self.activation.pull(above, output)
-            sizes = np.ones(len(nodes), dtype=np.int64)
-            self.records.take(nodes).add_weighted(self.layer, gradients, sizes, sums, None, None)
+            output, records = self.output[part], self._records(part)
+            if self._sums is None and not self._lost:
+                gradients = self._added(part, readers, self.kind)
+            else:
+                above = self._added(part, readers, 0)
+                if self._sums is not None:
+                    above += self._sums[part]
+                if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
+                    read = above.any(1)
+                    above, output, records = above[read], output[read], self.records.take(self.nodes[part][read])
+                gradients = above if self.activation is None else self.activation.pull(above, output)
+            records.add_weighted(self.layer, gradients, np.ones(len(gradients), dtype=np.int64), sums, None, None)
 
-    def _readers(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """(b, d) of all roots, (D + 1,) first reader of each node, and the roots that read one node after the other."""
-        if not self._by_root:
-            return None
-        rows, index, roots = zip(*self._by_root, strict=True)
-        first = np.cumsum([0, *(len(some) for some in rows)])
-        owners = torch.from_numpy(np.concatenate([some + begin for some, begin in zip(roots, first)]))
-        ascending, order = torch.sort(torch.cat(index), stable=True)
-        return torch.cat(rows), torch.searchsorted(ascending, torch.arange(len(self.nodes) + 1)), owners[order]
+    def _more(self, count: int) -> Tensor:
+        """(count, d) to be filled with the weighted rows of as many more roots."""
+        if not len(self._weighted):
+            self._weighted = self.output.new_empty(self._most, self.output.shape[1])
+        self._filled += count
+        return self._weighted[self._filled - count : self._filled]
 
-    def _above(self, part: slice, readers: tuple[Tensor, Tensor, Tensor] | None) -> Tensor:
-        """(nodes, d) sums over all trees of gradients of the outputs."""
-        if readers is None:
-            return self.output.new_zeros(self.output[part].shape) if self._sums is None else self._sums[part]
-        rows, ptr, owners = readers
-        own = ptr[part.start : part.stop + 1]
-        result = reduce(rows, owners[own[0] : own[-1]], own - own[0])
-        return result if self._sums is None else result.add_(self._sums[part])
+    def _readers(self) -> tuple[np.ndarray, np.ndarray]:
+        """(D + 1,) first reader of each node, and the weighted rows that are read by one node after the other."""
+        if not self._read:
+            return np.zeros(len(self.nodes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+        index, rows = (np.concatenate(some) for some in zip(*self._read, strict=True))
+        order = torch.sort(torch.from_numpy(index), stable=True).indices.numpy()
+        return np.append(0, np.cumsum(np.bincount(index, minlength=len(self.nodes)))), rows[order]
+
+    def _added(self, part: slice, readers: tuple[np.ndarray, np.ndarray], kind: int) -> Tensor:
+        """(nodes, d) sums over all trees of the weighted rows; of this kind of activation, those of what it read."""
+        from dpgraph.training.fused.row_loops import PULL_SUMS
+
+        ptr, rows = readers
+        output = self.output[part]
+        result = torch.empty_like(output)
+        flat = [some.view(-1).numpy() for some in (self._weighted, output, result)]
+        PULL_SUMS[loop_type(result)](kind, output.shape[1], ptr[part.start : part.stop + 1], rows, *flat)
+        return result
+
+    def _records(self, part: slice) -> RecordRows:
+        """Those of a part's nodes, which the second pass finds again where they are few."""
+        if part.start not in self._kept:
+            taken = self.records.take(self.nodes[part])
+            if not self._few:
+                return taken
+            self._kept[part.start] = taken
+        return self._kept[part.start]
 
     def _parts(self) -> Iterator[slice]:
         rows = max(1, CACHED // self.layer.out_features)
@@ -155,10 +183,11 @@ class SharedNodes:
 
 @dataclass(frozen=True)
 class Group:
-    """Pieces of a batch, and which nodes (N,) they read where sharing those pays."""
+    """Pieces of a batch, their roots, and which nodes (N,) they read where sharing those pays."""
 
     pieces: Iterator[EgoBatch]
-    present: np.ndarray | None
+    roots: int
+    present: np.ndarray | None = None
 
     def shared(self, network: Network, records: NodeRecords) -> SharedNodes | None:
         if self.present is None:
@@ -166,7 +195,8 @@ class Group:
         encoder = network.encoder
         acts = encoder.activate_output or len(encoder.layers) > 1
         layer: nn.Linear = encoder.layers[0]  # type: ignore[assignment]
-        return SharedNodes(layer, activation_of(encoder.activation) if acts else None, records, self.present)
+        activation = activation_of(encoder.activation) if acts else None
+        return SharedNodes(layer, activation, records, self.present, self.roots)
 
 
 def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor) -> Iterator[Group]:
@@ -176,14 +206,15 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
     bounded by its norm (Lemma R of docs/privacy.md).
     """
     if not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features):
-        yield Group(trees.chunks(positions), None)
+        yield Group(trees.chunks(positions), len(positions))
         return
     width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
     places = np.argsort(trees.rank[positions], kind="stable")
+    by_size = type(network.aggregation[0]) is not GcnLayer  # to which equal runs are as good as others
     parts = [places] if trees.rows_at(positions) * width >= WORTH else []
     if not parts:
-        yield Group(trees.chunks(positions), None)
+        yield Group(trees.chunks(positions), len(positions))
     while parts:
         own = parts.pop()
         nodes = trees.nodes_at(positions[own])
@@ -192,15 +223,15 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         found = np.count_nonzero(present)
         saved = (len(nodes) - found) * (features.shape[1] + PASSES)
         if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
-            yield Group(_pieces(trees, positions, own), None)
+            yield Group(_pieces(trees, positions, own), len(own))
         elif found <= most:
             wider = replace(trees, chunk_rows=PIECES * trees.chunk_rows)
-            yield Group(_pieces(wider, positions, own), present)
+            yield Group(_pieces(wider, positions, own, by_size), len(own), present)
         else:
             parts += np.array_split(own, 2)[::-1]
 
 
-def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
+def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray, by_size: bool = True) -> Iterator[EgoBatch]:
     """Of the roots at `places` among `positions`."""
-    for piece in trees.chunks(positions[places]):
+    for piece in trees.chunks(positions[places], by_size=by_size):
         yield replace(piece, places=places[piece.places])
