@@ -154,5 +154,6 @@ def test_a_loop_calls_none_of_another_module():
         imported = [line for line in lines if line.startswith(("import ", "from "))]
         assert set(imported) <= {
             "from __future__ import annotations", "import numba", "import numpy as np",
-            "from dpgraph.compiled import compiled",
+            "from dpgraph.compiled import compiled", "from typing import Any", "from llvmlite import ir",
+            "from numba.core import cgutils, types", "from numba.extending import intrinsic",
         }, path  # fmt: skip

@@ -6,9 +6,34 @@ layer's output `output[index[i]]`; both are flat, `width` numbers a row.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from dpgraph.compiled import compiled
+
+AHEAD = 2  # rows that are asked for before they are read: they lie anywhere in memory
+LINE = 64  # bytes that come at once
+
+
+@intrinsic  # type: ignore[misc]
+def _prefetch(context: Any, array: Any, place: Any) -> Any:
+    """Asks for the numbers around array[place], and goes on: no number depends on it."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        held = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        read, keep, data = number(0), number(3), number(1)
+        builder.call(function, [builder.bitcast(builder.gep(held, [arguments[1]]), byte), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, place), code
+
 
 # tanh x = x p(x^2) / q(x^2) where |x| <= BOUND, beyond which a float32 of it is 1 to four unit roundoffs: coefficients,
 # of the highest power first, of Eigen's `generic_fast_tanh_float`, whose relative error is below 3 10^-7
@@ -85,11 +110,15 @@ def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def
 def pull_sums(kind, width, ptr, source, above, output, below):  # type: ignore[no-untyped-def]
     """`pull` of the sums of the gradients `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for row i of `output`."""
     one, zero = below.dtype.type(1), below.dtype.type(0)
+    last, line = len(source) - 1, LINE // below.itemsize
     for i in range(len(ptr) - 1):
         row, states = below[i * width : (i + 1) * width], output[i * width : (i + 1) * width]
         for k in range(width):
             row[k] = zero
         for e in range(ptr[i], ptr[i + 1]):
+            coming = source[min(e + AHEAD, last)] * width
+            for k in range(0, width, line):
+                _prefetch(above, coming + k)  # type: ignore[call-arg]
             given = above[source[e] * width : (source[e] + 1) * width]
             for k in range(width):
                 row[k] += given[k]
@@ -109,25 +138,32 @@ def norms(  # type: ignore[no-untyped-def]
     The products p of a root's w rows are `products[first[v] + i w + j]`. `rows` has memory for one root.
     """
     one, zero = rows.dtype.type(1), rows.dtype.type(0)
+    last, line = len(index) - 1, LINE // rows.itemsize
     for v in range(len(first)):
         begin, size, place = ptr[v], ptr[v + 1] - ptr[v], first[v]
         total, scale = zero, zero
         for i in range(size):
+            coming = index[min(begin + i + AHEAD, last)] * width
+            for k in range(0, width, line):
+                _prefetch(output, coming + k)  # type: ignore[call-arg]
             states = output[index[begin + i] * width : (index[begin + i] + 1) * width]
             gradients = above[source[begin + i] * width : (source[begin + i] + 1) * width]
             row = rows[i * width : (i + 1) * width]
+            length = zero
             if kind == 1:
                 for k in range(width):
-                    row[k] = gradients[k] * (one - states[k] * states[k])
+                    x = gradients[k] * (one - states[k] * states[k])
+                    row[k] = x
+                    length += x * x
             elif kind == 2:
                 for k in range(width):
-                    row[k] = zero if states[k] <= zero else gradients[k]
+                    x = zero if states[k] <= zero else gradients[k]
+                    row[k] = x
+                    length += x * x
             else:
                 for k in range(width):
                     row[k] = gradients[k]
-            length = zero
-            for k in range(width):
-                length += row[k] * row[k]
+                    length += gradients[k] * gradients[k]
             own = products[place + i * size + i] * length
             total += own
             scale += np.sqrt(own)
