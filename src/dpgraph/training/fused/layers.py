@@ -25,7 +25,7 @@ from dpgraph.training.fused.passes import affine, pulled
 from dpgraph.training.fused.shared import IndexedRows, SharedNodes
 from dpgraph.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
 
-Pull = Callable[[Any], Any]
+Pull = Callable[..., Any]
 
 
 @dataclass
@@ -62,13 +62,16 @@ def per_row(gradient: Tensor | IndexedRows) -> Tensor:
 def dense(
     layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """act(W x + b) for the rows (n, d_in); `sizes` (B,) rows of each root."""
+    """act(W x + b) for the rows (n, d_in); `sizes` (B,) rows of each root.
+
+    `pull` may be given another gradient of the input, to which it adds.
+    """
     output = affine(layer, activation, rows)
 
-    def pull(gradient: Tensor) -> Tensor:
+    def pull(gradient: Tensor, beside: Tensor | None = None) -> Tensor:
         below, squares = (per_row(gradient), None) if activation is None else pulled(activation, gradient, output)
         calls.add(layer, CallRows.flat(rows, below, sizes, squares))
-        return below @ layer.weight
+        return below @ layer.weight if beside is None else torch.addmm(beside, below, layer.weight)
 
     return output, pull
 

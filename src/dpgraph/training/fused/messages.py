@@ -33,7 +33,7 @@ def convolution(
 
     def pull(gradient: Tensor) -> Tensor | IndexedRows:
         gradient = per_row(gradient)
-        given = segments.divided(pull_hidden(gradient).add_(gradient))
+        given = segments.divided(pull_hidden(gradient, gradient))
         if segments.index is not None and segments.columns is None and segments.lengths is not None:
             return IndexedRows(given, np.repeat(np.arange(len(given)), segments.lengths))  # of shared nodes
         return segments.spread(given)

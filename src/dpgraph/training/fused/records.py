@@ -37,6 +37,9 @@ class RecordRows(Protocol):
     ) -> None:
         """`RootGradients.add_weighted` of the layer, with the gradients (n, d) of what it gave; `sizes` (B,) rows."""
 
+    def add_products(self, weight: Tensor, gradients: Tensor) -> None:
+        """Adds gradients^T records to the sum (d, F) of the weight's gradient."""
+
 
 class NodeRecords(Protocol):
     """The records (N, F) of all nodes, which do not change."""
@@ -65,6 +68,9 @@ class DenseRows:
         finite: Tensor | None,
     ) -> None:
         LinearGradients(layer, (CallRows.flat(self.values, gradients, sizes),)).add_weighted(sums, factors, finite)
+
+    def add_products(self, weight: Tensor, gradients: Tensor) -> None:
+        weight.addmm_(gradients.T, self.values)
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,11 @@ class SparseRows:
             return
         if factors is not None:
             gradients = gradients * CallRows.flat(gradients, gradients, sizes).per_row(factors).squeeze(2)
-        sums[layer.weight] += self._columns.sums(gradients).T
+        self.add_products(sums[layer.weight], gradients)
         sums[layer.bias] += gradients.sum(0)
+
+    def add_products(self, weight: Tensor, gradients: Tensor) -> None:
+        weight += self._columns.sums(gradients).T
 
 
 @dataclass(frozen=True)

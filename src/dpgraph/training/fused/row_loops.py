@@ -107,8 +107,11 @@ def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def
             total[k] += x
 
 
-def pull_sums(kind, width, ptr, source, above, output, below):  # type: ignore[no-untyped-def]
-    """`pull` of the sums of the gradients `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for row i of `output`."""
+def pull_sums(kind, width, ptr, source, above, output, below, total):  # type: ignore[no-untyped-def]
+    """`pull` of the sums of the gradients `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for row i of `output`.
+
+    Adds its rows up in `total`.
+    """
     one, zero = below.dtype.type(1), below.dtype.type(0)
     last, line = len(source) - 1, LINE // below.itemsize
     for i in range(len(ptr) - 1):
@@ -128,6 +131,8 @@ def pull_sums(kind, width, ptr, source, above, output, below):  # type: ignore[n
         elif kind == 2:
             for k in range(width):
                 row[k] = zero if states[k] <= zero else row[k]
+        for k in range(width):
+            total[k] += row[k]
 
 
 def norms(  # type: ignore[no-untyped-def]
@@ -199,4 +204,4 @@ ADD_ROWS = _both(add_rows, "i8 i8[!] i8[!] i8[!] f[!] f[!] f[]")
 FINISH = compiled("i8 f4[!] f4[]", in_vectors=True)(finish)
 PULL = _both(pull, "i8 i8 f[!] f[!] f[] f[]")
 WEIGH = _both(weigh, "i8 f[!] f[!] f[] f[]")
-PULL_SUMS = _both(pull_sums, "i8 i8 i8[!] i8[!] f[!] f[!] f[]")
+PULL_SUMS = _both(pull_sums, "i8 i8 i8[!] i8[!] f[!] f[!] f[] f[]")

@@ -29,7 +29,6 @@ from dpgraph.training.precision import operand_eps
 MOST_BYTES = 30 << 20  # of the outputs that are held, and again of the sums
 LEAST_COLUMNS = 32.0  # what reading and adding a row of a tree costs, in columns of records
 PASSES = 48.0  # what the passes over a row cost that is computed once, in columns of records
-PIECES = 2  # pieces hold no output of a row, so that they may have so many times the rows of others
 CACHED = 1 << 19  # numbers that stay in a core's cache
 
 
@@ -129,16 +128,18 @@ class SharedNodes:
         for part in self._parts():
             output, records = self.output[part], self._records(part)
             if self._sums is None and not self._lost:
-                gradients = self._added(part, readers, self.kind)
+                gradients, total = self._added(part, readers, self.kind)
             else:
-                above = self._added(part, readers, 0)
+                above, _ = self._added(part, readers, 0)
                 if self._sums is not None:
                     above += self._sums[part]
                 if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
                     read = above.any(1)
                     above, output, records = above[read], output[read], self.records.take(self.nodes[part][read])
                 gradients = above if self.activation is None else self.activation.pull(above, output)
-            records.add_weighted(self.layer, gradients, np.ones(len(gradients), dtype=np.int64), sums, None, None)
+                total = gradients.sum(0)
+            records.add_products(sums[self.layer.weight], gradients)
+            sums[self.layer.bias] += total
 
     def _more(self, count: int) -> Tensor:
         """(count, d) to be filled with the weighted rows of as many more roots."""
@@ -155,16 +156,19 @@ class SharedNodes:
         order = torch.sort(torch.from_numpy(index), stable=True).indices.numpy()
         return np.append(0, np.cumsum(np.bincount(index, minlength=len(self.nodes)))), rows[order]
 
-    def _added(self, part: slice, readers: tuple[np.ndarray, np.ndarray], kind: int) -> Tensor:
-        """(nodes, d) sums over all trees of the weighted rows; of this kind of activation, those of what it read."""
+    def _added(self, part: slice, readers: tuple[np.ndarray, np.ndarray], kind: int) -> tuple[Tensor, Tensor]:
+        """(nodes, d) sums over all trees of the weighted rows, of this kind of activation those of what it read; (d,).
+
+        The second is the sum of the first.
+        """
         from dpgraph.training.fused.row_loops import PULL_SUMS
 
         ptr, rows = readers
         output = self.output[part]
-        result = torch.empty_like(output)
+        result, total = torch.empty_like(output), output.new_zeros(output.shape[1])
         flat = [some.view(-1).numpy() for some in (self._weighted, output, result)]
-        PULL_SUMS[loop_type(result)](kind, output.shape[1], ptr[part.start : part.stop + 1], rows, *flat)
-        return result
+        PULL_SUMS[loop_type(result)](kind, output.shape[1], ptr[part.start : part.stop + 1], rows, *flat, total.numpy())
+        return result, total
 
     def _records(self, part: slice) -> RecordRows:
         """Those of a part's nodes, which the second pass finds again where they are few."""
@@ -225,8 +229,7 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
             yield Group(_pieces(trees, positions, own), len(own))
         elif found <= most:
-            wider = replace(trees, chunk_rows=PIECES * trees.chunk_rows)
-            yield Group(_pieces(wider, positions, own, by_size), len(own), present)
+            yield Group(_pieces(trees, positions, own, by_size), len(own), present)
         else:
             parts += np.array_split(own, 2)[::-1]
 
