@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp, poisson_gaussian_rdp
+from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, Orders, epsilon_from_rdp, least_epsilon, poisson_gaussian_rdp
 
 
 def node_level_epsilon(
@@ -16,10 +16,12 @@ def node_level_epsilon(
 ) -> float:
     """Of `steps` Poisson-subsampled Gaussian steps and K = `aggregations` sums with noise std `sums_noise` times their
     sensitivity."""
-    orders = np.asarray(WIDE_ORDERS)
-    sums = aggregations * orders / (2 * sums_noise**2)
-    trained = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=WIDE_ORDERS)
-    return epsilon_from_rdp(WIDE_ORDERS, trained + sums, delta)
+
+    def rdp(orders: Orders) -> np.ndarray:
+        sums = aggregations * np.asarray(orders) / (2 * sums_noise**2)
+        return sums + steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=orders)
+
+    return least_epsilon(WIDE_ORDERS, rdp, delta)
 
 
 def embedded_epsilon(
@@ -34,12 +36,15 @@ def embedded_epsilon(
 ) -> float:
     """Of DPDGC's three parts, each with its noise in units of the sensitivity that its code charges: `embedding_steps`
     subsampled Gaussian steps, one Gaussian release and `steps` more subsampled steps."""
-    orders = np.asarray(WIDE_ORDERS)
-    total = orders / (2 * sums_noise**2)
-    for count, noise in ((embedding_steps, embedding_noise), (steps, noise_multiplier)):
-        if count:
-            total = total + count * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise, orders=WIDE_ORDERS)
-    return epsilon_from_rdp(WIDE_ORDERS, total, delta)
+
+    def rdp(orders: Orders) -> np.ndarray:
+        total = np.asarray(orders) / (2 * sums_noise**2)
+        for count, noise in ((embedding_steps, embedding_noise), (steps, noise_multiplier)):
+            if count:
+                total = total + count * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise, orders=orders)
+        return total
+
+    return least_epsilon(WIDE_ORDERS, rdp, delta)
 
 
 def edge_level_epsilon(*, aggregations: int, noise: float, delta: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
@@ -24,6 +24,8 @@ GNN_ORDERS: Orders = tuple(order / 10 for order in range(11, 100))  # the releas
 MLP_ORDERS: Orders = tuple(order / 10 for order in range(11, 2000))  # the released accountant of DP-MLP
 REAL_ORDERS: Orders = tuple((1 + np.geomspace(0.011, 1e6, 120)).tolist())  # below 1.01 the conversion is unstable
 SMALLEST_RDP = 1e-15
+WHOLE = 16  # up to here whole orders are always looked at
+SPACING = 32  # of the orders that are looked at first
 CHUNK = 1 << 20  # array elements per evaluation
 WIDE_ORDERS: Orders = tuple(1 + order / 100 for order in range(1, 1000)) + tuple(map(float, range(11, 257)))
 
@@ -67,20 +69,30 @@ def quiet() -> Iterator[None]:
 def poisson_gaussian_epsilon(
     *, rate: float, noise_multiplier: float, steps: int, delta: float, orders: Orders = MLP_ORDERS
 ) -> float:
-    """RDP accountant of the Poisson-subsampled Gaussian; noise_multiplier is noise std / clip norm (add or remove).
+    """RDP accountant of the Poisson-subsampled Gaussian; noise_multiplier is noise std / clip norm (add or remove)."""
+    return least_epsilon(
+        orders,
+        lambda some: steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=some),
+        delta,
+    )
 
-    (alpha - 1) times the bound is convex in alpha, so the bound decreases, then increases: every 32nd order and those
-    about the best of them give the least of all `orders`.
+
+def least_epsilon(orders: Orders, rdp: Callable[[Orders], np.ndarray], delta: float) -> float:
+    """`epsilon_from_rdp` where divergences take long.
+
+    (alpha - 1) times the bound is convex in alpha, so the bound decreases, then increases: some orders and all about
+    the best of them give the least of all `orders`. Small whole ones are among the first: between them series may not
+    converge.
     """
 
     def bounds(some: Orders) -> tuple[float, float]:
-        rdp = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=some)
-        epsilon, order = dp_accounting.rdp.compute_epsilon(some, rdp, delta)
+        epsilon, order = dp_accounting.rdp.compute_epsilon(some, rdp(some), delta)
         return float(epsilon), float(order)
 
-    epsilon, best = bounds((*orders[::32], orders[-1]))
+    whole = (order for order in orders if order <= WHOLE and order == int(order))
+    epsilon, best = bounds(tuple(sorted({*orders[::SPACING], *whole, orders[-1]})))
     place = orders.index(best)
-    return min(epsilon, bounds(orders[max(place - 32, 0) : place + 33])[0])
+    return min(epsilon, bounds(orders[max(place - 2 * SPACING, 0) : place + 2 * SPACING + 1])[0])
 
 
 def moments_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: float, lambda_max: int = 32) -> float:
