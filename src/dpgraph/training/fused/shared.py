@@ -215,7 +215,8 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
     width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
     places = np.argsort(trees.rank[positions], kind="stable")
-    by_size = type(network.aggregation[0]) is not GcnLayer  # to which equal runs are as good as others
+    # to a convolution of shared rows equal runs are as good as others
+    by_size = not any(type(layer) is GcnLayer for layer in network.aggregation[:1])
     parts = [places] if trees.rows_at(positions) * width >= WORTH else []
     if not parts:
         yield Group(trees.chunks(positions), len(positions))
