@@ -1,13 +1,14 @@
 # make: set up and run the demonstration.  make test: set up and run the tests.  make cpu: small real data.
-# make test-slow: tests marked as slow, which make test leaves out, and all cases of tests/fuzz.
+# make test-slow: tests marked as slow, which make test leaves out. make test-fuzz: all cases of tests/fuzz, of which
+# make test has a quarter.
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
-# four. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
+# five. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
 RUN = .venv/bin/dpgraph run --cores $(CORES)
 
-.PHONY: demo cpu paper test test-slow test-mutants test-record test-all test-slurm lint clean setup
+.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm lint clean setup
 demo: setup
 	$(RUN) --suite demo
 	@echo "$(CURDIR)/results/demo/index.html"
@@ -25,6 +26,8 @@ test: setup
 
 test-slow: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal -m slow
+
+test-fuzz: setup
 	DPGRAPH_FUZZ_ALL=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n $(CORES) --dist worksteal tests/fuzz
 
 test-mutants: setup
@@ -33,7 +36,7 @@ test-mutants: setup
 test-record: setup
 	.venv/bin/python -m tests.record.compare
 
-test-all: test test-slow test-mutants test-record
+test-all: test test-slow test-fuzz test-mutants test-record
 
 test-slurm: setup
 	tests/slurm/install.sh

@@ -23,7 +23,7 @@ SECONDS = 2.0  # of processor time per case
 LONGEST_LINE = 4000
 MEMORY = 2 << 30  # bytes that a case may reserve beyond what the process has: what a wrong header requests is more
 SEED = os.environ.get("DPGRAPH_FUZZ_SEED")  # none: the same cases each time
-SHARE = 1 if os.environ.get("DPGRAPH_FUZZ_ALL") else 4  # one case of so many, or with `make test-slow` all
+SHARE = 1 if os.environ.get("DPGRAPH_FUZZ_ALL") else 4  # one case of so many, or with `make test-fuzz` all
 SEEDS = st.integers(0, 2**48)
 
 
