@@ -114,6 +114,11 @@ class Segments:
         return spread.index_add_(0, first if self.columns is None else self.columns[first], own)
 
     @property
+    def indexed_runs(self) -> np.ndarray | None:
+        """(n,) rows of each segment, where rows have an index and each is in exactly one segment."""
+        return None if self.index is None or self.columns is not None else self.lengths
+
+    @property
     def alone(self) -> bool:
         """Whether every segment is its own row and nothing else."""
         return len(self.entries) == self.num_segments

@@ -30,13 +30,14 @@ def convolution(
     """h = m + act(W m + b) with m the mean over the segment."""
     mean = segments.mean(rows)
     hidden, pull_hidden = dense(layer.linear, activation_of(layer.activation), mean, sizes, calls)
+    runs = segments.indexed_runs if isinstance(segments, Segments) else None
 
     def pull(gradient: Tensor) -> Tensor | IndexedRows:
         gradient = per_row(gradient)
         given = segments.divided(pull_hidden(gradient, gradient))
-        if segments.index is not None and segments.columns is None and segments.lengths is not None:
-            return IndexedRows(given, np.repeat(np.arange(len(given)), segments.lengths))  # of shared nodes
-        return segments.spread(given)
+        if runs is None:
+            return segments.spread(given)
+        return IndexedRows(given, np.repeat(np.arange(len(given)), runs))  # for nodes that trees share
 
     return mean + hidden, pull
 
