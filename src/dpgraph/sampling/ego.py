@@ -24,7 +24,6 @@ MAX_HOPS = 2
 MAX_ROWS = 2**29  # 4 GiB of node ids
 CHUNK_ROWS_CPU = 16384  # rows of a piece: fewer calls of PyTorch against more memory
 CHUNK_ROWS_CUDA = 1 << 20
-LONG_RUN = 8  # trees of one size are a piece of their own from 1 / so much of a full one
 ROOT_ROWS = 4  # what a root's own layers hold, in rows of the encoder
 
 
@@ -108,17 +107,16 @@ class EgoTrees:
         """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
-    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS, by_size: bool = True) -> Iterator[EgoBatch]:
-        """The batch in pieces of at most about equal memory, roots by ascending size; `places` keeps the order.
+    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS) -> Iterator[EgoBatch]:
+        """The batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
 
-        Each has about `chunk_rows` rows, where a root counts as `root_rows` more. If `by_size`, trees of one size that
-        fill the most of a piece have one of their own: rows of equal runs are read as arrays.
+        Each has at most about `chunk_rows` rows, where a root counts as `root_rows` more.
         """
         ranks = self.rank[positions]
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
         rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
-        cuts = _cuts(rows, root_rows, self.chunk_rows, by_size)
+        cuts = _cuts(rows, root_rows, self.chunk_rows)
         for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
             if len(part):
                 yield self._slice(part, place)
@@ -218,20 +216,13 @@ def pack_ego_trees(
     )
 
 
-def _cuts(rows: np.ndarray, root_rows: int, limit: int, by_size: bool) -> np.ndarray:
-    """Where to cut roots of ascending `rows`: around long runs of one size, and wherever a piece is full."""
+def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
+    """Where to cut roots of these `rows` into as few pieces as hold about `limit`, of about equal cost."""
     if not len(rows):
         return rows
-    cost = rows + root_rows
-    begin = np.flatnonzero(np.diff(rows, prepend=-1))  # of each run of one size
-    long = by_size & (np.add.reduceat(cost, begin) * LONG_RUN >= limit)
-    starts = begin[long | np.append(True, long[:-1])]
-    total = np.add.reduceat(cost, starts)
-    group = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
-    within = np.cumsum(cost) - cost
-    within -= within[starts][group]
-    piece = within * np.ceil(total / limit).astype(np.int64)[group] // total[group]
-    return np.flatnonzero((np.diff(group) > 0) | (np.diff(piece) > 0)) + 1
+    before = np.cumsum(rows + root_rows)
+    total = int(before[-1])
+    return np.flatnonzero(np.diff((before - rows - root_rows) * -(-total // limit) // total)) + 1
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.compiled import WORTH
-from dpgraph.models.gcn import GcnLayer
 from dpgraph.models.network import Network
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation, activation_of
@@ -215,8 +214,6 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
     width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
     places = np.argsort(trees.rank[positions], kind="stable")
-    # to a convolution of shared rows equal runs are as good as others
-    by_size = not any(type(layer) is GcnLayer for layer in network.aggregation[:1])
     parts = [places] if trees.rows_at(positions) * width >= WORTH else []
     if not parts:
         yield Group(trees.chunks(positions), len(positions))
@@ -230,12 +227,12 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
             yield Group(_pieces(trees, positions, own), len(own))
         elif found <= most:
-            yield Group(_pieces(trees, positions, own, by_size), len(own), present)
+            yield Group(_pieces(trees, positions, own), len(own), present)
         else:
             parts += np.array_split(own, 2)[::-1]
 
 
-def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray, by_size: bool = True) -> Iterator[EgoBatch]:
+def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
     """Of the roots at `places` among `positions`."""
-    for piece in trees.chunks(positions[places], by_size=by_size):
+    for piece in trees.chunks(positions[places]):
         yield replace(piece, places=places[piece.places])
