@@ -28,7 +28,7 @@ FEWER = {
     ("canary-residual", None): 20, ("canary-residual", "noise left out"): 60, ("canary-residual", "noise over 10"): 90,
     ("prepared", None): 1000,
     **{("subgraph-steps", bug): 1000 for bug in ROUGH},
-    **{("votes", bug): 500 for bug in (None, *AUDITS["votes"].bugs)}, ("votes", "null votes"): 2500,
+    **{("votes", bug): 500 for bug in (None, *AUDITS["votes"].bugs)}, ("votes", "null votes"): 2000,
     ("votes-membership", None): 1000,
 }  # fmt: skip
 
