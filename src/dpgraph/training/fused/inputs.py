@@ -18,8 +18,9 @@ from dpgraph.compiled import WORTH
 from dpgraph.models.segments import blocks
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation
+from dpgraph.training.fused.passes import loop_type
 from dpgraph.training.fused.records import NodeRecords, RecordRows, records_of
-from dpgraph.training.fused.shared import IndexedRows, SharedNodes, loop_type
+from dpgraph.training.fused.shared import IndexedRows, SharedNodes
 from dpgraph.training.ghost import CallRows, LinearGradients, norms_with_products
 
 LARGEST = 16  # rows of a tree whose products are kept: of larger ones they cost no more than they save

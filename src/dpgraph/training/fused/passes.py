@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dpgraph.compiled import WORTH
 from dpgraph.training.fused.activations import Activation
 
-LOOP_TYPES = {torch.float32: "f4", torch.float64: "f8"}
+TYPES = {torch.float32: "f4", torch.float64: "f8"}  # of compiled loops
 
 
 def affine(layer: nn.Linear, activation: Activation | None, rows: Tensor, out: Tensor | None = None) -> Tensor:
@@ -35,7 +35,7 @@ def pulled(activation: Activation, gradients: Tensor, output: Tensor) -> tuple[T
 
     below, squares = torch.empty_like(output), output.new_empty(len(output))
     arrays = (gradients.view(-1).numpy(), output.view(-1).numpy(), below.view(-1).numpy(), squares.numpy())
-    PULL[LOOP_TYPES[output.dtype]](activation.kind, output.shape[1], *arrays)
+    PULL[loop_type(output)](activation.kind, output.shape[1], *arrays)
     return below, squares
 
 
@@ -48,10 +48,15 @@ def weighed(rows: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
 
     weighted, total = torch.empty_like(rows), rows.new_zeros(rows.shape[1])
     arrays = (factors.contiguous().numpy(), rows.view(-1).numpy(), weighted.view(-1).numpy(), total.numpy())
-    WEIGH[LOOP_TYPES[rows.dtype]](rows.shape[1], *arrays)
+    WEIGH[loop_type(rows)](rows.shape[1], *arrays)
     return weighted, total
+
+
+def loop_type(like: Tensor) -> str:
+    """Which of a compiled loop's types takes these numbers."""
+    return TYPES[like.dtype]
 
 
 def in_loops(rows: Tensor) -> bool:
     """Whether loops are worth their call."""
-    return not rows.is_cuda and rows.dtype in LOOP_TYPES and rows.is_contiguous() and rows.numel() >= WORTH
+    return not rows.is_cuda and rows.dtype in TYPES and rows.is_contiguous() and rows.numel() >= WORTH

@@ -22,6 +22,7 @@ from dpgraph.compiled import WORTH
 from dpgraph.models.network import Network
 from dpgraph.sampling.ego import EgoBatch, EgoTrees
 from dpgraph.training.fused.activations import Activation, activation_of
+from dpgraph.training.fused.passes import loop_type
 from dpgraph.training.fused.records import NodeRecords, RecordRows
 from dpgraph.training.precision import operand_eps
 
@@ -49,11 +50,6 @@ class IndexedRows:
     @property
     def flat(self) -> np.ndarray:
         return self.rows.view(-1).numpy()
-
-
-def loop_type(like: Tensor) -> str:
-    """Which of a compiled loop's types takes these numbers."""
-    return "f4" if like.dtype == torch.float32 else "f8"
 
 
 class SharedNodes:
