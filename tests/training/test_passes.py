@@ -10,6 +10,7 @@ from dpgraph.models.dense import ACTIVATIONS
 from dpgraph.training.fused import passes
 from dpgraph.training.fused.activations import activation_of
 from dpgraph.training.fused.passes import affine, pulled, weighed
+from dpgraph.training.precision import ROUNDING
 
 KINDS = [*ACTIVATIONS, None]
 
@@ -86,3 +87,13 @@ def test_rows_times_factors_and_their_sum(dtype, monkeypatch):
         torch.testing.assert_close(weighted, rows * factors.unsqueeze(1))
         torch.testing.assert_close(total, (rows * factors.unsqueeze(1)).sum(0))
         assert weighted.data_ptr() != rows.data_ptr()
+
+
+@pytest.mark.parametrize("width", [256, 16384])
+def test_squared_lengths_are_rounded_less_than_norms_are_enlarged_for(width, monkeypatch):
+    """Where all terms add up: by half of the allowance of `enlarged_norms` at most."""
+    monkeypatch.setattr(passes, "WORTH", 0)
+    gradients = drawn(20, width, dtype=torch.float32).abs() + 0.5
+    _, squares = pulled(activation_of(torch.tanh), gradients, torch.zeros_like(gradients))
+    exact = gradients.double().square().sum(1)
+    assert bool(((squares.double() / exact - 1).abs() <= ROUNDING / 2 * torch.finfo(torch.float32).eps).all())
