@@ -982,13 +982,6 @@ ACCOUNTING = (
         CHOICE + "test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     _one(
-        "a quantile at half its price",
-        "privacy/accountants/quantile.py",
-        "eps_quantile * utility / (2 * affected_roots)",
-        "eps_quantile * utility / affected_roots",
-        "tests/privacy/test_paid_choices.py::test_the_sampler_draws_from_the_exponential_mechanism",
-    ),
-    _one(
         "rows move by C1",
         "sampling/pagerank_release.py",
         "return math.sqrt(2 * num_rows) * clip_norm",
