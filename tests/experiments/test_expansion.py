@@ -1,6 +1,5 @@
 """What is written once for many entries: define, matrix, $name and sections, written out."""
 
-import json
 import re
 import textwrap
 from pathlib import Path
@@ -8,15 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import load, parse
-from dpgraph.experiments.documents import read_yaml, yaml_value
+from dpgraph.experiments.documents import yaml_value
 from dpgraph.experiments.expansion import MOST_COMBINATIONS, expanded
 from dpgraph.experiments.experiment import Experiment
 from dpgraph.experiments.suite import Suite
-from dpgraph.planning.schemas import schema_text
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 SECTIONS = {"published_as": "published"}
@@ -260,19 +257,3 @@ def test_the_examples_of_the_page():
     columns = len(wide["layout"]["columns"])
     assert all(len(cells) == columns for block in wide["layout"]["rows"].values() for cells in block.values())
     assert published["methods"]["dp-mlp"]["published"]["table9"] == {"model": "DP-MLP (Adam)"}
-
-
-@pytest.mark.parametrize("path", sorted(WORKFLOW.glob("[es]*s/*.yaml")), ids=lambda path: path.stem)
-def test_files_agree_with_the_schemas_that_editors_read(path):
-    validator = Draft202012Validator(json.loads(schema_text(path.parent.name.removesuffix("s"))))
-    assert not [error.message[:200] for error in validator.iter_errors(json.loads(json.dumps(read_yaml(path))))]
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [("experiment", {"methods": {"a": {"lable": "x"}}}), ("experiment", {"artefacts": 3}), ("suite", {"seeds": []})],
-)
-def test_the_schemas_still_refuse(kind, change):
-    path = next(iter(sorted((WORKFLOW / f"{kind}s").glob("*.yaml"))))
-    validator = Draft202012Validator(json.loads(schema_text(kind)))
-    assert not validator.is_valid(read_yaml(path) | change)
