@@ -14,8 +14,6 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.varies import VARIES, Varies
 from dpgraph.experiments.written import Written
 
-MOST_PLACES = 100_000  # of one grid of an artefact
-
 
 class SuiteTask(Finite):
     """A data set of the suite, as its tables show it."""
@@ -127,13 +125,6 @@ class Grid(Finite):
         "suite measures the speed and says how many hours they would take), or a sentence; an earlier grid that has "
         "one of the places runs it",
     )
-
-    @model_validator(mode="after")
-    def _places(self) -> Grid:
-        places = len(self.tasks) * max(len(self.epsilons), 1) * max(len(self.values), 1)
-        if places > MOST_PLACES:
-            raise ValueError(f"{places} places (tasks, epsilons and values crossed): expected at most {MOST_PLACES}")
-        return self
 
 
 class SuitePaper(Finite):
