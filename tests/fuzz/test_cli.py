@@ -16,7 +16,8 @@ from dpgraph.cli import main
 from tests.fuzz.harness import Hang, files_in, fuzzed, told
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = """seeds=1 seeds=0 seeds=[ seeds=1e9 seeds=.nan suite=demo suite=../x = mirrors='~nobody/x' data="a\\0b" device=gpu
+WORDS = """seeds=1 seeds=0 seeds=[ seeds=1e9 seeds=.nan suite=demo suite=../x = mirrors='~nobody/x' data="a\\0b"
+device=gpu
 papers=[x] artefacts=[daigavane/table1] cora cora/disjoint.public demo-sbm/transductive.public.raw.x {} { {"task":1}
 ~nobody/mirror ../.."""
 words = st.sampled_from([*WORDS.split(), "", "mirrors=[a, b]", "x" * 300, "[" * 5000, "\x00", "\n"])

@@ -14,6 +14,8 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.varies import VARIES, Varies
 from dpgraph.experiments.written import Written
 
+COMPUTE = "compute"  # `Grid.not_run` of what would take too long
+
 
 class SuiteTask(Finite):
     """A data set of the suite, as its tables show it."""
@@ -121,9 +123,8 @@ class Grid(Finite):
     seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
     not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
         default=None,
-        description="Why these places, which tables show and claims ask for, are not run in this suite: compute (the "
-        "suite measures the speed and says how many hours they would take), or a sentence; an earlier grid that has "
-        "one of the places runs it",
+        description="Why tables show these places and the suite does not run them: compute (tables then say how many "
+        "hours they would take), or a sentence; an earlier grid that has one of the places runs it",
     )
 
 
