@@ -214,7 +214,7 @@ def _status(added: Parser) -> None:
 
 
 def _schemas(added: Parser) -> None:
-    added.add_argument("--out", type=Path, default=Path("workflow/schemas"))
+    added.add_argument("--out", type=Path, required=True, help="folder to write them to")
 
 
 def _epsilon(added: Parser) -> None:
