@@ -309,6 +309,15 @@ class FixedBatches(NoisySteps):
     def divisor(self) -> float:
         return self.batch_size
 
+    def _theorem1(self, roots: int, multiplier: float) -> dict[str, Any]:
+        """Arguments of Theorem 1 of Daigavane et al. where so many roots change."""
+        return {
+            "num_roots": self.num_roots,
+            "batch_size": self.batch_size,
+            "affected_roots": roots,
+            "noise_multiplier": multiplier,
+        }
+
 
 def check_tree(*, hops: int, max_degree: int | None) -> None:
     if hops < 0:

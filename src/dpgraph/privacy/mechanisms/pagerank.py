@@ -287,13 +287,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         self.closed()
         affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
         multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
-        return theorem1_rdp(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            affected_roots=affected,
-            noise_multiplier=multiplier,
-            orders=orders,
-        )
+        return theorem1_rdp(**self._theorem1(affected, multiplier), orders=orders)
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"

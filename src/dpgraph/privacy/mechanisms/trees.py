@@ -76,6 +76,21 @@ class StableTrees(NoisySteps):
         """N(K, r): what the paper counts."""
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
+    def _published(self, rate: float, batch_size: int, noise: float) -> Guarantee:
+        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
+        if self.hops == 0:
+            return published_mlp(rate=rate, noise=noise, unmet=self._unmet(RELEASED_MLP), **run)
+        return published_theorem1(
+            num_roots=self.num_roots,
+            batch_size=batch_size,
+            reach=self.reach,
+            noise=noise / (2 * self.reach),
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
+            **run,
+        )
+
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         """With R; assumptions on lists are omitted without hops."""
         if self.hops == 0:
@@ -128,22 +143,8 @@ class PoissonTrees(PoissonBatches, StableTrees):
         )
 
     def published(self) -> Guarantee:
-        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
-        steps, noise = self.closed()
-        if self.hops == 0:
-            return published_mlp(
-                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
-            )
-        return published_theorem1(
-            num_roots=self.num_roots,
-            batch_size=whole_batch(rate=self.sampling_rate, num_roots=self.num_roots),
-            reach=self.reach,
-            noise=noise / (2 * self.reach),
-            steps=steps,
-            delta=self.delta,
-            remarks=("evaluated at this noise",),
-            unmet=self._unmet(THEOREM_1),
-        )
+        batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
+        return self._published(self.sampling_rate, batch, self.closed()[1])
 
     @property
     def shape(self) -> Shape:
@@ -281,13 +282,8 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
-        multiplier = self.proved_multiplier
         return self.closed()[0] * theorem1_rdp(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            affected_roots=self.affected_roots,
-            noise_multiplier=multiplier,
-            orders=orders,
+            **self._theorem1(self.affected_roots, self.proved_multiplier), orders=orders
         )
 
     @property
@@ -303,32 +299,13 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         return self._proved(
             self._stated(THEOREM_1_PROVED, m=self.batch_size),
             theorem1_least_epsilon(
-                num_roots=self.num_roots,
-                batch_size=self.batch_size,
-                affected_roots=self.affected_roots,
-                noise_multiplier=self.proved_multiplier,
-                steps=steps,
-                delta=self.delta,
+                **self._theorem1(self.affected_roots, self.proved_multiplier), steps=steps, delta=self.delta
             ),
         )
 
     def published(self) -> Guarantee:
-        """Theorem 1 at N(K, r) and this noise; DP-MLP: the released code's own accountant."""
-        steps, noise = self.closed()
-        std = 2 * self.affected_roots * noise
-        if self.hops == 0:
-            rate = self.batch_size / self.num_roots
-            return published_mlp(rate=rate, noise=std, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
-        return published_theorem1(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            reach=self.reach,
-            noise=std / (2 * self.reach),
-            steps=steps,
-            delta=self.delta,
-            remarks=("evaluated at this noise",),
-            unmet=self._unmet(THEOREM_1),
-        )
+        noise = 2 * self.affected_roots * self.closed()[1]
+        return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
 
     @property
     def shape(self) -> Shape:
