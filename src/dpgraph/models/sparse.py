@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,33 +56,6 @@ class Csr:
         return replace(self, columns=np.searchsorted(columns, self.columns).astype(np.int32), width=len(columns))
 
 
-class Matrix(Protocol):
-    """A constant (n, m) matrix M."""
-
-    def times(self, dense: Tensor) -> Tensor:
-        """(m, k) -> M dense, (n, k)."""
-
-    def transposed_times(self, dense: Tensor) -> Tensor:
-        """(n, k) -> M^T dense, (m, k)."""
-
-    together: ClassVar[bool]  # whether several products at once are faster than one by one
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        """`times` of each, with the same bits."""
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
-
-    def dense_columns(self, start: int, stop: int) -> Tensor:
-        """Columns `start` to `stop` of M, (n, stop - start)."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)"""
-
-    @property
-    def nbytes(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Bags:
     """The rows of a sparse matrix."""
@@ -115,9 +88,13 @@ class Bags:
 
 @dataclass(frozen=True)
 class SparseMatrix:
+    """A constant (n, m) matrix M."""
+
     rows: Bags
     columns: Bags  # rows of the transposed matrix
-    together: ClassVar[bool] = False  # what several products touch leaves the cache
+    together: ClassVar[bool] = (
+        False  # whether several products at once are faster: they leave the cache
+    )
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
@@ -125,18 +102,22 @@ class SparseMatrix:
         return cls(rows, rows if symmetric else Bags.of(matrix.transposed(), device))
 
     def times(self, dense: Tensor) -> Tensor:
+        """(m, k) -> M dense, (n, k)."""
         return self.rows.sums(dense)
 
     def transposed_times(self, dense: Tensor) -> Tensor:
+        """(n, k) -> M^T dense, (m, k)."""
         return self.columns.sums(dense)
 
     def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
+        """`times` of each, with the same bits."""
         return [self.times(dense) for dense in denses]
 
     def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
         return [self.transposed_times(dense) for dense in denses]
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
+        """Columns `start` to `stop` of M, (n, stop - start)."""
         ptr = self.columns.ptr[start : stop + 1].long()
         entries = slice(int(ptr[0]), int(ptr[-1]))
         places = torch.repeat_interleave(torch.arange(stop - start, device=ptr.device), ptr.diff())
@@ -155,7 +136,7 @@ class SparseMatrix:
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """`chosen` rows of `rows`, gathered again in each product; None: all of them."""
+    """The same of `chosen` rows of `rows`, gathered again in each product; None: all of them."""
 
     rows: Tensor
     chosen: Tensor | None = None
@@ -188,6 +169,9 @@ class DenseMatrix:
     @property
     def nbytes(self) -> int:
         return 0 if self.chosen is None else self.chosen.nbytes
+
+
+Matrix = SparseMatrix | DenseMatrix
 
 
 def _side_by_side(product: Callable[[Tensor], Tensor], denses: Sequence[Tensor]) -> Sequence[Tensor]:

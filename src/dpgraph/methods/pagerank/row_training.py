@@ -15,7 +15,6 @@ from dpgraph.experiments.cell import Model
 from dpgraph.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.pagerank.prepared import PreparedRows, kept_nodes, longest, public_rows, stacked
-from dpgraph.methods.pagerank.roots import PagerankSettings
 from dpgraph.methods.together import train_stack
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
@@ -42,7 +41,7 @@ class Reading:
     draws: Draws
 
     @classmethod
-    def of(cls, job: Job, pagerank: PagerankSettings) -> Reading:
+    def of(cls, job: Job, pagerank: Any) -> Reading:
         graph = job.graph
         chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
@@ -52,9 +51,7 @@ class Reading:
         return cls(rows, roots, longest(pagerank, len(graph.train_nodes)), draws)
 
 
-def train_rows(
-    jobs: Sequence[Job], observes: Sequence[Observe], pagerank: PagerankSettings
-) -> list[Outcome | Diverged]:
+def train_rows(jobs: Sequence[Job], observes: Sequence[Observe], pagerank: Any) -> list[Outcome | Diverged]:
     """Jobs of one cell, private if they are prepared; else mean cross-entropy. Inference is power iteration."""
     if stackable(jobs[0].cell.model):
         return _train_stack(jobs, observes, pagerank)
@@ -75,7 +72,7 @@ def stackable(model: Model) -> bool:
     return model.encoder_layers == model.decoder_layers == 1 and not model.dropout
 
 
-def train_alone(job: Job, observe: Observe, pagerank: PagerankSettings) -> Outcome:
+def train_alone(job: Job, observe: Observe, pagerank: Any) -> Outcome:
     """One seed by the engine for any network, with the same draws as in a stack. Raises Diverged."""
     bench = set_up(job)
     step: PlainStep | PrivateStep
@@ -104,9 +101,7 @@ def _labels(job: Job) -> Tensor:
     return torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
 
 
-def _train_stack(
-    jobs: Sequence[Job], observes: Sequence[Observe], pagerank: PagerankSettings
-) -> list[Outcome | Diverged]:
+def _train_stack(jobs: Sequence[Job], observes: Sequence[Observe], pagerank: Any) -> list[Outcome | Diverged]:
     """Raises nothing for seeds that diverge; each is reported separately."""
     first = jobs[0]
     cell, device, graph = first.cell, first.device, first.graph
@@ -163,7 +158,7 @@ def _plain_stack(
     return StackedRowsStep(stack, optimizer, rows, [one.draws for one in readings])
 
 
-def _inference(job: Job, pagerank: PagerankSettings) -> PowerIteration:
+def _inference(job: Job, pagerank: Any) -> PowerIteration:
     return PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
 
 
