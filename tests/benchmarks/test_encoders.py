@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from dpgraph.planning.left_out import cells_to_time, needs_speeds
 
 from dpgraph.benchmarks.encoders import AUTOGRAD, COLUMNS, PLAIN, PRIVATE, bench
 from dpgraph.data.fetch import fetch
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
-from dpgraph.planning.left_out import cells_to_time, needs_speeds
 from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.reporting import left_out

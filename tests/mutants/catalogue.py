@@ -791,7 +791,7 @@ RUNS = (
     ),
     _one(
         "a mechanism gives less noise and says so",
-        "privacy/mechanisms/lots.py",
+        "privacy/mechanisms/base.py",
         "        return self.noise_multiplier\n",
         "        return None if self.noise_multiplier is None else self.noise_multiplier / 1.3\n",
         "tests/audits/test_registry.py::test_the_code_keeps_its_claims[facts]",
@@ -900,8 +900,8 @@ ACCOUNTING = (
     _one(
         "a mechanism's pair forgets a root",
         "privacy/mechanisms/trees.py",
-        "affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)",
-        "affected_roots_pair(affected_roots=max(1, self.affected_roots - 1), rate=self.sampling_rate, noise_std=noise)",
+        "self._pair(self.affected_roots, self.closed()[1])",
+        "self._pair(max(1, self.affected_roots - 1), self.closed()[1])",
         MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
     ),
     _one(

@@ -8,7 +8,6 @@ what else is computed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,26 +54,6 @@ class Csr:
         return replace(self, columns=np.searchsorted(columns, self.columns).astype(np.int32), width=len(columns))
 
 
-class Matrix(Protocol):
-    """A constant (n, m) matrix M."""
-
-    def times(self, dense: Tensor) -> Tensor:
-        """(m, k) -> M dense, (n, k)."""
-
-    def transposed_times(self, dense: Tensor) -> Tensor:
-        """(n, k) -> M^T dense, (m, k)."""
-
-    def dense_columns(self, start: int, stop: int) -> Tensor:
-        """Columns `start` to `stop` of M, (n, stop - start)."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)"""
-
-    @property
-    def nbytes(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Bags:
     """The rows of a sparse matrix."""
@@ -107,6 +86,8 @@ class Bags:
 
 @dataclass(frozen=True)
 class SparseMatrix:
+    """A constant (n, m) matrix M."""
+
     rows: Bags
     columns: Bags  # rows of the transposed matrix
 
@@ -116,12 +97,15 @@ class SparseMatrix:
         return cls(rows, rows if symmetric else Bags.of(matrix.transposed(), device))
 
     def times(self, dense: Tensor) -> Tensor:
+        """(m, k) -> M dense, (n, k)."""
         return self.rows.sums(dense)
 
     def transposed_times(self, dense: Tensor) -> Tensor:
+        """(n, k) -> M^T dense, (m, k)."""
         return self.columns.sums(dense)
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
+        """Columns `start` to `stop` of M, (n, stop - start)."""
         ptr = self.columns.ptr[start : stop + 1].long()
         entries = slice(int(ptr[0]), int(ptr[-1]))
         places = torch.repeat_interleave(torch.arange(stop - start, device=ptr.device), ptr.diff())
@@ -140,7 +124,7 @@ class SparseMatrix:
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """`chosen` rows of `rows`, gathered again in each product; None: all of them."""
+    """The same of `chosen` rows of `rows`, gathered again in each product; None: all of them."""
 
     rows: Tensor
     chosen: Tensor | None = None
@@ -166,6 +150,9 @@ class DenseMatrix:
     @property
     def nbytes(self) -> int:
         return 0 if self.chosen is None else self.chosen.nbytes
+
+
+Matrix = SparseMatrix | DenseMatrix
 
 
 class Features:

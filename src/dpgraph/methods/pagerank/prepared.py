@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
-from dpgraph.methods.pagerank.roots import PagerankSettings, kept_and_roots
+from dpgraph.methods.pagerank.roots import kept_and_roots
 from dpgraph.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.models.network import Network
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
@@ -70,7 +71,7 @@ class PreparedRows(PreparedStep):
         mechanism = order.mechanism
         if not isinstance(mechanism, PoissonPagerank | FixedBatchPagerank):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over rows of PageRank")
-        pagerank: PagerankSettings = order.cell.pagerank
+        pagerank: Any = order.cell.pagerank
         self.release: Release | None = None
         graph = order.data.graph
         chosen, roots = kept_nodes(graph, pagerank, order.generator("kept nodes"))
@@ -101,7 +102,7 @@ class PreparedRows(PreparedStep):
     def _released(
         self,
         graph: Graph,
-        pagerank: PagerankSettings,
+        pagerank: Any,
         chosen: np.ndarray,
         roots: np.ndarray,
         random: np.random.Generator,
@@ -189,7 +190,7 @@ def losses_over(weighted: WeightedRows) -> RootLosses:
     return losses
 
 
-def kept_nodes(graph: Graph, pagerank: PagerankSettings, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Ids of the training nodes that are kept, ascending, and of the roots in the order of their rows; by ids only."""
     nodes = graph.train_nodes
     kept, num_roots = kept_and_roots(pagerank, len(nodes))
@@ -197,7 +198,7 @@ def kept_nodes(graph: Graph, pagerank: PagerankSettings, random: np.random.Gener
     return np.sort(order[:kept]), order[:num_roots]
 
 
-def longest(pagerank: PagerankSettings, num_train: int) -> int:
+def longest(pagerank: Any, num_train: int) -> int:
     """Most nodes that a row can name, its root included."""
     if pagerank.release == "identity":
         return 1
@@ -205,7 +206,7 @@ def longest(pagerank: PagerankSettings, num_train: int) -> int:
 
 
 def public_rows(
-    graph: Graph, pagerank: PagerankSettings, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
+    graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
 ) -> sp.csr_matrix | None:
     """(M, N) rows that are no release: own records, random columns, exact rows; None for all others."""
     shape = (len(roots), graph.num_nodes)
@@ -220,7 +221,7 @@ def public_rows(
     return None
 
 
-def exact_rows(graph: Graph, pagerank: PagerankSettings, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
+def exact_rows(graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
     """(M, kept) rows of PageRank over the kept nodes and the edges among them: others are publicly zero."""
     adjacency = induced_adjacency(graph, chosen)
     rows = approximate_pagerank(adjacency, roots, pagerank.teleport, pagerank.sparsity, pagerank.tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +14,6 @@ from dpgraph.experiments.cell import Model
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.pagerank.prepared import PreparedRows, kept_nodes, longest, public_rows, row_table
-from dpgraph.methods.pagerank.roots import PagerankSettings
 from dpgraph.models.closed_rows import RowNetwork
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
@@ -55,7 +55,7 @@ class Reading:
     draws: Draws
 
     @classmethod
-    def of(cls, job: Job, pagerank: PagerankSettings) -> Reading:
+    def of(cls, job: Job, pagerank: Any) -> Reading:
         graph = job.graph
         chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
@@ -78,7 +78,7 @@ class WrittenNetwork:
 
 def train_rows(job: Job, observe: Observe) -> Outcome:
     """Train one seed, privately if its job is prepared, else by mean cross-entropy. Inference is power iteration."""
-    pagerank: PagerankSettings = job.cell.pagerank
+    pagerank: Any = job.cell.pagerank
     prepared = None if job.prepared is None else expected(job.prepared, PreparedRows)
     reading = Reading.of(job, pagerank) if prepared is None else prepared
     roots, draws = (reading.roots if isinstance(reading, Reading) else reading.rows.roots), reading.draws
