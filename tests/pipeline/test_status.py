@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from dpgraph.benchmarks.workflow import synthetic_plan, write_records
 from dpgraph.cli import main
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.summary import RESULT, SUMMARY
@@ -22,6 +21,7 @@ from dpgraph.files import read_json, write_json, write_text
 from dpgraph.pipeline.status import SILENT_SECONDS, Watcher
 from dpgraph.pipeline.status_text import line, page, watch
 from dpgraph.planning.cost import train_seconds
+from tests.synthetic_suite import synthetic_plan, write_records
 
 OLD = SILENT_SECONDS + 60
 

@@ -40,7 +40,6 @@ STAGES: dict[str, Stage] = {
     "download": Stage(files=("data/fetch.py",), job=True),
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
-    "bench": Stage(("benchmarks.*",), job=True),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
     "table": Stage(_REPORT, (PUBLISHED,)),

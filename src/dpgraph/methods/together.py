@@ -118,7 +118,7 @@ def stacking_pays(cell: Any, device: torch.device) -> bool:
 
     On a GPU always, where `run_together` takes captured steps in turn. On a CPU for small batches of narrow networks:
     of width 64, five seeds took 0.6 to 0.8 times as long together at up to 100 roots, 1.9 times at 400; of width 256,
-    about as long (`bench-growth` measures it). Dropout would draw all masks from one generator.
+    about as long. Dropout would draw all masks from one generator.
     """
     size = cell.training.batch_size
     small = size is not None and size <= STACKED_ROOTS and cell.model.width <= STACKED_WIDTH

@@ -17,9 +17,9 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.claim import uses
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.varies import Difference
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
+from dpgraph.problems.registry import size_of
 
 EPOCHS, PRIVATE = "epochs", "private"
 NOT_COMPARED = frozenset(

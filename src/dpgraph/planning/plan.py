@@ -19,11 +19,11 @@ from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
 from dpgraph.methods.registry import spec
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.search_trials import trials
 from dpgraph.planning.taken import chosen_setting, published_part
+from dpgraph.problems.registry import size_of
 
 WORKFLOW = Path("workflow")
 

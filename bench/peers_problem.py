@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.benchmarks.steps import FEATURES, StepSetting, synthetic_graph
+from bench.steps import FEATURES, StepSetting, synthetic_graph
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
@@ -22,6 +22,8 @@ from dpgraph.training.fused.inputs import TreeInputs
 
 NODES = 40_000
 UNCLIPPED = 1e15  # a clip norm that no gradient reaches
+
+Gradients = Callable[[], list[Tensor]]  # a step of a peer: its sums, by parameter
 
 
 @dataclass(frozen=True)

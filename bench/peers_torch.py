@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import Padded, PeersProblem, padded
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, Padded, PeersProblem, padded
 from dpgraph.models.dense import SelfWeight
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gcn import GcnLayer

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.benchmarks.peers_problem import PeersProblem, padded
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, PeersProblem, padded
 from dpgraph.models.network import Network
 
 # roots of a piece, the fastest of 25, 50, 125, ... on a one-layer GCN

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import PeersProblem
-from dpgraph.benchmarks.peers_torch import add_clipped
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, PeersProblem
+from bench.peers_torch import add_clipped
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gin import GinLayer
 from dpgraph.models.network import Network
