@@ -59,6 +59,7 @@ class Suite:
     def change(self, of, **changed):
         path = self.paths.result(of)
         write_text(path, json.dumps(read_json(path) | changed, indent=1))
+        path.with_name(SUMMARY).unlink(missing_ok=True)
 
     def remove(self, cell):
         """The summary stays, of a time long ago."""

@@ -119,10 +119,6 @@ def reaches(roots: tuple[str, ...], module: str) -> bool:
     return _this().modules[f"{PACKAGE.name}.{module}"] in files_of(Stage(roots, job=True), _this())
 
 
-def source_files(stage: str) -> list[Path]:
-    return files_of(known_stage(stage), _this())
-
-
 def known_stage(name: str) -> Stage:
     if name not in STAGES:
         raise invalid("stage", name, f"one of {', '.join(STAGES)}")
