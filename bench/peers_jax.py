@@ -46,7 +46,7 @@ def _jax() -> Any:
 
 @dataclass(frozen=True)
 class RootShape:
-    """What a compiled program is for."""
+    """The kind of network that a compiled program is for."""
 
     architecture: str
     hops: int

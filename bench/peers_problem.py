@@ -43,7 +43,7 @@ class PeersProblem:
         return self.features.dtype
 
     def sums(self, limit: float | None = None) -> list[Tensor]:
-        """By this package: sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
+        """Return this package's sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
         arguments = (self.network, self.trees, self.positions, self.features, self.labels)
         return clipped_gradient_sum(*arguments, limit or self.limit, inputs=self._inputs).sums
 
@@ -157,6 +157,6 @@ def _levels(
 
 
 def _places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of packed rows: their root, and their place among its rows."""
+    """Return the root of each packed row, and its place among the root's rows."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

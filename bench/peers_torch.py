@@ -104,7 +104,7 @@ def _own(rows: Tensor, own: Tensor) -> Tensor:
 
 
 def hops_of(problem: PeersProblem, trees: Padded) -> tuple[Tensor, ...]:
-    """What `PaddedNetwork` reads of padded trees besides records."""
+    """Return what `PaddedNetwork` reads of padded trees besides records."""
     return (*(trees.means() if problem.setting.architecture == "gcn" else trees.reads), *trees.own)
 
 

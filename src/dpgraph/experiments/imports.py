@@ -71,7 +71,7 @@ class Package:
 
 
 def imported_names(source: bytes, top: str, base: list[str]) -> set[str]:
-    """What a source imports of the package `top`, `from a import b` as `a.b` (b may be a module); it is in `base`."""
+    """Return what a source in `base` imports of the package `top`, `from a import b` as `a.b` (b may be a module)."""
     name = top.encode()
     statements = [one for one in _STATEMENT.findall(source) if name in one or one[4:].lstrip().startswith(b".")]
     anywhere = len(re.findall(rb"(?:from|import)[ \t]+" + name + rb"\b", source))

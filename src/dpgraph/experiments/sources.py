@@ -99,7 +99,7 @@ def sources_digest(stage: str) -> str:
 
 @cache
 def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
-    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
+    """Hash a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
     for root in roots:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")
@@ -115,7 +115,7 @@ def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
 
 
 def reaches(roots: tuple[str, ...], module: str) -> bool:
-    """Whether a job that these modules make imports `module`."""
+    """Return whether a job that these modules make imports `module`."""
     return _this().modules[f"{PACKAGE.name}.{module}"] in files_of(Stage(roots, job=True), _this())
 
 

@@ -104,7 +104,9 @@ def train_seeds(
 
 
 def _checked(job: Job, outcome: Outcome | BaseException) -> dict[str, Any] | None:
-    """What a private seed did with the data; raises NotAsAccounted. None: without privacy, or it ended early."""
+    """Return what a private seed did with the data; None without privacy, or if it ended early.
+
+    Raises NotAsAccounted."""
     if job.prepared is None or isinstance(outcome, BaseException):
         return None
     return job.prepared.check(outcome.resumed_at).model_dump(mode="json")
