@@ -45,7 +45,7 @@ def test_examples_of_help_work(tmp_path, monkeypatch, capsys):
         ran.append(stage)
     for name in ("RATES", "STEPS"):
         monkeypatch.setattr(f"dpgraph.privacy.planner.{name}", 1)  # sooner
-    for stage in ("new-dataset", "new-method", "plan", "ogb-files"):
+    for stage in ("new-dataset", "new-method", "plan"):
         assert main(example(stage, capsys)) == 0
         ran.append(stage)
     monkeypatch.chdir(ROOT)

@@ -19,7 +19,7 @@ from dpgraph.reporting.views.registry import figure_of, inputs_of, table_of, vie
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
     "experiments", "privacy", "data", "problems", "sampling", "models", "training", "preparation", "methods",
-    "planning", "audits", "benchmarks", "reporting", "pipeline", "fitting",
+    "planning", "audits", "reporting", "pipeline", "fitting",
 ]  # fmt: skip
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py"
@@ -58,6 +58,10 @@ def test_a_package_imports_only_from_below(layer):
                 assert parts[1] in allowed, f"{path} imports {name}"
 
 
+def test_the_package_does_not_import_its_benchmarks():
+    assert not [path for path in PACKAGE.rglob("*.py") if any(name.split(".")[0] == "bench" for name in imports(path))]
+
+
 def test_every_package_has_its_place():
     assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS)
 
@@ -86,11 +90,11 @@ def test_light_modules_do_not_import_torch():
 
 
 def test_nothing_outside_methods_knows_a_method_by_its_name():
-    """But for single audits that attack one method, and benchmarks; what all audits know is in the specifications."""
+    """But for single audits that attack one method; what all audits know is in the specifications."""
     quoted = re.compile("|".join(rf"[\"']{re.escape(name)}[\"']" for name in specs() if "-" in name))
     for path in PACKAGE.rglob("*.py"):
         place = path.relative_to(PACKAGE)
-        if place.parts[0] not in ("methods", "benchmarks") and place not in OF_ONE_METHOD:
+        if place.parts[0] != "methods" and place not in OF_ONE_METHOD:
             assert not quoted.search(path.read_text()), path
 
 

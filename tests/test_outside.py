@@ -27,10 +27,10 @@ from dpgraph.pipeline.fingerprints import (
     preprocess_digest,
     training_digest,
 )
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.schemas import models
 from dpgraph.problems.preprocess import preprocess
+from dpgraph.problems.registry import size_of
 from dpgraph.reporting.aggregate import blocks
 from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.display import Footnotes, epsilon_cell

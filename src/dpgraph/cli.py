@@ -2,7 +2,7 @@
 
 A user's mistake prints one line and exits with 2, a failure of the file system (no space left, a read-only folder) one
 with the file and exits with 1. This module imports nothing heavy: a subcommand's options are added, and what it runs is
-imported (cli_stages.py, cli_bench.py, cli_privacy.py), when it is the one that is asked for.
+imported (cli_stages.py, cli_privacy.py), when it is the one that is asked for.
 """
 
 from __future__ import annotations
@@ -320,26 +320,6 @@ STAGES: dict[str, Subcommand] = {
         "settings", "Write the settings that a suite's searches chose, for other suites to read", _settings, plan=True
     ),
     "audit-report": _of("audit_report", "Make the figure and page of the suite's audits", plan=True),
-    "ogb-files": _in(
-        "cli_bench", "ogb_files", "Generated files in OGB's layout at a data set's size, to rehearse with"
-    ),
-    "bench": _in("cli_bench", "bench", "Private step against the non-private step on the same batches"),
-    "bench-growth": _in(
-        "cli_bench",
-        "bench_growth",
-        "How a private step's cost grows with each quantity, with a figure",
-        options="add_out",
-    ),
-    "bench-encoders": _in(
-        "cli_bench", "bench_encoders", "A suite's encoders with and without privacy", plan=True, options="add_out"
-    ),
-    "bench-sampling": _in(
-        "cli_bench", "bench_sampling", "Edge lists and ego trees at the sizes of ogbn-arxiv and -products"
-    ),
-    "bench-pagerank": _in("cli_bench", "bench_pagerank", "PageRank rows of all training nodes of a graph"),
-    "bench-peers": _in("cli_bench", "bench_peers", "Clipped sums by Opacus, torch.func, JAX and PyTorch Geometric"),
-    "bench-size": _in("cli_bench", "bench_size", "The pipeline at the sizes of ogbn-products and ogbn-mag, by stage"),
-    "bench-workflow": _in("cli_bench", "bench_workflow", "The workflow's jobs, aggregation and status at scale"),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),
     "inventory": _of(
         "inventory", "List the papers' tables, figures and claims, and what shows each or why nothing does", _inventory

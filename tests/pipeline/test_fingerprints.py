@@ -74,7 +74,7 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     for other in others - allowed:
         assert not {path for path in found if path.startswith(f"methods/{other}/")}, (name, other)
     assert not {path for path in found if re.fullmatch("methods/.*/(spec|look|settings).py", path)}
-    assert not {path for path in found if path.startswith(("reporting/", "audits/", "benchmarks/", "planning/"))}
+    assert not {path for path in found if path.startswith(("reporting/", "audits/", "planning/"))}
     accountants = {path for path in closure(name, numbers=True) if path.startswith("privacy/accountants/")}
     assert accountants <= {"privacy/accountants/__init__.py"}
 

@@ -32,12 +32,12 @@ from dpgraph.planning.cost import (
     measured,
     parts_of,
     read_throughputs,
-    size_of,
     train_seconds,
     wall_hours,
     write_throughputs,
 )
 from dpgraph.planning.plan import load_plan
+from dpgraph.problems.registry import size_of
 from tests.contract.cells import changed
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"

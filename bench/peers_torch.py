@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import Padded, PeersProblem, padded
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, Padded, PeersProblem, padded
 from dpgraph.models.dense import SelfWeight
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gcn import GcnLayer
@@ -105,7 +104,7 @@ def _own(rows: Tensor, own: Tensor) -> Tensor:
 
 
 def hops_of(problem: PeersProblem, trees: Padded) -> tuple[Tensor, ...]:
-    """What `PaddedNetwork` reads of padded trees besides records."""
+    """Return what `PaddedNetwork` reads of padded trees besides records."""
     return (*(trees.means() if problem.setting.architecture == "gcn" else trees.reads), *trees.own)
 
 

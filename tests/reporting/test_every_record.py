@@ -1,16 +1,13 @@
-"""The bench of the workflow in miniature, and that aggregation in groups of rows loses and moves nothing."""
+"""Aggregation of a synthetic suite: in groups of rows it loses and moves nothing, and damaged records are named."""
 
 from __future__ import annotations
 
 import re
-import sys
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dpgraph.benchmarks.workflow import PER_VALUE, STEPS, measured, synthetic_plan, write_records
-from dpgraph.cli import main
 from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.paths import Paths
@@ -18,6 +15,7 @@ from dpgraph.experiments.record import CellRecord
 from dpgraph.planning.resolve import resolve
 from dpgraph.reporting import aggregate as aggregation
 from dpgraph.reporting.results import read_results
+from tests.synthetic_suite import PER_VALUE, STEPS, synthetic_plan, write_records
 
 SEEDS = 2
 
@@ -100,18 +98,3 @@ def test_what_is_no_record_is_named(plan, tmp_path, damage, reason):
         aggregation.read_record(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{path}: not a record (")
-
-
-def test_measured():
-    code = "x = bytearray(200 * 2**20)"
-    found = measured([sys.executable, "-c", code])
-    assert 200 < found["peak_mib"] < 400
-    assert 0 < found["cpu_seconds"] <= 100 * found["seconds"]
-    with pytest.raises(UserError, match="exit status 3: so it is"):
-        measured([sys.executable, "-c", "import sys; print('so it is'); sys.exit(3)"])
-
-
-def test_sizes_are_checked(tmp_path, capsys):
-    for name in ("cells", "seeds"):
-        assert main(["bench-workflow", "--out", str(tmp_path / "x.json"), f"--{name}", "0"]) == 2
-        assert capsys.readouterr().err == f"error: {name}=0: expected an integer >= 1\n"

@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from dpgraph.benchmarks.ogb_files import EDGES, write_files
+from bench import size
+from bench.size import EDGES, measured, write_files
 from dpgraph.data.fetch import fetch
 from dpgraph.data.readers import ogb
 from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
-from dpgraph.pipeline import size
 from dpgraph.planning.plan import load_plan
 
 NODES = 2000
@@ -103,19 +103,8 @@ def test_a_killed_job_is_run_again(tmp_path, monkeypatch):
         _alive(pid[0])
     with (tmp_path / "size.csv").open(encoding="utf-8") as file:
         assert [row["stage"] for row in csv.DictReader(file)] == ["train"]
-    assert "| train" in (tmp_path / "size.md").read_text(encoding="utf-8")
     monkeypatch.setattr(size, "measured", None)  # the row that is there is kept
     assert size.bench(tmp_path / "size.csv", tmp_path / "work")[0]["what"] == "a"
-
-
-def test_a_job_that_ends_in_time_is_run_once(tmp_path, monkeypatch):
-    script = f"open({str(tmp_path / 'runs')!r}, 'a').write('.'); import time; time.sleep(.2)"
-    monkeypatch.setattr(size, "load_plan", lambda config: None)
-    monkeypatch.setattr(size, "_jobs", lambda plan: [("train", "a", [sys.executable, "-c", script])])
-    row = size.bench(tmp_path / "size.csv", tmp_path / "work", kill_after=30.0)[0]
-    assert row["killed_after"] == ""
-    assert row["seconds"] >= 0.2
-    assert (tmp_path / "runs").read_text() == "."
 
 
 def _alive(pid: int) -> None:
@@ -131,10 +120,9 @@ def _alive(pid: int) -> None:
     os.kill(pid, 0)
 
 
-def test_a_job_that_fails_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(size, "load_plan", lambda config: None)
-    monkeypatch.setattr(size, "_jobs", lambda plan: [("train", "a", [sys.executable, "-c", "raise SystemExit(3)"])])
-    with pytest.raises(UserError, match="exit status 3"):
-        size.bench(tmp_path / "size.csv", tmp_path / "work", kill_after=5.0)
-    with pytest.raises(UserError, match="kill_after"):
-        size.bench(tmp_path / "size.csv", tmp_path / "work", kill_after=0.0)
+def test_measured():
+    found = measured([sys.executable, "-c", "x = bytearray(200 * 2**20)"])
+    assert 200 < found["peak_mib"] < 400
+    assert 0 < found["cpu_seconds"] <= 100 * found["seconds"]
+    with pytest.raises(UserError, match="exit status 3: so it is"):
+        measured([sys.executable, "-c", "import sys; print('so it is'); sys.exit(3)"])

@@ -1,11 +1,14 @@
-"""Cost of private steps against the step without privacy, on batches of one size, in one process."""
+"""Cost of private steps against the step without privacy, on batches of one size, in one process.
+
+`python -m bench.steps --out steps.csv [--device cuda] [--graph FOLDER]`
+"""
 
 from __future__ import annotations
 
-import csv
+import argparse
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench.measuring import write_rows
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry, Expected, Licence
 from dpgraph.data.store import load_graph
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.experiments.cell import Model, Task, Training
-from dpgraph.files import atomic_path
 from dpgraph.models.network import Network
 from dpgraph.problems.node_classification.prepare import build
-from dpgraph.progress import progress
+from dpgraph.progress import tracked
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
@@ -50,16 +52,15 @@ class StepSetting:
 
 SETTINGS = (
     StepSetting("mlp", 0, 1, 10_000),
-    StepSetting("gcn", 1, 7, 10_000),
-    StepSetting("gcn", 2, 3, 20_000, decoder_layers=1),
-    StepSetting("gin", 1, 7, 10_000),
-    StepSetting("gin", 2, 3, 20_000, decoder_layers=1),
-    StepSetting("gat", 1, 7, 10_000),
-    StepSetting("gat", 2, 3, 20_000, decoder_layers=1),
+    *(
+        setting
+        for kind in ("gcn", "gin", "gat")
+        for setting in (StepSetting(kind, 1, 7, 10_000), StepSetting(kind, 2, 3, 20_000, decoder_layers=1))
+    ),
 )
 COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
-    *("wall_ms", "cpu_ms", "ratio", "ratio_of_minima", "of_autograd", "peak_mib", "calls", "note"),
+    *("wall_ms", "cpu_ms", "ratio", "of_autograd", "peak_mib", "note"),
 )
 CAPTURED = "private captured"
 NOT_CAPTURED = "not captured: no CUDA device; call by call"
@@ -68,39 +69,34 @@ AUTOGRAD = " by autograd"  # of a step's name: the same one, with recorded rows 
 
 def bench(
     out: Path,
-    device: str = "auto",
+    device: str = "cpu",
     repeats: int = 7,
     nodes: int = NODES,
     settings: tuple[StepSetting, ...] = SETTINGS,
     folder: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """One row for each setting and step, written as CSV; medians over interleaved repeats.
+    """Write one row for each setting and step as CSV; medians over interleaved repeats.
 
     On the stored graph in `folder`, or a synthetic one of `nodes`. Steps: `plain` without privacy; `private` with one
     clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
-    against `plain`: of CPU times on a CPU, which other processes disturb least, else of wall times; `ratio_of_minima`
-    is the same with minima instead of medians, `of_autograd` that of medians against the same step by autograd.
-    `peak_mib` is the most memory that one step holds beyond what it starts with, and `calls` are those of ATen that the
-    host issues for one step. `private captured` is the step of fixed shapes with Poisson batches of the same mean size,
-    for networks of at most one hop: captured and replayed on a GPU, on a CPU call by call, as `note` says.
+    against `plain`, `of_autograd` against the same step by autograd: of CPU times on a CPU, which other processes
+    disturb least, else of wall times. `peak_mib` is the most memory that one step holds beyond what it starts with.
+    `private captured` is the step of fixed shapes with Poisson batches of the same mean size, for networks of at most
+    one hop: captured and replayed on a GPU, on a CPU call by call, as `note` says.
     """
-    where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
     keep_freed_memory()
     graph = synthetic_graph(nodes) if folder is None else load_graph(folder)
-    rows = []
-    with progress("bench", len(settings)) as bar:
-        for setting in settings:
-            rows += _measure(graph, where, repeats, setting)
-            bar.update()
-    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [
+        row
+        for setting in tracked(settings, "bench", len(settings), "setting")
+        for row in _measure(graph, torch.device(device), repeats, setting)
+    ]
+    write_rows(out, COLUMNS, rows)
     return rows
 
 
 def synthetic_graph(nodes: int, classes: int = CLASSES) -> Graph:
-    """With the degrees, features and classes of ogbn-arxiv."""
+    """Return a graph with the degrees, features and classes of ogbn-arxiv."""
     model = BlockModel(name="bench", nodes=nodes, classes=classes, features=FEATURES)
     known = DatasetEntry(
         title="bench",
@@ -114,38 +110,41 @@ def synthetic_graph(nodes: int, classes: int = CLASSES) -> Graph:
 
 
 def interleaved(steps: Mapping[str, Step], device: torch.device, repeats: int) -> dict[str, list[tuple[float, float]]]:
-    """Wall and CPU seconds of each step, one after the other in each repeat; the first of each warms up."""
+    """Return wall and CPU seconds of each step, one after the other in each repeat; the first of each warms up."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for repeat in range(repeats + 1):
         for name, step in steps.items():
-            spent = _timed(step, device)
+            wall, cpu = time.perf_counter(), time.process_time()
+            step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
             if repeat:
-                times[name].append(spent)
+                times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     return times
 
 
 def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSetting) -> list[dict[str, Any]]:
     steps = make_steps(graph, device, setting)
-    times = interleaved(steps, device, repeats)
+    medians = {
+        name: tuple(1e3 * statistics.median(one) for one in zip(*spent, strict=True))
+        for name, spent in interleaved(steps, device, repeats).items()
+    }
     kind = 0 if device.type == "cuda" else 1
-
-    def ratio(name: str, of: Callable[[list[float]], float], other: str = "plain") -> float:
-        return of([t[kind] for t in times[name]]) / of([t[kind] for t in times[other]])
-
+    shared = {
+        **vars(setting),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "repeats": repeats,
+    }
     return [
         {
-            **vars(setting),
+            **shared,
             "step": name,
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-            "repeats": repeats,
-            "wall_ms": round(1e3 * statistics.median(wall for wall, _ in times[name]), 2),
-            "cpu_ms": round(1e3 * statistics.median(cpu for _, cpu in times[name]), 2),
-            "ratio": round(ratio(name, statistics.median), 3),
-            "ratio_of_minima": round(ratio(name, min), 3),
-            "of_autograd": round(ratio(name, statistics.median, _by_autograd(name)), 3),
+            "wall_ms": round(medians[name][0], 2),
+            "cpu_ms": round(medians[name][1], 2),
+            "ratio": round(medians[name][kind] / medians["plain"][kind], 3),
+            "of_autograd": round(medians[name][kind] / medians[_by_autograd(name)][kind], 3),
             "peak_mib": round(peak_bytes(step, device) / 2**20, 1),
-            "calls": calls(step),
             "note": NOT_CAPTURED if name == CAPTURED and device.type == "cpu" else "",
         }
         for name, step in steps.items()
@@ -159,7 +158,7 @@ def _by_autograd(name: str) -> str:
 def make_steps(
     graph: Graph, device: torch.device, setting: StepSetting, width: int = 256, seed: int = 0
 ) -> dict[str, Step]:
-    """The steps of a setting by name, each with its network."""
+    """Return the steps of a setting by name, each with its network."""
     roots, size = graph.train_nodes, min(setting.batch_size, len(graph.train_nodes))
     empty = empty_edge_lists(graph)
     lists = stable_edge_lists(graph, roots, setting.max_degree, setting.max_degree, key=0) if setting.hops else empty
@@ -208,7 +207,7 @@ def make_steps(
 
 
 def _unknown(losses: RootLosses) -> RootLosses:
-    """The same losses, which the engine does not know by name."""
+    """Return the same losses as a function that the engine does not know by name."""
 
     def same(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
         return losses(network, batch, features, labels, recorder)
@@ -216,36 +215,8 @@ def _unknown(losses: RootLosses) -> RootLosses:
     return same
 
 
-class _Calls(TorchDispatchMode):
-    """Counts calls of ATen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
-
-
-def calls(step: Step) -> int:
-    """Calls of ATen that the host issues for one step."""
-    with _Calls() as counted:
-        step()
-    return counted.count
-
-
-def _timed(step: Step, device: torch.device) -> tuple[float, float]:
-    """Wall and CPU seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    step()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - wall, time.process_time() - cpu
-
-
 def peak_bytes(step: Step, device: torch.device) -> int:
-    """Most bytes of tensors that one step holds at a time, beyond those that it finds."""
+    """Return the most bytes of tensors that one step holds at a time, beyond those that it finds."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -256,3 +227,16 @@ def peak_bytes(step: Step, device: torch.device) -> int:
     events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     return int(np.cumsum([0, *(size for _, size in changes)]).max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--graph", type=Path, help="folder of a stored graph (default: synthetic, as ogbn-arxiv)")
+    options = parser.parse_args()
+    bench(options.out, options.device, folder=options.graph)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.peers_problem import PeersProblem
-from dpgraph.benchmarks.peers_torch import add_clipped
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, PeersProblem
+from bench.peers_torch import add_clipped
 from dpgraph.models.gat import GatLayer
 from dpgraph.models.gin import GinLayer
 from dpgraph.models.network import Network
@@ -26,7 +25,7 @@ ROOTS = 100  # of a batch of graphs, the fastest of 25, 50, 100, ... on a one-la
 
 @dataclass(frozen=True)
 class Level:
-    """How the rows of a level read those of the next one, and whose they are."""
+    """Which rows of the next level each row of a level reads, and whose they are."""
 
     edges: Tensor  # (2, m) row below -> row, without a row's own
     closed: Tensor  # (2, m + n) with it
@@ -45,7 +44,7 @@ class Graphs:
 
 @dataclass
 class Call:
-    """What a linear layer read, and the gradient of what it gave."""
+    """A call of a linear layer: what it read and what it gave."""
 
     inputs: Tensor
     outputs: Tensor

@@ -1,19 +1,11 @@
-"""Scale of the workflow itself: seconds and peak memory of its plan of jobs, of aggregation and of the status.
+"""A suite of as many cells as a test needs, with made-up records: a sweep over data sets of 3 to 41 classes.
 
-Each is measured in a fresh process. Jobs are planned for a real suite of which nothing has been made. Records are
-synthetic: a sweep of as many cells as requested, over data sets of 3 to 41 classes, every twelfth value with an
-evaluation at twelve steps, as in the suite `paper`. No number in them means anything.
+Every twelfth value has an evaluation at twelve steps, as in the suite `paper`.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,100 +13,22 @@ from typing import Any
 import yaml
 
 from dpgraph.data.registry import entry
-from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.experiments.summary import RESULT, write_summary
-from dpgraph.files import write_json
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.progress import tracked
 from dpgraph.randomness import numpy_generator
 
 DATASETS = ("pubmed", "cora", "coauthor-cs", "ogbn-arxiv", "reddit-saint")
 EPSILONS = (2.0, 4.0, 8.0, 16.0)
 PER_VALUE = len(DATASETS) * (2 + 2 * len(EPSILONS))  # two methods without privacy, two with it
 STEPS, EVALUATIONS, EVALUATED = 120, 12, 12
-MIB = 2**20
-
-
-def bench(out: Path, cells: int, seeds: int, suite: str) -> dict[str, Any]:
-    """Measure all of it, in the folder of the Snakefile; written as JSON.
-
-    Stages: `plan` (cells of `suite`), `dag` (a dry run of `suite`), `aggregate` and `status` (of at least `cells`
-    synthetic cells with `seeds` seeds each).
-    """
-    for name, value in (("cells", cells), ("seeds", seeds)):
-        if value < 1:
-            raise invalid(name, value, "an integer >= 1")
-    with tempfile.TemporaryDirectory(prefix="dpgraph-bench-") as temporary:
-        folder = Path(temporary)
-        stages = {
-            "plan": measured([sys.executable, "-m", "dpgraph", "list", "cells", "--suite", suite]),
-            "dag": plan_of_jobs(suite, folder),
-        }
-        plan, options = synthetic_plan(folder, cells, seeds)
-        size = write_records(plan)
-        stages["aggregate"] = measured([sys.executable, "-m", "dpgraph", "aggregate", *options])
-        stages["status"] = measured([sys.executable, "-m", "dpgraph", "status", *options, "--json"])
-        record = {
-            "suite": suite,
-            "cells": len(plan.cells),
-            "seeds": seeds,
-            "record_mib": round(size / MIB, 1),
-            "results_mib": round(Paths(plan.config).results.stat().st_size / MIB, 1),
-            "stages": stages,
-        }
-    write_json(out, record)
-    return record
-
-
-def plan_of_jobs(suite: str, folder: Path) -> dict[str, float]:
-    """A dry run of the whole suite with nothing there."""
-    fresh = [f"suite={suite}", f"results={folder}/results", f"data={folder}/data"]
-    dry = [sys.executable, "-m", "snakemake", "-n", "--quiet", "all", "--nolock", "--cores", "1"]
-    return measured([*dry, "--config", *fresh])
-
-
-# A process takes over its parent's peak when it is started, so a small one in between starts what is measured.
-_LAUNCHER = """
-import resource, subprocess, sys
-status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
-"""
-
-
-def measured(command: Sequence[str], limit: float | None = None) -> dict[str, float]:
-    """Runs the command once: wall and CPU seconds, and the largest resident set of it or one of its children.
-
-    After `limit` seconds it and all that it started are killed (SIGKILL). Raises subprocess.TimeoutExpired then, and
-    UserError for another exit status than 0.
-    """
-    start = time.monotonic()
-    launched = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
-    with tempfile.TemporaryFile() as said:
-        with subprocess.Popen(launched, stdout=subprocess.PIPE, stderr=said, start_new_session=True) as process:
-            try:
-                numbers, _ = process.communicate(timeout=limit)
-            except BaseException:  # Ctrl-C, too: in a session of its own it is not told
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        said.seek(0)
-        last = said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-    status, cpu_seconds, peak_kib = (float(number) for number in numbers.split())
-    if status:
-        raise UserError(f"{' '.join(command[1:4])}: exit status {status:.0f}: {last}")
-    return {
-        "seconds": round(time.monotonic() - start, 2),
-        "cpu_seconds": round(cpu_seconds, 2),
-        "peak_mib": round(peak_kib / 1024, 1),
-    }
 
 
 def synthetic_plan(folder: Path, cells: int, seeds: int) -> tuple[Plan, list[str]]:
@@ -163,15 +77,14 @@ def synthetic_plan(folder: Path, cells: int, seeds: int) -> tuple[Plan, list[str
     return load_plan(Config.model_validate(config), workflow), options
 
 
-def write_records(plan: Plan) -> int:
-    """A record of every cell, as its training job would write it; bytes in all.
+def write_records(plan: Plan) -> None:
+    """Write a record of every cell, as its training job would.
 
     Cells of one data set, method and number of evaluations share their values: they cost as much to read as others.
     """
     paths = Paths(plan.config)
     rest: dict[tuple[str, str, str, int], tuple[CellRecord, str]] = {}
-    size = 0
-    for slug, cell in tracked(plan.cells.items(), "records", len(plan.cells), "record"):
+    for slug, cell in plan.cells.items():
         variant = "" if cell.privacy is None else cell.privacy.variant
         kind = (cell.task.dataset, cell.method, variant, cell.training.evaluations)
         if kind not in rest:
@@ -184,8 +97,6 @@ def write_records(plan: Plan) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RESULT).write_text(content, encoding="utf-8")
         write_summary(folder, record)  # says nothing of the cell but its seeds, which are those of all
-        size += len(content)
-    return size
 
 
 def synthetic_record(cell: Cell) -> CellRecord:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.benchmarks.peers_problem import PeersProblem, padded
-from dpgraph.benchmarks.references import Gradients
+from bench.peers_problem import Gradients, PeersProblem, padded
 from dpgraph.models.network import Network
 
 # roots of a piece, the fastest of 25, 50, 125, ... on a one-layer GCN
@@ -47,7 +46,7 @@ def _jax() -> Any:
 
 @dataclass(frozen=True)
 class RootShape:
-    """What a compiled program is for."""
+    """The kind of network that a compiled program is for."""
 
     architecture: str
     hops: int

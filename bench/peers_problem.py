@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.benchmarks.steps import FEATURES, StepSetting, synthetic_graph
+from bench.steps import FEATURES, StepSetting, synthetic_graph
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
@@ -22,6 +22,8 @@ from dpgraph.training.fused.inputs import TreeInputs
 
 NODES = 40_000
 UNCLIPPED = 1e15  # a clip norm that no gradient reaches
+
+Gradients = Callable[[], list[Tensor]]  # a step of a peer: its sums, by parameter
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class PeersProblem:
         return self.features.dtype
 
     def sums(self, limit: float | None = None) -> list[Tensor]:
-        """By this package: sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
+        """Return this package's sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
         arguments = (self.network, self.trees, self.positions, self.features, self.labels)
         return clipped_gradient_sum(*arguments, limit or self.limit, inputs=self._inputs).sums
 
@@ -155,6 +157,6 @@ def _levels(
 
 
 def _places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of packed rows: their root, and their place among its rows."""
+    """Return the root of each packed row, and its place among the root's rows."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -2,17 +2,16 @@
 
 Every peer gets the same roots, parameters and clip norm. Only what gives our sums is timed: a peer first has to agree
 with them in float64 on a small batch, then in float32 on the whole one.
+
+`python -m bench.peers --out peers.csv`; needs `pip install -c constraints.txt -e '.[dev,peers]'`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import platform
+import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import dpgraph
-from dpgraph.benchmarks.memory import peak_bytes, settle
-from dpgraph.benchmarks.peers_problem import UNCLIPPED, PeersProblem, Problems
-from dpgraph.benchmarks.references import Gradients
-from dpgraph.benchmarks.steps import StepSetting
-from dpgraph.errors import invalid
-from dpgraph.files import atomic_path
-from dpgraph.loading import load
-from dpgraph.progress import progress
+from bench import peers_jax, peers_pyg, peers_torch
+from bench.measuring import peak_bytes, settle, write_rows
+from bench.peers_problem import UNCLIPPED, Gradients, PeersProblem, Problems
+from bench.steps import StepSetting
+from dpgraph.files import write_text
+from dpgraph.planning.cost import processor
+from dpgraph.progress import tracked
 from dpgraph.training.memory import keep_freed_memory
 
 BATCH_SIZES = (100, 2_000, 10_000)
@@ -42,7 +39,6 @@ ARCHITECTURES = (
     ),
 )
 CASES = tuple(replace(one, batch_size=size) for one in ARCHITECTURES for size in BATCH_SIZES)
-QUICK = tuple(replace(one, batch_size=100) for one in ARCHITECTURES)
 REPEATS = 5
 CHECKED = 100  # roots of the check in float64
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the largest entry of each parameter's sum
@@ -54,20 +50,22 @@ COLUMNS = (
 )
 
 
+def ours(problem: PeersProblem) -> Gradients:
+    return problem.sums
+
+
 @dataclass(frozen=True)
 class Peer:
-    """`make` names a function of a `PeersProblem` that prepares a step, whose call gives the sums."""
+    """`make` prepares a step of a problem, whose call gives the sums."""
 
     name: str
     package: str  # distribution that it needs
-    make: str
+    make: Callable[[PeersProblem], Gradients]
     clips: bool = True
 
     @property
     def version(self) -> str | None:
-        """Of the package; None where it is not installed."""
-        if self.package == OURS:
-            return dpgraph.__version__
+        """The package's version; None where it is not installed."""
         try:
             return metadata.version(self.package)
         except metadata.PackageNotFoundError:
@@ -75,21 +73,15 @@ class Peer:
 
 
 PEERS = (
-    Peer(OURS, OURS, "dpgraph.benchmarks.peers:ours"),
-    Peer("opacus ghost", "opacus", "dpgraph.benchmarks.peers_torch:opacus_ghost"),
-    Peer("opacus hooks", "opacus", "dpgraph.benchmarks.peers_torch:opacus_hooks"),
-    Peer("torch vmap", "torch", "dpgraph.benchmarks.peers_torch:torch_vmap"),
-    Peer("jax vmap", "jax", "dpgraph.benchmarks.peers_jax:jax_vmap"),
-    Peer("jax, our algorithm", "jax", "dpgraph.benchmarks.peers_jax:jax_ours"),
-    Peer("pyg", "torch-geometric", "dpgraph.benchmarks.peers_pyg:pyg"),
-    Peer("plain, not private", "torch", "dpgraph.benchmarks.peers_torch:plain", clips=False),
+    Peer(OURS, OURS, ours),
+    Peer("opacus ghost", "opacus", peers_torch.opacus_ghost),
+    Peer("opacus hooks", "opacus", peers_torch.opacus_hooks),
+    Peer("torch vmap", "torch", peers_torch.torch_vmap),
+    Peer("jax vmap", "jax", peers_jax.jax_vmap),
+    Peer("jax, our algorithm", "jax", peers_jax.jax_ours),
+    Peer("pyg", "torch-geometric", peers_pyg.pyg),
+    Peer("plain, not private", "torch", peers_torch.plain, clips=False),
 )
-
-
-def ours(problem: PeersProblem) -> Gradients:
-    return problem.sums
-
-
 Row = dict[str, Any]
 
 
@@ -97,52 +89,35 @@ def bench(
     out: Path,
     cases: Sequence[StepSetting] = CASES,
     repeats: int = REPEATS,
-    minutes: float | None = None,
     peers: Sequence[Peer] = PEERS,
     problems: Problems | None = None,
 ) -> list[Row]:
-    """One row for each case and peer, written as CSV after each case; a peer that is not installed is one row.
+    """Write one row for each case and peer as CSV after each case; a peer that is not installed is one row.
 
     `cpu_seconds` are medians of interleaved repeats on one thread, with quartiles, and `ratio` is the median of each
     repeat's ratio to dpgraph. What does not change from one batch to the next is prepared untimed, for peers also the
     padded trees of the batch. `peak_mib` is the most resident memory of one call beyond what it starts with.
     `difference` is the largest one from our sum, over the largest entry of that parameter's sum. `note` says why a row
-    has no time; from `minutes` of CPU time on, that nothing was measured.
+    has no time.
     """
-    if repeats < 1:
-        raise invalid("repeats", repeats, "an integer >= 1")
-    if minutes is not None and not minutes > 0:
-        raise invalid("--minutes", minutes, "a number > 0")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     keep_freed_memory()
-    rows: list[Row] = [_row(None, peer) | {"note": _missing(peer)} for peer in peers if peer.version is None]
+    absent = [_row(None, peer) | {"note": _missing(peer)} for peer in peers if peer.version is None]
     present = [peer for peer in peers if peer.version is not None]
+    problems, rows = problems or Problems(), list[Row]()
+    checked: dict[StepSetting, dict[str, Row]] = {}
     try:
-        problems = problems or Problems()
-        end = time.process_time() + 60 * minutes if minutes else np.inf
-        checked: dict[StepSetting, dict[str, Row]] = {}
-        by_case: dict[StepSetting, list[Row]] = {}
-        with progress("bench peers", len(cases)) as bar:
-            for case in sorted(cases, key=lambda one: one.batch_size):
-                if time.process_time() > end:
-                    late = {"note": f"not measured: {minutes:g} minutes of CPU time were over"}
-                    by_case[case] = [_row(case, peer) | late for peer in present]
-                else:
-                    kind = replace(case, batch_size=min(CHECKED, case.batch_size))
-                    if kind not in checked:
-                        checked[kind] = _check(problems.problem(kind, torch.float64), present)
-                    by_case[case] = _measure(problems.problem(case), present, checked[kind], repeats)
-                _write(out, [*(row for one in cases for row in by_case.get(one, [])), *rows])
-                bar.update()
+        for case in tracked(cases, "bench peers", len(cases), "case"):
+            kind = replace(case, batch_size=min(CHECKED, case.batch_size))
+            if kind not in checked:
+                small = problems.problem(kind, torch.float64)
+                checked[kind] = {peer.name: _compared(small, peer)[1] for peer in present}
+            rows += _measure(problems.problem(case), present, checked[kind], repeats)
+            write_rows(out, COLUMNS, [*rows, *absent])
     finally:
         torch.set_num_threads(threads)
-    return [*(row for one in cases for row in by_case[one]), *rows]
-
-
-def _check(problem: PeersProblem, peers: Sequence[Peer]) -> dict[str, Row]:
-    """Of each peer, what its rows say of its sums in float64; with a note, it is not measured."""
-    return {peer.name: _compared(problem, peer)[1] for peer in peers}
+    return [*rows, *absent]
 
 
 def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Row], repeats: int) -> list[Row]:
@@ -173,7 +148,7 @@ def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]
     name = "difference" if problem.dtype == torch.float32 else "difference_float64"
     kind = str(problem.dtype).removeprefix("torch.")
     try:
-        step = load(peer.make)(problem)
+        step = peer.make(problem)
         known, before = settle(), peak_bytes()
         sums = step()
         peak = peak_bytes() - before if known else None
@@ -204,27 +179,47 @@ def _spread(name: str, values: Sequence[float]) -> Row:
 
 
 def _missing(peer: Peer) -> str:
-    extra = "peers" if peer.package == "jax" else "dev" if peer.package == "torch-geometric" else None
-    how = f" (pip install '.[{extra}]')" if extra else ""
-    return f"not installed: {peer.package}{how}"
+    extra = "peers" if peer.package == "jax" else "dev"
+    return f"not installed: {peer.package} (pip install '.[{extra}]')"
 
 
 def _row(case: StepSetting | None, peer: Peer) -> Row:
     shown = {} if case is None else {name: getattr(case, name) for name in COLUMNS[:4]}
-    own = {"peer": peer.name, "version": peer.version or "", "threads": 1, "processor": _processor()}
+    own = {"peer": peer.name, "version": peer.version or "", "threads": 1, "processor": processor()}
     return dict.fromkeys(COLUMNS, "") | shown | own
 
 
-@cache
-def _processor() -> str:
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return platform.processor() or platform.machine()
+def table(rows: Iterable[Row]) -> str:
+    """Return a Markdown table for each batch size: our milliseconds, and what peers take in our time."""
+    lines: list[str] = []
+    timed = [row for row in rows if row["architecture"]]
+    names = [name for name in dict.fromkeys(row["peer"] for row in timed) if name != OURS]
+    for size in dict.fromkeys(row["batch_size"] for row in timed):
+        heads = [f"`{OURS}`, ms", *(f"`{name}`" for name in names)]
+        lines += ["", f"m = {size:,}:", "", f"| network | {' | '.join(heads)} |", "|:--|" + "--:|" * len(heads)]
+        here = [row for row in timed if row["batch_size"] == size]
+        for kind, hops in dict.fromkeys((row["architecture"], row["hops"]) for row in here):
+            found = {row["peer"]: row for row in here if (row["architecture"], row["hops"]) == (kind, hops)}
+            seconds = found[OURS]["cpu_seconds"]
+            ratios = [
+                "{ratio} ({ratio_q25} to {ratio_q75})".format(**one) if one["ratio"] else one["note"][:40]
+                for one in (found[name] for name in names)
+            ]
+            title = kind.upper() + (f", r = {hops}" if hops else "")
+            ours = f"{1e3 * float(seconds):.3g}" if seconds else "–"
+            lines.append(f"| {title} | {ours} | " + " | ".join(ratios) + " |")
+    return "\n".join(lines[1:]) + "\n"
 
 
-def _write(out: Path, rows: Sequence[Row]) -> None:
-    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written beside it")
+    parser.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
+    options = parser.parse_args()
+    cases = [case for case in CASES if case.batch_size == 100 or not options.quick]
+    rows = bench(options.out, cases, 2 if options.quick else REPEATS)
+    write_text(options.out.with_suffix(".md"), table(rows))
+
+
+if __name__ == "__main__":
+    main()
