@@ -46,6 +46,11 @@ def digests(package, numbers=False):
     return found
 
 
+@pytest.fixture(scope="module")
+def before():
+    return digests(THIS)
+
+
 @pytest.fixture
 def copy(tmp_path):
     return Path(shutil.copytree(PACKAGE, tmp_path / "dpgraph", ignore=shutil.ignore_patterns("__pycache__")))
@@ -120,8 +125,7 @@ EDITED = [
 
 
 @pytest.mark.parametrize("edited", EDITED)
-def test_an_edit_reruns_the_cells_that_import_it_and_no_others(edited, copy):
-    before = digests(Package(copy))
+def test_an_edit_reruns_the_cells_that_import_it_and_no_others(edited, copy, before):
     with (copy / edited).open("a") as file:
         file.write("# edited\n")
     after = digests(Package(copy))
@@ -146,16 +150,14 @@ NEW_FILES = {
 }
 
 
-def test_new_methods_mechanisms_problems_and_readers_make_nothing_anew(copy):
-    before = digests(Package(copy))
+def test_new_methods_mechanisms_problems_and_readers_make_nothing_anew(copy, before):
     for name, text in NEW_FILES.items():
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text(text)
     assert digests(Package(copy)) == before
 
 
-def test_a_new_optional_field_makes_nothing_anew(copy, monkeypatch):
-    before = digests(Package(copy))
+def test_a_new_optional_field_makes_nothing_anew(copy, before):
     for name in ("experiments/cell.py", "methods/ego_trees/spec.py", "methods/pagerank/settings.py"):
         text = (copy / name).read_text()
         start = text.index("class ")
@@ -251,7 +253,7 @@ def trained(folder, runs):
 def test_what_is_left_out_cannot_change_a_result(tmp_path):
     """All edits at once, of different modules: if one changed a number, so would all together."""
     copied = tmp_path / "sources/dpgraph"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copied)
     for name, (old, new) in HARMLESS.items():
         path = copied / THIS.modules[f"dpgraph.{name}"].relative_to(PACKAGE)
         text = path.read_text()
