@@ -23,7 +23,7 @@ def text(cell):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """A dozen seconds: eight trainings, and what check-method tries."""
+    """A dozen seconds: eight trainings, and what `check method` tries."""
     run = subprocess.run([sys.executable, "-m", "tests.tutorial", NOTEBOOK], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(run.stdout)

@@ -133,16 +133,16 @@ def broken(place: Path, error: BaseException) -> UserError:
 
 
 def checks_of(folder: Path) -> tuple[str, ...]:
-    """What `dpgraph check-method` found of these very files; the first text says that nothing did, where that is so."""
+    """What `dpgraph check method` found of these very files; the first text says that nothing did, where that is so."""
     try:
         noted = json.loads((folder / CHECKS).read_text(encoding="utf-8"))
         if noted["files"] != digest_of(sorted(folder.rglob("*.py"))):
             return ("none of these files: they were edited since",)
         return tuple(f"{name} ({'passed' if passed else 'FAILED'})" for name, passed in noted["checks"].items())
     except FileNotFoundError:
-        return ("none (dpgraph check-method has not run)",)
+        return ("none (dpgraph check method has not run)",)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{folder / CHECKS}: not what check-method writes ({error}): delete it") from None
+        raise UserError(f"{folder / CHECKS}: not what `dpgraph check method` writes ({error}): delete it") from None
 
 
 def write_checks(folder: Path, checks: Mapping[str, bool]) -> Path:

@@ -193,10 +193,10 @@ def test_a_run_replaces_its_own_suite_and_is_checked_by_the_others(plan, tmp_pat
     write_throughputs([other, replace(throughput("other", 9.0), suite="demo")], out)
     given = ["--suite", "demo", "--workflow", str(WORKFLOW), "--config", '{"papers": ["daigavane"]}', "--out", str(out)]
     before = out.read_bytes()
-    assert main(["throughputs", *given, "--check"]) == 0
+    assert main(["cost", *given, "--check"]) == 0
     assert out.read_bytes() == before
     assert "suite demo: estimated" in capsys.readouterr().out
-    assert main(["throughputs", *given]) == 0
+    assert main(["cost", *given, "--learn"]) == 0
     text = capsys.readouterr().out
     assert "from suites search, measured" in text
     assert ": 0.50\n" in text

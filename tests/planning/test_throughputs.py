@@ -139,7 +139,7 @@ def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such file: expected the throughputs that `dpgraph throughputs` writes"),
+        (None, "no such file: expected what `dpgraph cost --learn` writes"),
         ("method,cells\nmlp,3\n", "expected the columns method, dataset, cells"),
         ("{head}\nmlp,d,a,1,1,1,1,1,1,1,s,c,p\n", "numbers where they are"),
         ("{head}\nmlp,d,1,1,0,0,0,1,1,1,s,c,p\n", "mlp: expected seconds above 0"),

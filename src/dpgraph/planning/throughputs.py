@@ -90,7 +90,7 @@ def learnt(rows: Iterable[Throughput]) -> Known:
     """Raises UserError where there is no row."""
     measured = list(rows)
     if not measured:
-        raise UserError("no throughput was measured: expected rows that `dpgraph throughputs` writes after a run")
+        raise UserError("no throughput was measured: expected rows that `dpgraph cost --learn` writes after a run")
     by_method: dict[str, list[Throughput]] = {}
     for row in measured:
         by_method.setdefault(row.method, []).append(row)
@@ -161,7 +161,7 @@ def _near(one: Sequence[float], other: Sequence[float]) -> bool:
 def read_throughputs(path: Path) -> list[Throughput]:
     """A row for each suite, method and data set. Raises UserError for a file that is not there or is no such table."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected the throughputs that `dpgraph throughputs` writes after a run")
+        raise UserError(f"{path}: no such file: expected what `dpgraph cost --learn` writes after a run")
     kinds = {one.name: str(one.type) for one in fields(Throughput)}
     found: list[Throughput] = []
     with path.open(encoding="utf-8", newline="") as file:
@@ -174,7 +174,7 @@ def read_throughputs(path: Path) -> list[Throughput]:
                 raise UserError(f"{path}: {one.method}: expected seconds above 0, and low up to high")
             found.append(one)
     if not found:
-        raise UserError(f"{path}: no row: expected throughputs that `dpgraph throughputs` writes after a run")
+        raise UserError(f"{path}: no row: expected throughputs that `dpgraph cost --learn` writes after a run")
     return found
 
 
