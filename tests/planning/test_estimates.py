@@ -191,7 +191,16 @@ def test_a_run_replaces_its_own_suite_and_is_checked_by_the_others(plan, tmp_pat
     out = tmp_path / "throughputs.csv"
     other = replace(throughput("other"), suite="search")
     write_throughputs([other, replace(throughput("other", 9.0), suite="demo")], out)
-    given = ["--suite", "demo", "--workflow", str(WORKFLOW), "--config", '{"papers": ["daigavane"]}', "--out", str(out)]
+    given = [
+        "--suite",
+        "demo",
+        "--workflow",
+        str(WORKFLOW),
+        "--config",
+        '{"papers": ["daigavane"]}',
+        "--throughputs",
+        str(out),
+    ]
     before = out.read_bytes()
     assert main(["cost", *given, "--check"]) == 0
     assert out.read_bytes() == before
