@@ -982,13 +982,6 @@ ACCOUNTING = (
         CHOICE + "test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     _one(
-        "a quantile at half its price",
-        "privacy/accountants/quantile.py",
-        "eps_quantile * utility / (2 * affected_roots)",
-        "eps_quantile * utility / affected_roots",
-        "tests/privacy/test_paid_choices.py::test_the_sampler_draws_from_the_exponential_mechanism",
-    ),
-    _one(
         "rows move by C1",
         "sampling/pagerank_release.py",
         "return math.sqrt(2 * num_rows) * clip_norm",
@@ -1172,38 +1165,6 @@ VOTES = (
          OF_STRANGERS + "test_a_record_that_becomes_null_moves_no_reading_of_others"),
     _one("hubs have buckets", STRANGER_BALLOTS, "one_vote) * there", "one_vote)",
          OF_STRANGERS + "test_voters_and_hubs_have_no_bucket_to_read"),
-)  # fmt: skip
-
-BANDED, OF_BANDS = "training/banded.py", "tests/privacy/test_banded.py::"
-SCALED, SCALED_TEST = "training/scaled.py", "tests/training/test_scaled.py::"
-CHARGED_BANDS = OF_BANDS + "test_steps_are_charged_at_the_rate_of_their_group_and_as_often_as_it_comes"
-BANDS = (
-    _one("noise of bands is not divided through their matrix", BANDED, "alpha=factor)", "alpha=0 * factor)",
-         "tests/training/test_banded.py::test_streamed_noise_is_the_dense_product"),
-    _one("groups that take turns are ignored", "sampling/cyclic.py", "np.flatnonzero(self.groups == group)",
-         "np.flatnonzero(self.groups >= 0)", "tests/sampling/test_cyclic.py::test_groups_take_turns_at_their_rate"),
-    _one("steps of a group amplified at rate q", "privacy/mechanisms/votes.py", '"sampling_rate": rate}',
-         '"sampling_rate": self.sampling_rate}', CHARGED_BANDS),
-    _one("a group comes once in 2 b steps", "privacy/banded.py", "math.ceil(steps / bands)",
-         "math.ceil(steps / bands / 2)", CHARGED_BANDS),
-    _one("columns of bands longer than 1", "privacy/banded.py", "    columns = columns / np.maximum(",
-         "    columns = 1.3 * columns / np.maximum(",
-         OF_BANDS + "test_a_record_moves_each_block_by_at_most_one_whenever_it_takes_part"),
-    _one("longer columns do not lower the stated noise", BANDED, "source.std / matrix.sensitivity", "source.std",
-         "tests/training/test_banded.py::test_the_std_that_is_stated_is_for_columns_of_norm_one"),
-    _one("a broken run forgets the noise before", BANDED,
-         "        for _ in range(step):\n            self._row(like)\n", "        self.generator.set_state(reached)\n",
-         "tests/training/test_banded.py::test_a_broken_run_goes_on_with_the_same_noise"),
-    _one("groups start again in a run that goes on", "sampling/cyclic.py", "self.first = step - self.count",
-         "self.first = 0", "tests/sampling/test_cyclic.py::test_a_resumed_run_goes_on_with_its_group"),
-    _one("gradients are scaled by the batch's own", SCALED, "        scales = released_scales(self.optimizer)\n",
-         "        ones = [torch.ones_like(one) for one in self.network.parameters()]\n"
-         "        raw = scaled_clipped_sum(self.network, self.features, self.labels, nodes, clip_norm, ones)\n"
-         "        scales = [1 / (one.abs() + one.abs().mean() + 1e-9) for one in raw]\n",
-         SCALED_TEST + "test_scales_follow_from_what_was_released_alone"),
-    _one("clipped before they are scaled", SCALED, "rows.square() @ of_weights.square().T + of_bias.square()",
-         "rows.square().sum(1, keepdim=True) + 1",
-         SCALED_TEST + "test_the_sum_is_of_scaled_gradients_of_norm_at_most_c"),
 )  # fmt: skip
 
 SECRET, FITTED, OF_SECRET = "fitting/secret.py", "tests/fitting/test_fit.py::", "tests/fitting/test_secret.py::"
@@ -1427,16 +1388,6 @@ UNITS = (
          "tests/methods/test_units.py::test_reconstructions_read_the_parameters_alone[strong]"),
 )  # fmt: skip
 
-STREAMED = (
-    _one(
-        "a node in a list twice gets two votes from a stream",
-        "methods/votes/stream.py",
-        "keys = keys[np.diff(keys, prepend=-1) > 0]",
-        "keys = keys[np.diff(keys, prepend=-1) >= 0]",
-        "tests/methods/test_vote_stream.py::test_one_pass_over_shards_is_the_whole_graph",
-    ),
-)
-
 CAPTURED = (
     _one(
         "noise of std / 1.3 in a captured step",
@@ -1615,6 +1566,4 @@ MUTANTS = (
     *UNITS,
     *CAPTURED,
     *REPLAYED,
-    *STREAMED,
-    *BANDS,
 )

@@ -13,7 +13,6 @@ import pandas as pd
 from dpgraph.audits import (
     accounted,
     appr,
-    bands,
     canary,
     embedding,
     exact,
@@ -71,7 +70,6 @@ AUDITS = {
     "votes-learnt": Audit(votes_learnt.votes_learnt, 4, votes_learnt.VOTES_LEARNT_BUGS),
     "votes-mean": Audit(votes_mean.votes_mean, 200, votes_mean.VOTES_MEAN_BUGS),
     "votes-membership": Audit(votes_membership.votes_membership, 4000, votes_membership.VOTES_MEMBERSHIP_BUGS),
-    "bands": Audit(bands.bands, 4000, bands.BANDS_BUGS),
     "votes-removed": Audit(votes_removed.votes_removed, 12, votes_removed.VOTES_REMOVED_BUGS),
     "votes-strangers": Audit(votes_strangers.votes_strangers, 6, votes_strangers.VOTES_STRANGERS_BUGS),
     "sums": Audit(sums.sums, 4, sums.SUMS_BUGS),

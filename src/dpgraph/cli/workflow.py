@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from dpgraph.cli.options import ANY_SUITE, Json, PlanOptions, Whole
 from dpgraph.errors import UserError, invalid
-
-if TYPE_CHECKING:
-    from dpgraph.planning.plan import Plan
 
 Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms"]
 
@@ -104,106 +99,53 @@ def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUI
 
 def cost(
     *,
-    cluster: Path | None = None,
-    throughputs: Path | None = None,
+    jobs: Whole | None = None,
     learn: bool = False,
-    check: bool = False,
+    out: Path | None = None,
     as_json: Json = False,
     suite: PlanOptions = ANY_SUITE,
 ) -> None:
     """Estimate hours, memory and wall time of each artefact before it runs.
 
     Args:
-        cluster: YAML file of the machine (docs/cluster.md).
-        throughputs: CSV file of what training took (default: workflow/throughputs.csv).
-        learn: Write what training took in the suite's run into that file, in place of the suite's rows.
-        check: Only print how far the estimates are from the suite's run.
+        jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
+        learn: Note what training took in the suite's run, for later estimates.
+        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows are replaced.
     """
-    from dpgraph.experiments.config import load
-    from dpgraph.planning.estimates import Cluster, costs
-    from dpgraph.planning.throughputs import FILE, learnt, read_throughputs
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.planning import cost as costing
 
     plan = suite.plan()
-    file = throughputs or suite.workflow / FILE
-    if learn or check:
-        _learn(plan, file, write=learn)
+    if learn:
+        from dpgraph.reporting.results import read_results
+
+        rows = costing.measured(plan, read_results(Paths(plan.config).results))
+        file = out or suite.workflow / costing.FILE
+        kept = costing.read_throughputs(file) if file.is_file() else []
+        costing.write_throughputs([*(row for row in kept if row.suite != plan.suite.name), *rows], file)
+        print(f"{file}: {len(rows)} rows of suite {plan.suite.name}, one for each method, data set and device")
         return
-    known = learnt(read_throughputs(file))
-    machine = Cluster(cores=os.cpu_count() or 1) if cluster is None else load(Cluster, cluster)
-    rows = costs(plan, known, machine)
+    known = costing.known_of(plan)
+    if not known.rows:
+        raise UserError(f"device={plan.config.device}: no throughput was measured: run a suite, then `cost --learn`")
+    on_gpu = plan.config.device == "cuda"
+    if jobs is None:
+        jobs = 1 if on_gpu else os.cpu_count() or 1
+    if jobs < 1:
+        raise invalid("--jobs", jobs, "an integer >= 1")
+    costs = costing.costs(plan, known, jobs)
     if as_json:
-        numbers = [
-            {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in asdict(row).items()
-            }
-            for row in rows
-        ]
-        print(json.dumps({"cluster": machine.model_dump(), "estimates": numbers}, indent=1))
+        print(json.dumps([asdict(row) for row in costs], indent=1))
         return
-    lines = [("artefact", "cells", "runs", "core h", "range", "memory", "wall h", "GPU h")]
-    for row in rows:
-        lines.append(
-            (
-                row.artefact,
-                f"{row.cells:,}",
-                f"{row.runs:,}",
-                _hours(row.core_hours) + ("*" if row.unmeasured else ""),
-                f"{_hours(row.low_hours)} to {_hours(row.high_hours)}",
-                f"{row.memory_gib:.1f} GiB",
-                _hours(row.wall_hours),
-                _hours(row.gpu_hours),
-            )
-        )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for first, *others in lines:
-        padded = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
-        print("  ".join([first.ljust(widths[0]), *padded]))
-    places = f"{machine.gpus} GPU" if machine.gpus and machine.gpu_speed else f"{machine.cores} core"
-    if not places.startswith("1 "):
-        places += "s"
+    print("\n".join(costing.table_lines(costs)))
+    named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(
-        f"\nEstimates. Core hours: training on one core of {' and '.join(known.processors)}.\n"
-        f"From {known.cells:,} cells of suites {', '.join(known.suites)}\n(commits {', '.join(known.commits)}).\n"
-        "A tenth of a method's cells on a data set took less than the lower end of the range in one of them, a\n"
-        f"tenth more than the upper. Wall hours: on {places} of {machine.name}, an upper bound without data stages.\n"
+        f"\nEstimates. Hours: training on one {'GPU beside a' if on_gpu else 'core of'} {named[0]}, from "
+        f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
+        "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
+        f"than the upper. Wall hours: with {jobs} jobs side by side, an upper bound without data stages.\n"
         "Rows share cells; the last row has each once."
-        + ("\n* with cells of methods that were not measured: the law of all methods." if rows[-1].unmeasured else "")
-        + ("" if machine.gpu_speed else "\nGPU hours: not known without gpu_speed in --cluster.")
-    )
-
-
-def _hours(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def _learn(plan: Plan, out: Path, write: bool) -> None:
-    """Print how far the estimates are from the suite's run; `write`: replace its rows in the file."""
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.planning.throughputs import learnt, read_throughputs, write_throughputs
-    from dpgraph.reporting.results import read_results
-    from dpgraph.reporting.throughputs import against, left_out_check, throughputs
-
-    results = read_results(Paths(plan.config).results)
-    rows = throughputs(plan, results)
-    others = [row for row in read_throughputs(out) if row.suite != plan.suite.name] if out.is_file() else []
-    if write:
-        write_throughputs([*others, *rows], out)
-        print(f"{out}: {len(rows)} rows of suite {plan.suite.name}, one for each method and data set")
-    if others:
-        names = ", ".join(dict.fromkeys(row.suite for row in others))
-        found = against(plan, results, learnt(others))
-        print(_compared(f"suite {plan.suite.name}", found, f"suites {names}"))
-    for row in left_out_check(plan, results).to_dict("records"):
-        print(_compared(row["dataset"], row, "the other data sets"))
-
-
-def _compared(what: str, row: Mapping[str, Any], source: str) -> str:
-    return (
-        f"{what}: estimated {row['estimated_h']:.2f} h from {source}, measured {row['measured_h']:.2f} h: "
-        f"{row['ratio']:.2f}"
+        + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
     )
 
 
