@@ -1,7 +1,7 @@
-"""What users add from files outside the package: data sets and methods.
+"""Find data sets and methods in a user's own files.
 
-They are named by `registry:` in config.yaml, by $DPGRAPH_REGISTRY (what the config names is put there for the jobs),
-and by entry points of installed packages in the group `dpgraph.registry`. A place is a YAML file of data set entries, a
+`registry:` in config.yaml names them, or entry points of installed packages in the group `dpgraph.registry`. What the
+config names is handed to jobs in an environment variable. A place is a YAML file of data set entries, a
 folder with `datasets.yaml` and packages of methods (`<name>/spec.py`), or such a package itself.
 
 Nothing here imports what it finds but `import_method` and `function_of`. Every mistake in these files is one line.
@@ -32,7 +32,7 @@ Places = tuple[Path, ...]
 
 
 def use(named: Iterable[str]) -> None:
-    """Names places to this process and to those that it starts; without any, what the variable names stays."""
+    """Name places to this process and to those that it starts; without any, those named before stay."""
     given = [str(Path(place).expanduser().absolute()) for place in named]
     if given:
         os.environ[VARIABLE] = os.pathsep.join(given)
