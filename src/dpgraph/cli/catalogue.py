@@ -47,6 +47,7 @@ def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:
+    """Print a listing."""
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
@@ -54,7 +55,7 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
 
 
 def print_explained(plan: Plan, name: str, as_json: bool) -> None:
-    """Where the settings of a cell, or of an artefact's cells, come from."""
+    """Print where the settings of a cell, or of an artefact's cells, come from."""
     cells = explain(plan, name)
     if as_json:
         print(json.dumps(cells, indent=1, ensure_ascii=False))

@@ -138,15 +138,17 @@ def predict(
     from dpgraph.fitting.model import load
     from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
-    if graph is None and nodes is None:
-        raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
-    given = {"--nodes": nodes is not None, "--edges": edges is not None, "--id": id_column != "id"}
-    if graph is not None and any(given.values()):
-        name = next(name for name, there in given.items() if there)
-        raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
     loaded = load(model)
     header = loaded.header
-    new = read_new_npz(header, graph) if graph is not None else read_new_nodes(header, nodes, edges, id_column)
+    if graph is not None:
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column != "id")):
+            if there:
+                raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
+        new = read_new_npz(header, graph)
+    elif nodes is not None:
+        new = read_new_nodes(header, nodes, edges, id_column)
+    else:
+        raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
     with out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -230,8 +232,9 @@ def afford(
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    budget = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-    what = budgeted(method, numbers, **budget, relation=relation, all_outputs=every)
+    what = budgeted(
+        method, numbers, epsilon=guarantee.epsilon, delta=guarantee.delta, relation=relation, all_outputs=every
+    )
     print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
 
 

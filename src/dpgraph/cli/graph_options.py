@@ -64,7 +64,8 @@ class GraphOptions:
             if self.directed:
                 raise UserError(f"--directed: expected in {self.graph}, as its array directed")
             return read_npz(self.graph, classes)
-        return from_arrays(*_dataset(self.dataset or ""), classes=classes, directed=self.directed, where=self.dataset)
+        name = self.dataset or ""
+        return from_arrays(*_dataset(name), classes=classes, directed=self.directed, where=name)
 
     def _refuse_columns(self) -> None:
         """Raise UserError for an option about --nodes, which would be ignored for another source."""

@@ -90,7 +90,7 @@ def noise(
     from dpgraph.privacy.cache import default_cache
 
     name, known = _mechanism(mechanism)
-    chosen: Mode = mode or (next(iter(known)) if len(known) == 1 else "rigorous")
+    chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
     given = _parameters(parameters, values, known)
     cache = default_cache()
     solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
