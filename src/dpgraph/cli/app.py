@@ -44,7 +44,7 @@ GROUPS = {  # by the module that has the commands
 }
 COMMANDS = {name: module for module, group in GROUPS.items() for name in group.commands}
 HELP = ("--help", "-h")
-KINDS = {int: "an integer", float: "a number", bool: "no value"}
+KINDS: dict[Any, str] = {int: "an integer", float: "a number", bool: "no value"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,10 +160,8 @@ def _line(error: Any, app: Any, words: Sequence[str]) -> str:
             f"{name}: expected {'a value' if error.keyword else 'this option' if name[0] == '-' else 'this argument'}"
         )
     if isinstance(error, exceptions.CoercionError) and error.token is not None and error.argument is not None:
-        kind = error.target_type
-        allowed = (
-            f"one of {', '.join(map(str, get_args(kind)))}" if get_args(kind) else KINDS.get(kind, "another value")
-        )
+        names = ", ".join(map(str, get_args(error.target_type)))
+        allowed = f"one of {names}" if names else KINDS.get(error.target_type, "another value")
         return str(invalid(error.token.keyword or _name(error.argument), error.token.value, allowed))
     return one_line(str(error))
 
