@@ -122,3 +122,13 @@ def test_a_paper_that_is_not_there_is_named_by_its_option(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.startswith("error: --paper=daigavan: expected one of daigavane, ")
     assert said.endswith("did you mean daigavane?\n")
+
+
+def test_documents_and_rules_call_commands_that_there_are():
+    paths = [ROOT / "README.md", ROOT / "Snakefile"]
+    paths += [path for folder in ("docs", "rules", "workflow") for path in (ROOT / folder).glob("*.*")]
+    paths += (ROOT / "workflow/suites").glob("*.yaml")
+    for path in paths:
+        if path.suffix in (".md", ".smk", ".yaml", ".ipynb", ""):
+            called = set(re.findall(r"(?:^|`|\$ |-m |run\(\\\")dpgraph (?!bench|ogb)([a-z-]+) (?!is)", path.read_text(), re.M))
+            assert called <= {*COMMANDS}, path
