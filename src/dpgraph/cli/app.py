@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command(name: str) -> Callable[..., int | None]:
     """Return the function of a command."""
     module = import_module(f"dpgraph.cli.{COMMANDS[name]}")
-    found = getattr(module, name, None) or getattr(module, f"{name}_")  # `list_` and `compare` would hide others
+    found = getattr(module, name, None) or getattr(module, f"{name}_")  # `list` is Python's
     return found  # type: ignore[no-any-return]
 
 
