@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.cli_run import NAMED
+from dpgraph.cli.snakemake import NAMED
 
 ROOT = Path(__file__).resolve().parents[2]
 

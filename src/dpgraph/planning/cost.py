@@ -152,7 +152,7 @@ def processor() -> str:
 def read_throughputs(path: Path) -> list[Throughput]:
     """Raise UserError for a file that does not exist or is no such table."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected the table that `dpgraph throughputs` writes after a run")
+        raise UserError(f"{path}: no such file: expected the table that `dpgraph cost --learn` writes after a run")
     kinds = {"int": int, "float": float, "str": str}
     columns = {one.name: kinds[str(one.type)] for one in fields(Throughput)}
     with path.open(encoding="utf-8", newline="") as file:

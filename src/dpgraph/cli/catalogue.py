@@ -1,19 +1,26 @@
-"""Listings of papers, artefacts, claims, methods, data sets, cells; as a table or as JSON."""
+"""Listings for `dpgraph list` and `explain`, as a table or as JSON."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
+from dpgraph.errors import invalid
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.documents import read_yaml
+from dpgraph.experiments.inventory import Inventory
 from dpgraph.planning.explain import explain
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Plan, load_plan
 
 Row = dict[str, Any]
 
 
-def catalogue(what: str, plan: Plan, paper: str | None = None) -> list[Row]:
+def catalogue(what: str, plan: Plan) -> list[Row]:
+    """Return the rows of a listing."""
     return {
         "papers": _papers,
         "artefacts": _artefacts,
@@ -24,12 +31,23 @@ def catalogue(what: str, plan: Plan, paper: str | None = None) -> list[Row]:
     }[what](plan)
 
 
-def known_anywhere(what: str) -> list[Row]:
-    """Methods or data sets, in a folder without suites, too."""
-    return _methods() if what == "methods" else _datasets()
+def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
+    """Return every table, figure and claim of the papers, or of one, and what shows it or why nothing does."""
+    path = workflow / "inventory.yaml"
+    known = parse(Inventory, read_yaml(path), str(path))
+    plan = load_plan(Config(suite=known.suite), workflow)
+    if paper is not None and paper not in plan.experiments:
+        raise invalid("--paper", paper, f"one of {', '.join(plan.experiments)}")
+    names = {
+        one: [*(name.partition("/")[2] for name in plan.artefacts if name.startswith(f"{one}/")), *experiment.claims]
+        for one, experiment in plan.experiments.items()
+        if paper in (None, one)
+    }
+    return [row._asdict() for row in known.rows(names)]
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:
+    """Print a listing."""
     if as_json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
@@ -37,7 +55,7 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
 
 
 def print_explained(plan: Plan, name: str, as_json: bool) -> None:
-    """Where the settings of a cell, or of an artefact's cells, come from."""
+    """Print where the settings of a cell, or of an artefact's cells, come from."""
     cells = explain(plan, name)
     if as_json:
         print(json.dumps(cells, indent=1, ensure_ascii=False))
@@ -108,3 +126,31 @@ def _cells(plan: Plan) -> list[Row]:
         {"cell": slug, "seeds": len(cell.seeds), "artefacts": ", ".join(artefacts[slug])}
         for slug, cell in plan.cells.items()
     ]
+
+
+def _mechanisms() -> list[Row]:
+    from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
+    from dpgraph.privacy.accountants.parameters import PARAMETERS
+
+    modes: dict[tuple[str, str], list[str]] = {}
+    for (mechanism, mode, quantity), one in ACCOUNTANTS.items():
+        for name in one.names if quantity == "epsilon" else ():
+            modes.setdefault((mechanism, name), []).append(mode)
+    return [
+        {
+            "mechanism": mechanism.replace("_", "-"),
+            "parameter": f"--{name.replace('_', '-')}",
+            "accountants": " and ".join(found),
+            "meaning": f"{PARAMETERS[name].text}: {PARAMETERS[name].allowed}",
+        }
+        for (mechanism, name), found in modes.items()
+        if name
+    ]
+
+
+# in a folder without suites, too
+ANYWHERE: dict[str, Callable[[], list[Row]]] = {
+    "methods": _methods,
+    "datasets": _datasets,
+    "mechanisms": _mechanisms,
+}

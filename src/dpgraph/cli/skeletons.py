@@ -1,12 +1,10 @@
-"""Skeletons of a user's own data sets and methods, and the checks of a method from outside the package."""
+"""Skeletons of a user's own data sets and methods, for `dpgraph new`."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import importlib.util
 import re
-import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,60 +13,43 @@ from dpgraph.errors import UserError, invalid
 NODES = 200  # of the example's graph
 
 
-def add_new(added: argparse.ArgumentParser) -> None:
-    added.epilog = f"Example: {added.prog} mine. Then as it says; docs/extend-from-outside.md."
-    added.add_argument("name", help="small letters and digits: mine")
-    added.add_argument("--out", type=Path, default=Path("own"), help="folder, which is to be named in registry: (own)")
-
-
-def new_method(options: argparse.Namespace) -> None:
-    """A package of a private method that runs as it is: DP-SGD of an MLP with smoothed labels."""
-    name, folder = _name(options.name, r"[a-z][a-z0-9_]*"), options.out / options.name
+def write_method(name: str, out: Path) -> None:
+    """Write a package of a private method that runs as it is: DP-SGD of an MLP with smoothed labels."""
+    _check_name(name)
+    folder = out / name
     if importlib.util.find_spec(name) is not None:
         raise invalid("name", name, "one that no Python package has")
     words = {"METHOD": f"dp-{name.replace('_', '-')}", "NAME": name, "CLASS": name.title().replace("_", "")}
     _write("method", folder, words)
     (folder / "__init__.py").write_text("", encoding="utf-8")
-    _told(folder, options.out)
-    print(f"  dpgraph check-method {words['METHOD']}")
+    _told(folder, out)
+    print(f"  dpgraph check method {words['METHOD']}")
     print("  dpgraph run data/graphs/demo-sbm/transductive.public/graph.json")
     print(f"  dpgraph train --cell {folder / 'cell.json'} --out results/{name}")
 
 
-def new_dataset(options: argparse.Namespace) -> None:
-    """An entry, a reader and an example's files: two groups of nodes that prefer their own kind."""
+def write_dataset(name: str, out: Path) -> None:
+    """Write an entry, a reader and an example's files: two groups of nodes that prefer their own kind."""
     from dpgraph.data.registry import NAME, registry
 
-    name = options.name
     if not NAME.fullmatch(name):
         raise invalid("name", name, "small letters, digits and - between them")
     if name in registry():
         raise invalid("name", name, "one that no data set has")
-    _write("dataset", options.out, {"NAME": name, "FOLDER": str(options.out)})
-    _example(options.out)
-    _told(options.out, options.out)
+    _write("dataset", out, {"NAME": name, "FOLDER": str(out)})
+    _example(out)
+    _told(out, out)
     print(f"  dpgraph run data/graphs/{name}/transductive.random-70-10-20/graph.json")
     print(f"  dpgraph fit --dataset {name} --epsilon 4 --out results/{name}")
 
 
-def check_method(options: argparse.Namespace) -> None:
-    from dpgraph.audits.outside import check_method as check
-
-    path, found = check(options.method, print)
-    near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
-    if not all(found.values()):
-        sys.exit(1)
-
-
-def _name(name: str, pattern: str) -> str:
-    if not re.fullmatch(pattern, name):
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise invalid("name", name, "small letters, digits and _, a letter first")
-    return name
 
 
 def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
-    """The templates of one kind with `words` for their placeholders; no file is overwritten."""
+    """Write the templates of one kind with `words` for their placeholders; no file is overwritten."""
     found = [one for one in files("dpgraph").joinpath("templates", kind).iterdir() if one.name.endswith(".txt")]
     for one in found:
         if (folder / one.name.removesuffix(".txt")).exists():
@@ -99,4 +80,4 @@ def _example(folder: Path) -> None:
 
 
 def _told(made: Path, place: Path) -> None:
-    print(f"{made}: made. Name the folder in config.yaml, `registry: [{place}]`, or in DPGRAPH_REGISTRY; then:")
+    print(f"{made}: made. Name the folder in config.yaml, `registry: [{place}]`; then:")
