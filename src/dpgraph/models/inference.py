@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,9 +26,9 @@ CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
 
 
 class Predictor(Protocol):
-    """Predictions for all nodes of a graph."""
+    """Predictions for all nodes of a graph by a network of the kind that it reads."""
 
-    def logits(self, network: Network, features: Tensor) -> Tensor:
+    def logits(self, network: Any, features: Tensor) -> Tensor:
         """(N, F) features -> (N, classes) logits."""
 
 
