@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,7 +73,7 @@ class WrittenNetwork:
     inference: PowerIteration
     network: Network
 
-    def logits(self, network: RowNetwork, features: Tensor) -> Tensor:
+    def logits(self, network: Any, features: Tensor) -> Tensor:
         return self.inference.logits(network.write(self.network), features)
 
 
