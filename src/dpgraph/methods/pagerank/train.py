@@ -72,7 +72,7 @@ class WrittenNetwork:
     inference: PowerIteration
     network: Network
 
-    def logits(self, network: RowNetwork, features: Tensor) -> Tensor:
+    def logits(self, network: Any, features: Tensor) -> Tensor:
         return self.inference.logits(network.write(self.network), features)
 
 

@@ -59,9 +59,10 @@ class WholeGraph:
 
     block: KipfBlock
 
-    def logits(self, network: KipfNetwork, features: Tensor) -> Tensor:
-        """Return (N, classes) logits; the block has the features."""
-        return network.logits(self.block)
+    def logits(self, network: Any, features: Tensor) -> Tensor:
+        """Return the (N, classes) logits of a `KipfNetwork`; the block has the features."""
+        logits: Tensor = network.logits(self.block)
+        return logits
 
 
 def prepared_run(job: Job) -> Run:
