@@ -7,9 +7,8 @@ what else is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,13 +64,6 @@ class Matrix(Protocol):
     def transposed_times(self, dense: Tensor) -> Tensor:
         """(n, k) -> M^T dense, (m, k)."""
 
-    together: ClassVar[bool]  # whether several products at once are faster than one by one
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        """`times` of each, with the same bits."""
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
-
     def dense_columns(self, start: int, stop: int) -> Tensor:
         """Columns `start` to `stop` of M, (n, stop - start)."""
 
@@ -117,7 +109,6 @@ class Bags:
 class SparseMatrix:
     rows: Bags
     columns: Bags  # rows of the transposed matrix
-    together: ClassVar[bool] = False  # what several products touch leaves the cache
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
@@ -129,12 +120,6 @@ class SparseMatrix:
 
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self.columns.sums(dense)
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.times(dense) for dense in denses]
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.transposed_times(dense) for dense in denses]
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
         ptr = self.columns.ptr[start : stop + 1].long()
@@ -159,19 +144,12 @@ class DenseMatrix:
 
     rows: Tensor
     chosen: Tensor | None = None
-    together: ClassVar[bool] = True
 
     def times(self, dense: Tensor) -> Tensor:
         return self._gathered.to(dense.dtype) @ dense
 
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self._gathered.T.to(dense.dtype) @ dense
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.times, denses)
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.transposed_times, denses)
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
         part = self.rows[:, start:stop]
@@ -188,18 +166,6 @@ class DenseMatrix:
     @property
     def nbytes(self) -> int:
         return 0 if self.chosen is None else self.chosen.nbytes
-
-
-def _side_by_side(product: Callable[[Tensor], Tensor], denses: Sequence[Tensor]) -> Sequence[Tensor]:
-    """One product of several narrow matrices: 1.7 times as fast for five of 32 columns.
-
-    Only where each has whole blocks of columns: there the bits are those of one by one (measured with MKL), while odd
-    widths take other kernels.
-    """
-    widths = [dense.shape[1] for dense in denses]
-    if len(denses) == 1 or any(width % COLUMN_BLOCK for width in widths):
-        return [product(dense) for dense in denses]
-    return product(torch.cat(list(denses), dim=1)).split(widths, dim=1)
 
 
 class Features:
