@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # all audits with all their bugs take 100 s: tests/audits runs each of them, and a suite of the tests only the first
 ALL_AUDITS = "dpgraph audit all --planted {params.planted} --out"
-ONE_AUDIT = "dpgraph audit update --planted all --trials 20000 --out"
+ONE_AUDIT = "dpgraph audit update --planted all --trials 4000 --out"
 
 TINY = """
 name: tiny
