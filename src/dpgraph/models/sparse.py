@@ -92,9 +92,7 @@ class SparseMatrix:
 
     rows: Bags
     columns: Bags  # rows of the transposed matrix
-    together: ClassVar[bool] = (
-        False  # whether several products at once are faster: they leave the cache
-    )
+    together: ClassVar[bool] = False  # whether several products at once are faster: they leave the cache
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
