@@ -22,7 +22,7 @@ from dpgraph.experiments.cell import Model
 from dpgraph.models.additive_attention import AttentionNetwork, ClosedLists
 from dpgraph.models.dropout import Dropout
 from dpgraph.models.inference import FullGraph
-from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
 from dpgraph.models.sparse import Bags, Csr
@@ -128,8 +128,8 @@ def test_kipfs_network_is_gcnconv_twice(nodes, density, seed):
     """In float64, with PyTorch Geometric's normalisation as ours is stored: rounded to float32, which is checked."""
     graph = random_graph(nodes, density, seed, undirected=True)
     edges, features = edges_of(graph), torch.from_numpy(graph.features).double()
-    stack = KipfStack(FEATURES, 5, CLASSES, [torch_generator("kipf", seed)], torch.device("cpu"))
-    theta = stack.theta.data.double()
+    network = KipfNetwork(FEATURES, 5, CLASSES, torch_generator("kipf", seed), torch.device("cpu")).double()
+    theta = network.theta.data
     theta += 0.1 * torch.randn(theta.shape, generator=torch_generator("kipf", "moved", seed), dtype=torch.float64)
     block = GraphBlocks(graph, torch.device("cpu")).whole()
 
@@ -139,20 +139,20 @@ def test_kipfs_network_is_gcnconv_twice(nodes, density, seed):
     torch.testing.assert_close(ours, theirs, rtol=3e-7, atol=0.0)
     rounded = ours[closed[1], closed[0]]
 
-    leaf = theta[0].clone().requires_grad_()
+    leaf = theta.clone().requires_grad_()
     hidden = features
-    for weight, bias in zip(*[iter(stack.layers(leaf))] * 2, strict=True):
+    for weight, bias in zip(*[iter(network.layers(leaf))] * 2, strict=True):
         convolution = GCNConv(*weight.shape, normalize=False).double()
         del convolution.lin.weight, convolution.bias  # ours are functions of `leaf`, no parameters
         convolution.lin.weight, convolution.bias = weight.T, bias
         hidden = torch.relu(hidden) if hidden is not features else hidden
         hidden = convolution(hidden, closed, rounded)
-    torch.testing.assert_close(stack.logits(list(theta), block)[0], hidden.detach(), **TOLERANCE)
+    torch.testing.assert_close(network.logits(block), hidden.detach(), **TOLERANCE)
     loss = nn.functional.cross_entropy(hidden, torch.from_numpy(graph.labels))
     (expected,) = torch.autograd.grad(loss, leaf)
-    stack.theta.data, gradients = theta, torch.zeros_like(theta)
-    stack.gradients({0: Read(block)}, gradients)
-    torch.testing.assert_close(gradients[0], expected, **TOLERANCE)
+    found = torch.zeros_like(theta)
+    network.gradient(Read(block), found)
+    torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 10])

@@ -28,12 +28,12 @@ def _one(name: str, file: str, old: str, new: str, test: str) -> Mutant:
 TREES, PARTS, LOTS = (f"preparation/{name}.py" for name in ("trees", "parts", "lots"))
 ROWS = "methods/pagerank/prepared.py"
 SOUND, FACTS = "tests/methods/test_soundness.py::", "tests/preparation/test_facts.py::"
-STEPS, CLIPPING, STACKED, FUSED, SHARED = (
-    f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "stacked", "fused", "shared")
+STEPS, CLIPPING, KIPF, FUSED, SHARED = (
+    f"tests/training/test_{name}.py::" for name in ("steps", "clipping", "kipf", "fused", "shared")
 )
 PROGRAM = "tests/training/test_captured.py::"
 SLOTS = "tests/sampling/test_slots.py::test_every_root_has_a_slot_or_the_overflow_is_reported"
-ROW_STACK, LISTS = "tests/training/test_stacked_rows.py::", "tests/sampling/test_edge_lists.py::"
+CLOSED_ROWS, LISTS = "tests/training/test_closed_rows.py::", "tests/sampling/test_edge_lists.py::"
 LOOPS = "tests/sampling/test_loops.py::test_lists_of_hubs_equal_those_of_array_operations"
 CHOICE = "tests/methods/test_inference_choice.py::"
 RELEASES = "tests/sampling/test_pagerank_release.py::"
@@ -111,13 +111,6 @@ NOISE = (
         ran("dp-residual-1-rigorous"),
     ),
     _one(
-        "noise of seeds is that of the first",
-        "training/seed_stack.py",
-        "            step.noise.add(mine)",
-        "            self.steps[0].noise.add(mine)",
-        "tests/methods/test_together.py::test_a_seed_ends_as_if_alone[cpu-dp-gnn-1-rigorous-gcn]",
-    ),
-    _one(
         "all seeds draw the same noise",
         "preparation/base.py",
         "return stream(self.cell, role, self.seed)",
@@ -153,18 +146,18 @@ NOISE = (
         SOUND + "test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired",
     ),
     _one(
-        "noise of stacked subgraphs halved",
-        "training/stacked.py",
-        "alpha=stds.pop()",
-        "alpha=stds.pop() / 2",
-        STACKED + "test_noise_has_the_stated_std_and_seeds_their_own",
+        "noise of subgraphs halved",
+        "training/kipf.py",
+        "alpha=std)",
+        "alpha=std / 2)",
+        KIPF + "test_noise_has_the_stated_std",
     ),
     _one(
-        "noise of stacked rows divided twice",
-        "training/stacked_rows.py",
-        ".fill(self._noise) / self.divisor",
-        ".fill(self._noise) / self.divisor**2",
-        ROW_STACK + "test_a_step_is_the_sum_and_the_noise_of_the_other_engine",
+        "noise of rows divided twice",
+        "training/closed_rows.py",
+        ".fill(self._drawn) / self.divisor",
+        ".fill(self._drawn) / self.divisor**2",
+        CLOSED_ROWS + "test_a_step_is_the_sum_and_the_noise_of_the_other_engine",
     ),
 )
 
@@ -315,8 +308,8 @@ CLIPPED = (
     _one(
         "clip at 2C on rows",
         ROWS,
-        "RowPrivatizer(stack, first.clip_norm,",
-        "RowPrivatizer(stack, 2 * first.clip_norm,",
+        "RowPrivatizer(network, self.clip_norm,",
+        "RowPrivatizer(network, 2 * self.clip_norm,",
         ran("dp-appr-random-rigorous"),
     ),
     _one(
@@ -349,31 +342,31 @@ CLIPPED = (
     ),
     _one(
         "clip at 2C on nodes",
-        "training/stacked.py",
+        "training/kipf.py",
         "NodeClipping(self.clip_norm)",
         "NodeClipping(2 * self.clip_norm)",
-        "tests/training/test_stacked.py::test_the_gradient_of_each_node_is_clipped",
+        "tests/training/test_kipf.py::test_the_gradient_of_each_node_is_clipped",
     ),
     _one(
         "norms of nodes without their first layer",
-        "training/kipf_nodes.py",
+        "training/kipf.py",
         "squared[piece.nodes] = piece.squares(backs, found.slopes)",
         "squared[piece.nodes] = 0 * piece.squares(backs, found.slopes)",
-        "tests/training/test_kipf_nodes.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
+        "tests/training/test_kipf_clipping.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
     ),
     _one(
         "norms of nodes without dropout",
         "models/kipf.py",
         "slopes if kept is None else slopes.mul_(kept)",
         "slopes",
-        "tests/training/test_kipf_nodes.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
+        "tests/training/test_kipf_clipping.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
     ),
     _one(
         "inner products of nodes without biases",
         "models/kipf_pairs.py",
         "grams = [weights.new_ones(",
         "grams = [weights.new_zeros(",
-        "tests/training/test_kipf_nodes.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
+        "tests/training/test_kipf_clipping.py::test_norms_and_clipped_sums_are_those_of_single_nodes",
     ),
     _one(
         "subgraphs are not clipped",
@@ -531,24 +524,24 @@ CLIPPED = (
     ),
     _one(
         "a subgraph's tensors are clipped alone",
-        "training/stacked.py",
-        "norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients])",
-        "norms = torch.stack([torch.linalg.vector_norm(row[: self.size // 2]) for row in gradients])",
-        STACKED + "test_all_parameters_are_clipped_as_one_vector",
+        "training/kipf.py",
+        "norm = torch.linalg.vector_norm(gradient)",
+        "norm = torch.linalg.vector_norm(gradient[: self.size // 2])",
+        KIPF + "test_all_parameters_are_clipped_as_one_vector",
     ),
     _one(
         "a subgraph's infinite gradient stays",
-        "training/stacked.py",
-        "            gradients.nan_to_num_(nan=0.0)",
+        "training/kipf.py",
+        "            gradient.nan_to_num_(nan=0.0)",
         "            pass",
-        STACKED + "test_a_gradient_that_is_not_finite_stays_within_the_clip_norm",
+        KIPF + "test_a_gradient_that_is_not_finite_stays_within_the_clip_norm",
     ),
     _one(
         "rows: decoder's norm left out",
-        "training/stacked_rows.py",
+        "training/closed_rows.py",
         "    squared += last\n",
         "",
-        ROW_STACK + "test_no_root_adds_more_than_the_clip_norm",
+        CLOSED_ROWS + "test_no_root_adds_more_than_the_clip_norm",
     ),
     _one(
         "a lot's tensors are clipped alone",
@@ -580,8 +573,8 @@ CLIPPED = (
     ),
     _one(
         "a null record has a loss on rows",
-        "training/stacked_rows.py",
-        "error.view(groups * roots, -1).masked_fill_(unlabelled.unsqueeze(1), 0)",
+        "training/closed_rows.py",
+        "error.masked_fill_((batch.labels < 0).unsqueeze(1), 0)",
         "error",
         "tests/contract/test_methods.py::test_a_null_record_has_no_gradient",
     ),
@@ -721,7 +714,7 @@ BOUNDS = (
 RUNS = (
     _one(
         "a null record moves the mean's divisor",
-        "training/stacked.py",
+        "training/kipf.py",
         "        if self.present is not None:",
         "        if self.present is None:",
         FACTS + "test_a_null_record_is_drawn_and_not_read",

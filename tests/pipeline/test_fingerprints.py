@@ -98,7 +98,7 @@ def test_what_an_epsilon_is_computed_with_calibrates_anew():
 EDITED = [
     "methods/ego_trees/train.py",
     "methods/pagerank/prepared.py",
-    "methods/subgraphs/stack.py",
+    "methods/subgraphs/train.py",
     "methods/base.py",
     "methods/asked.py",
     "methods/residual/mechanism.py",

@@ -36,8 +36,8 @@ from dpgraph.sampling.edge_lists import full_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes
 from dpgraph.sampling.pagerank_release import exponential_release, gaussian_release
+from dpgraph.training.kipf import Privatizer
 from dpgraph.training.noise import GaussianNoise
-from dpgraph.training.stacked import Privatizer
 
 
 @dataclass(frozen=True)
@@ -256,11 +256,10 @@ def own_divisor(prepared: PreparedStep) -> None:
 class NoiseFirst(Privatizer):
     """Noise before clipping: whatever the noise, the vector that is released is no longer than C."""
 
-    def apply(self, gradients: torch.Tensor) -> None:
-        for row, buffer, noise in zip(gradients, self.buffer, self.noises):
-            std = noise.fill([buffer[: self.size]])
-            row += std * buffer
-            row *= (self.clip_norm / row.norm()).clamp(max=1.0)
+    def apply(self, gradient: torch.Tensor) -> None:
+        std = self.noise.fill([self.buffer[: self.size]])
+        gradient += std * self.buffer
+        gradient *= (self.clip_norm / gradient.norm()).clamp(max=1.0)
 
 
 FAR = 1e3  # clip norms beyond any row

@@ -6,7 +6,6 @@ import csv
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +14,10 @@ import torch
 
 from dpgraph.benchmarks.steps import StepSetting, interleaved, make_steps, synthetic_graph
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Training
 from dpgraph.files import atomic_path
 from dpgraph.progress import progress
 from dpgraph.training.memory import keep_freed_memory
-from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.seed_stack import SeedStack, StackedPrivateStep
-from dpgraph.training.steps import PrivateStep, Step
+from dpgraph.training.steps import Step
 
 BASE = StepSetting("gcn", 1, 7, 2_000)
 NODES, WIDTH, CLASSES = 40_000, 256, 40
@@ -47,22 +43,19 @@ VARIED = {
     "max_degree": Varied((1, 2, 4, 8, 16), field="max_degree"),
     "batch_size": Varied((100, 300, 1_000, 3_000, 10_000), field="batch_size"),
 }
-SEEDS, SMALL = (1, 2, 4, 8), 100  # seeds side by side, at this batch size
 
 
 def bench(out: Path, repeats: int = 5, varied: dict[str, Varied] = VARIED, nodes: int = NODES) -> list[dict[str, Any]]:
     """Medians of interleaved CPU times on a CPU, as CSV, and a figure beside it; one row for each value and step.
 
-    `exponent` is the slope of log time over log value, by least squares: 1 is linear. The quantity `seeds` compares
-    seeds one after the other with seeds side by side, in milliseconds for all of them.
+    `exponent` is the slope of log time over log value, by least squares: 1 is linear.
     """
     keep_freed_memory()
     rows: list[dict[str, Any]] = []
-    with progress("bench", sum(len(quantity.values) for quantity in varied.values()) + len(SEEDS)) as bar:
+    with progress("bench", sum(len(quantity.values) for quantity in varied.values())) as bar:
         base = synthetic_graph(nodes, CLASSES)
         for name, quantity in varied.items():
             rows += _fitted(name, _measured(quantity, base, repeats, bar.update))
-        rows += _fitted("seeds", _of_seeds(base, repeats, bar.update))
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -82,25 +75,6 @@ def _measured(quantity: Varied, base: Graph, repeats: int, done: Callable[[], An
         setting = BASE if quantity.field is None else replace(BASE, **{quantity.field: value})  # type: ignore[arg-type]
         steps = make_steps(graph, torch.device("cpu"), setting, value if quantity.width else WIDTH)
         yield value, _milliseconds({name: steps[name] for name in STEPS}, repeats)
-        done()
-
-
-def _of_seeds(graph: Graph, repeats: int, done: Callable[[], Any]) -> Times:
-    setting = replace(BASE, batch_size=SMALL)
-
-    def private(seed: int) -> PrivateStep:
-        return make_steps(graph, torch.device("cpu"), setting, WIDTH, seed)["private"]  # type: ignore[return-value]
-
-    for count in SEEDS:
-        single, together = ([private(seed) for seed in range(count)] for _ in range(2))
-        stack = SeedStack([step.network for step in together])
-        parameters = chain.from_iterable(network.parameters() for network in stack.networks)
-        optimizer = make_optimizer(parameters, Training(learning_rate=0.003, steps=1))  # type: ignore[arg-type]
-        steps: dict[str, Step] = {
-            "one by one": lambda steps=single: sum(step() for step in steps),  # type: ignore[misc]
-            "side by side": StackedPrivateStep(stack, together, optimizer),
-        }
-        yield count, _milliseconds(steps, repeats)
         done()
 
 
@@ -145,7 +119,7 @@ def draw(rows: list[dict[str, Any]], out: Path) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(name.replace("_", " "))
-        axes.set_ylabel("CPU ms" if name == "seeds" else "CPU ms per step")
+        axes.set_ylabel("CPU ms per step")
         axes.legend(fontsize=7, frameon=False)
     with atomic_path(out) as temporary:
         figure.savefig(temporary, format="png", dpi=150)

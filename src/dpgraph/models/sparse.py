@@ -7,9 +7,7 @@ what else is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,7 +90,6 @@ class SparseMatrix:
 
     rows: Bags
     columns: Bags  # rows of the transposed matrix
-    together: ClassVar[bool] = False  # whether several products at once are faster: they leave the cache
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
@@ -106,13 +103,6 @@ class SparseMatrix:
     def transposed_times(self, dense: Tensor) -> Tensor:
         """(n, k) -> M^T dense, (m, k)."""
         return self.columns.sums(dense)
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        """`times` of each, with the same bits."""
-        return [self.times(dense) for dense in denses]
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.transposed_times(dense) for dense in denses]
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
         """Columns `start` to `stop` of M, (n, stop - start)."""
@@ -138,19 +128,12 @@ class DenseMatrix:
 
     rows: Tensor
     chosen: Tensor | None = None
-    together: ClassVar[bool] = True
 
     def times(self, dense: Tensor) -> Tensor:
         return self._gathered.to(dense.dtype) @ dense
 
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self._gathered.T.to(dense.dtype) @ dense
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.times, denses)
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.transposed_times, denses)
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
         part = self.rows[:, start:stop]
@@ -170,18 +153,6 @@ class DenseMatrix:
 
 
 Matrix = SparseMatrix | DenseMatrix
-
-
-def _side_by_side(product: Callable[[Tensor], Tensor], denses: Sequence[Tensor]) -> Sequence[Tensor]:
-    """One product of several narrow matrices: 1.7 times as fast for five of 32 columns.
-
-    Only where each has whole blocks of columns: there the bits are those of one by one (measured with MKL), while odd
-    widths take other kernels.
-    """
-    widths = [dense.shape[1] for dense in denses]
-    if len(denses) == 1 or any(width % COLUMN_BLOCK for width in widths):
-        return [product(dense) for dense in denses]
-    return product(torch.cat(list(denses), dim=1)).split(widths, dim=1)
 
 
 class Features:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,8 @@ from torch import Tensor
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.methods.pagerank.roots import kept_and_roots
+from dpgraph.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
@@ -32,8 +31,8 @@ from dpgraph.sampling.pagerank_release import (
     matrix_sensitivity,
 )
 from dpgraph.training.clipping import RootLosses, root_cross_entropy
+from dpgraph.training.closed_rows import RowPrivatizer, RowStep
 from dpgraph.training.ghost import Recorder
-from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep
 from dpgraph.training.steps import ClippedTerm, PrivateStep
 
 ROUNDING = 1e-9  # of a column's norm
@@ -98,8 +97,7 @@ class PreparedRows(PreparedStep):
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
         self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
-        self._step: PrivateStep | StackedRowsStep | None = None
-        self._index = 0
+        self._step: PrivateStep | RowStep | None = None
 
     def _released(
         self,
@@ -132,11 +130,19 @@ class PreparedRows(PreparedStep):
         )
         return spread(released, chosen, graph)
 
-    def alone(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
-        """The step that trains this seed by the engine for any network."""
+    def general(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
+        """Return the step by the engine for any network."""
         data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
         term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
         self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
+        return self._step
+
+    def closed(self, network: RowNetwork, optimizer: torch.optim.Optimizer) -> RowStep:
+        """Return the step of a perceptron of one hidden layer, by closed forms."""
+        graph, device = self.data.graph, self.data.features.device
+        privatizer = RowPrivatizer(network, self.clip_norm, self.noise, self.divisor)
+        rows = row_table(graph, self.weights, self.rows.roots, self.length, device)
+        self._step = RowStep(network, optimizer, rows, self.draws, privatizer)
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
@@ -149,7 +155,7 @@ class PreparedRows(PreparedStep):
         elif step is not None and step.privatizer is not None:
             privatizer = step.privatizer
             read, clip_norm, divisor = 1, privatizer.clip_norm, privatizer.divisor
-            draws, noise = step.draws[self._index], privatizer.noises[self._index]
+            draws, noise = step.draws, privatizer.noise
         else:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
         sampler = draws.sampler
@@ -168,21 +174,11 @@ class PreparedRows(PreparedStep):
         return procedure(self.mechanism, (clipped,) * read, noise, divisor, resumed_at, releases)
 
 
-def stacked(prepared: Sequence[PreparedRows], stack: RowStack, optimizer: torch.optim.Optimizer) -> StackedRowsStep:
-    """The step that trains all seeds of one cell side by side, by perceptrons of one hidden layer."""
-    first = prepared[0]
-    graph, device = first.data.graph, first.data.features.device
+def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
+    """Return rows of at most `length` nodes, with the records that they name."""
     records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
-    with_one = with_constant(records, device)
-    rows = [
-        SeedRows(PaddedRows.of(one.weights, one.rows.roots, one.length), with_one, records, labels, device)
-        for one in prepared
-    ]
-    privatizer = RowPrivatizer(stack, first.clip_norm, [one.noise for one in prepared], first.divisor)
-    step = StackedRowsStep(stack, optimizer, rows, [one.draws for one in prepared], privatizer)
-    for index, one in enumerate(prepared):
-        one._step, one._index = step, index
-    return step
+    padded = PaddedRows.of(weights, roots, length)
+    return RowTable(padded, with_constant(records, device), records, labels, device)
 
 
 def losses_over(weighted: WeightedRows) -> RootLosses:

@@ -13,8 +13,8 @@ from dpgraph.errors import UserError
 from dpgraph.models import kipf_pairs
 from dpgraph.models.kipf import GraphBlocks, Read, dropout_factors
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.training.kipf_nodes import NodeClipping, node_norms
-from tests.models.test_kipf import CPU, graph_of, random_graph, stack
+from dpgraph.training.kipf import NodeClipping, node_norms
+from tests.models.test_kipf import CPU, graph_of, network_of, random_graph
 
 
 def dense(graph):
@@ -28,7 +28,7 @@ def one_by_one(network, graph, nodes, kept=None):
     matrix, features = dense(graph), torch.from_numpy(graph.features).double()
     rows = []
     for node in nodes.tolist():
-        theta = network.theta.data[0].clone().requires_grad_()
+        theta = network.theta.data.clone().requires_grad_()
         w1, b1, w2, b2 = network.layers(theta)
         hidden = torch.relu(matrix @ features @ w1 + b1)
         hidden = hidden if kept is None else hidden * kept
@@ -44,14 +44,14 @@ def clipped_sum(rows, clip_norm):
 
 def computed_sum(network, block, clip_norm, kept=None):
     into = torch.zeros_like(network.theta.data)
-    network.gradients({0: Read(block, kept)}, into, NodeClipping(clip_norm))
-    return into[0]
+    network.gradient(Read(block, kept), into, NodeClipping(clip_norm))
+    return into
 
 
 def norms_of(network, block, kept=None):
     held = []
-    network.gradients(
-        {0: Read(block, kept)},
+    network.gradient(
+        Read(block, kept),
         torch.zeros_like(network.theta.data),
         lambda found: held.append(node_norms(found)) or torch.ones(block.num_nodes, dtype=torch.float64),
     )
@@ -72,7 +72,7 @@ def test_norms_and_clipped_sums_are_those_of_single_nodes(size, seed, zeros, den
     graph.labels[numpy_generator("null", seed).random(size) < 0.1] = -1
     nodes = np.flatnonzero(numpy_generator("chosen", seed).random(size) < 0.6)
     nodes = nodes if len(nodes) else np.array([0])
-    network = stack(seeds=1).double()
+    network = network_of().double()
     network.theta.data += 0.1  # biases, too
     block = GraphBlocks(graph, CPU).masked(nodes)
     kept = dropout_factors(size, 5, 0.5, torch_generator("kept", seed)).double() if dropped else None
@@ -100,7 +100,7 @@ def test_one_node_moves_the_sum_by_at_most_2C_for_each_node(size, seed, node, hu
     features, labels = before.features * 10, (before.labels + (np.arange(size) == node)) % 3
     features[node] *= -1e4
     after = graph_of(edges, features, labels)
-    network, everyone = stack(seeds=1), np.arange(size)
+    network, everyone = network_of(), np.arange(size)
     sums = [computed_sum(network, GraphBlocks(one, CPU).masked(everyone), 0.5) for one in (before, after)]
     assert float((sums[0] - sums[1]).norm()) <= 2 * 0.5 * size
     assert all(float(one.norm()) <= 0.5 * size for one in sums)
@@ -121,8 +121,8 @@ def star(size, leaf, hub=None):
 def test_one_node_of_any_degree_turns_all_gradients_around():
     """So neither C, as the moments accountant has it, nor 2 C bounds what one node does to the sum: 2 C a node does."""
     size, clip_norm = 30, 0.5
-    network = stack(seeds=1, width=1, features=2, classes=2)
-    w1, b1, w2, b2 = network.layers(network.theta.data[0])
+    network = network_of(width=1, features=2, classes=2)
+    w1, b1, w2, b2 = network.layers(network.theta.data)
     for part, value in ((w1, 0.0), (b1, 1.0), (b2, 0.0)):
         part.fill_(value)
     w2.copy_(torch.tensor([[1e-3, -1e-3]]))
@@ -136,7 +136,7 @@ def test_one_node_of_any_degree_turns_all_gradients_around():
 def test_a_node_whose_gradient_is_not_finite_contributes_nothing():
     graph = random_graph(8, 4, density=0.0, zeros=0.0)
     graph.features[3] = 1e30
-    network = stack(seeds=1)
+    network = network_of()
     block = GraphBlocks(graph, CPU).masked(np.arange(8))
     kept = [node for node in range(8) if node != 3]
     alone = computed_sum(network, GraphBlocks(graph, CPU).masked(np.array(kept)), 0.5)
@@ -150,7 +150,7 @@ def test_contributions_are_no_longer_than_the_clip_norm_in_float32():
     for seed in range(20):
         graph = random_graph(12, seed, 0.5, 0.0)
         graph.features[:] *= 1e3
-        network = stack(seeds=1)
+        network = network_of()
         for node in range(12):
             block = GraphBlocks(graph, CPU).masked(np.array([node]))
             assert float(computed_sum(network, block, 0.1).double().norm()) <= 0.1

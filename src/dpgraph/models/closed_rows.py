@@ -1,4 +1,4 @@
-"""Perceptrons of one hidden layer over rows of weights, one for each seed, side by side.
+"""A perceptron of one hidden layer over rows of weights, whose gradients have a closed form.
 
 A root's logits are sum_u pi_u (W2 act(W1 x_u + b1) + b2) over the places u of its row (Zhang 2021, Eq. 5.3). Biases are
 weights of a constant 1, so that a layer is one matrix: E = [W1' ; b1] (F + 1, H) and D = [W2, b2] (C, H + 1). Then the
@@ -7,7 +7,7 @@ logits are D m with m = sum_u pi_u (h_u, 1), h = act([X, 1] E), and gradients ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,119 +29,79 @@ GRAM_BYTES = 1 << 26  # of gathered records
 WHOLE_FROM = 0.4  # share of the roots in a batch, from which taking apart what it reads costs more than it saves
 
 
-class RowStack(nn.Module):
-    """S independent networks, the P parameters of each in one row of `theta`, E before D.
+class RowNetwork(nn.Module):
+    """The P parameters of a perceptron in one vector `theta`, E before D, padded with zeros to whole vectors."""
 
-    Rows are padded with zeros to whole vectors of the processor, so that elementwise operations on the stack give each
-    seed the bits that they would give it alone. `diverged_at` (S,) is the step after which a seed's parameters were
-    found not to be finite, 0 if they were not.
-    """
-
-    diverged_at: Tensor
-
-    def __init__(self, networks: Sequence[Network], activation: str) -> None:
-        """Starts from the parameters of MLPs with one encoder and one decoder layer."""
+    def __init__(self, network: Network, activation: str) -> None:
+        """Start from the parameters of an MLP with one encoder and one decoder layer."""
         super().__init__()
-        encoder, decoder = _single_layers(networks[0])
-        self.activation, self.slope = networks[0].encoder.activation, SLOPES[activation]
+        encoder, decoder = _single_layers(network)
+        self.activation, self.slope = network.encoder.activation, SLOPES[activation]
         self.shapes = ((encoder.in_features + 1, encoder.out_features), (decoder.out_features, decoder.in_features + 1))
         self.sizes = [rows * columns for rows, columns in self.shapes]
-        length = -(-sum(self.sizes) // PADDED_TO) * PADDED_TO
-        self.theta = nn.Parameter(encoder.weight.new_zeros(len(networks), length))
-        self.register_buffer("diverged_at", torch.zeros(len(networks), dtype=torch.int64, device=self.theta.device))
-        for row, network in zip(self.theta.data, networks, strict=True):
-            for mine, theirs in zip(self.parts(row), _parameters(network), strict=True):
-                mine.copy_(theirs)
-
-    @property
-    def num_seeds(self) -> int:
-        return len(self.theta)
+        self.theta = nn.Parameter(encoder.weight.new_zeros(-(-self.size // PADDED_TO) * PADDED_TO))
+        for mine, theirs in zip(self.parts(self.theta.data), _parameters(network), strict=True):
+            mine.copy_(theirs)
 
     @property
     def size(self) -> int:
         """P"""
         return sum(self.sizes)
 
-    @property
-    def sound(self) -> list[int]:
-        """Seeds that have not diverged; waits for the device."""
-        return [seed for seed, at in enumerate(self.diverged_at.tolist()) if at == 0]
+    def layers(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Return views E (F + 1, H) and D (C, H + 1) of `theta` or a vector like it."""
+        encoder, decoder = vector[: self.size].split(self.sizes)
+        return encoder.view(self.shapes[0]), decoder.view(self.shapes[1])
 
-    def layers(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows (..., row length) -> views E (..., F + 1, H) and D (..., C, H + 1)."""
-        encoder, decoder = rows[..., : self.size].split(self.sizes, dim=-1)
-        return encoder.unflatten(-1, self.shapes[0]), decoder.unflatten(-1, self.shapes[1])
-
-    def parts(self, row: Tensor) -> list[Tensor]:
-        """A row -> views in the order and the shapes of a network's parameters: W1 (H, F), b1, W2 (C, H), b2."""
-        encoder, decoder = self.layers(row)
+    def parts(self, vector: Tensor) -> list[Tensor]:
+        """Return views in the order and the shapes of a network's parameters: W1 (H, F), b1, W2 (C, H), b2."""
+        encoder, decoder = self.layers(vector)
         return [encoder[:-1].T, encoder[-1], decoder[:, :-1], decoder[:, -1]]
 
     @torch.no_grad()
-    def write(self, seed: int, network: Network) -> Network:
-        """`network`, with the seed's parameters."""
-        for mine, theirs in zip(self.parts(self.theta.data[seed]), _parameters(network), strict=True):
+    def write(self, network: Network) -> Network:
+        """Return `network` with these parameters."""
+        for mine, theirs in zip(self.parts(self.theta.data), _parameters(network), strict=True):
             theirs.copy_(mine)
         return network
 
 
 @dataclass(frozen=True)
 class RowBatch:
-    """What R roots of each of G consecutive seeds read: records with a constant 1, and how L places a root name them.
+    """What R roots read: n records with a constant 1, and how L places a root name them."""
 
-    Roots and records of one seed follow those of another.
-    """
-
-    records: tuple[Matrix, ...]  # of each seed, (n, F + 1)
-    counts: tuple[int, ...]  # n of each seed
-    places: Tensor  # (G R L,) int32 records, root by root
-    readers: Tensor  # (G R L,) int32: places by ascending record
-    readers_ptr: Tensor  # (sum n + 1,) int32
-    weights: Tensor  # (G, R, L)
-    gram: Tensor  # (G R, L, L) inner products of the records of each root's places
-    labels: Tensor  # (G R,) int64
+    records: Matrix  # (n, F + 1)
+    places: Tensor  # (R L,) int32 records, root by root
+    readers: Tensor  # (R L,) int32: places by ascending record
+    readers_ptr: Tensor  # (n + 1,) int32
+    weights: Tensor  # (R, L)
+    gram: Tensor  # (R, L, L) inner products of the records of each root's places
+    labels: Tensor  # (R,) int64
 
     @property
     def num_roots(self) -> int:
         """R"""
-        return self.weights.shape[1]
+        return len(self.labels)
 
     @cached_property
     def totals(self) -> Tensor:
-        """(G, R) sum of a root's weights."""
-        return self.weights.sum(2)
+        """(R,) sum of a root's weights."""
+        return self.weights.sum(1)
 
     @cached_property
     def ptr(self) -> Tensor:
-        """(G R + 1,) int32: 0, L, 2 L, ..."""
-        length = self.weights.shape[2]
+        """(R + 1,) int32: 0, L, 2 L, ..."""
+        length = self.weights.shape[1]
         return torch.arange(0, len(self.places) + 1, length, dtype=torch.int32, device=self.places.device)
 
     @cached_property
     def count(self) -> Tensor:
-        """(G R,) int64: 0, 1, 2, ..."""
+        """(R,) int64: 0, 1, 2, ..."""
         return torch.arange(len(self.labels), device=self.labels.device)
 
-    @classmethod
-    def joined(cls, batches: Sequence[RowBatch]) -> RowBatch:
-        """Of several seeds, with the same number of roots and places."""
-        records = np.cumsum([0, *(len(one.readers_ptr) - 1 for one in batches)]).tolist()
-        places = np.cumsum([0, *(len(one.places) for one in batches)]).tolist()
-        ends = [batches[0].readers_ptr[:1], *(one.readers_ptr[1:] + first for one, first in zip(batches, places))]
-        return cls(
-            records=tuple(matrix for one in batches for matrix in one.records),
-            counts=tuple(count for one in batches for count in one.counts),
-            places=torch.cat([one.places + first for one, first in zip(batches, records)]),
-            readers=torch.cat([one.readers + first for one, first in zip(batches, places)]),
-            readers_ptr=torch.cat(ends),
-            weights=torch.cat([one.weights for one in batches]),
-            gram=torch.cat([one.gram for one in batches]),
-            labels=torch.cat([one.labels for one in batches]),
-        )
 
-
-class SeedRows:
-    """Rows of one seed on a device: M roots with L places each, and inner products of what they name.
+class RowTable:
+    """Rows on a device: M roots with L places each, and inner products of what they name.
 
     Records that are not finite are read as zeros, but their inner products stay not finite: where gradients are
     clipped, no root that names them contributes. `features` are those of `with_constant`, `raw` (N, F) the records.
@@ -181,12 +141,11 @@ class SeedRows:
         np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
         chosen = self._upload(positions)
         return RowBatch(
-            records=(records,),
-            counts=(count,),
+            records=records,
             places=self._upload(flat),
             readers=self._upload(np.argsort(flat, kind="stable").astype(np.int32)),
             readers_ptr=self._upload(ends),
-            weights=self.weights[chosen].unsqueeze(0),
+            weights=self.weights[chosen],
             gram=self.gram[chosen],
             labels=self.labels[chosen],
         )
