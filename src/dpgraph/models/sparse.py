@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from dpgraph.models.dense import Dense, apply_layer
 
-COLUMN_BLOCK = 16
 DENSE_FROM = 0.3  # share of entries that are not zero, from which dense products are faster
 SPARSE_BELOW = 0.08  # the same for layers of 32 to 256 units, whose dense product with a bias is one call
 
