@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import signal
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from dpgraph.errors import UserError
 from dpgraph.privacy.accountants import composition, double_mixture, relational
@@ -21,64 +18,12 @@ from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_p
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
 from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
+from dpgraph.privacy.accountants.parameters import PARAMETERS
 from dpgraph.privacy.planner import Question
 from dpgraph.privacy.solving import highest_rate
 
-SECONDS = 240.0  # of the processor, however busy the machine: no setting may hang
-VALUES: dict[str, tuple[Any, ...]] = {
-    "affected_roots": (1, 2, 15, 1000), "answers": (0, 1, 2200, 10**6), "checks": (0, 1, 10**7),
-    "batch_size": (1, 100, 10000), "column_norm": (1e-3, 1, 50), "eps_pagerank": (0, 4),
-    "sampled_share": (1e-6, 0.1, 1), "column_support": (1, 4, 500), "compositions": (1, 100.0, 1e6),
-    "eps_gumbel": (1e-6, 0.01, 1, 50), "eps_laplace": (1e-6, 0.1, 20), "eps_quantile": (1e-6, 0.1, 100),
-    "hops": (0, 1, 2.0), "lambda_max": (1, 32, 255.0), "max_degree": (1, 3, 100), "mean_runs": (1, 1.5, 1e4),
-    "negatives": (1, 4, 20), "neighbour_to_self_clip": (0, 1e-6, 0.1, 1, 100), "nodes": (10, 1000, 1e6),
-    "num_train": (1000, 90941, 1e9), "order": (1.001, 2, 64, 1000), "q": (1e-9, 1e-5, 0.01, 0.5, 1),
-    "q_neighbour": (1e-9, 0.05, 1), "q_self": (1e-9, 0.1, 1.0), "refill": (0, 5), "relations": (1, 1000, 5e6),
-    "cap_margin": (0, 2, 100), "most_voters": (1, 100, 1e6), "most_receivers": (1, 100, 1e6), "hub_limit": (1, 50, 1e6),
-    "eps_choice": (0, 1e-6, 0.1, 20), "mass": (1e-6, 0.3, 1000), "degree_floor": (1, 8, 1e6),
-    "row_delta": (1e-12, 1e-5, 0.5), "rows": (1, 70, 3000), "sensitivity": (1e-6, 1, 1e6), "sigma": (1e-6, 1, 1e8),
-    "steps": (1, 10, 500.0, 10**5), "reader_steps": (1, 20, 1000), "top_k": (1, 4, 100),
-}  # fmt: skip
-NOISE = (1e-3, 0.02, 0.5, 4, 100, 1e5)
 
-
-def allowed(name: str) -> tuple[Any, ...]:
-    if name in PREMISES:
-        return (PREMISES[name][0],)
-    parameter = PARAMETERS[name]
-    if parameter.kind is bool:
-        return (True, False)
-    if name == "noise_multiplier" or name.startswith("sigma_"):
-        return NOISE
-    return VALUES.get(name) or parameter.choices
-
-
-@pytest.mark.parametrize("key", ACCOUNTANTS, ids="-".join)
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_a_number_or_one_line(key: tuple[Any, Any, str], data: st.DataObject) -> None:
-    known = ACCOUNTANTS[key]
-    chosen = {name: data.draw(st.sampled_from(allowed(name)), name) for name in known.required}
-    for name in (*known.optional, *known.premises, *(name for name in (known.units,) if name)):
-        if name not in chosen and data.draw(st.booleans(), f"give {name}"):
-            chosen[name] = data.draw(st.sampled_from(allowed(name)), name)
-    delta = data.draw(st.sampled_from([1e-12, 1e-9, 1e-5, 1e-3, 0.1]), "delta")
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            epsilon = evaluate(*key[:2], chosen, delta, key[2])
-        except UserError as error:
-            assert "\n" not in str(error)  # noqa: PT017
-            assert len(str(error)) < 500  # noqa: PT017
-        else:
-            assert epsilon >= 0
-    assert time.process_time() - start < SECONDS
-
-
-@pytest.mark.parametrize(("steps", "delta"), [(10, 1e-12), (1000, 1e-12), (10**5, 1e-10)])
-@pytest.mark.parametrize("mu", [1e-3, 0.03, 0.3])
+@pytest.mark.parametrize(("steps", "delta", "mu"), [(10, 1e-12, 0.3), (1000, 1e-12, 0.03), (10**5, 1e-10, 1e-3)])
 def test_rounding_does_not_reach_the_smallest_allowed_delta(steps: int, delta: float, mu: float) -> None:
     """Exact Gaussian DP, never understated beyond the grid's own tolerance."""
     exact = gaussian_epsilon(mu=mu * math.sqrt(steps), delta=delta)
@@ -223,8 +168,7 @@ def test_a_rate_that_is_returned_was_evaluated_to_the_last_bit() -> None:
         assert highest**1.5 <= target < (highest * 1.002) ** 1.5
 
 
-@pytest.mark.parametrize(("steps", "delta"), [(100_001, 1e-10 * 1.01), (3 * 10**5, 1e-6), (10**6, 1e-9 * 1.01)])
-@pytest.mark.parametrize("mu", [1e-4, 3e-3, 0.03])
+@pytest.mark.parametrize(("steps", "delta", "mu"), [(100_001, 1e-10 * 1.01, 0.03), (10**6, 1e-9 * 1.01, 1e-4)])
 def test_many_steps_in_two_stages(steps: int, delta: float, mu: float) -> None:
     exact = gaussian_epsilon(mu=mu * math.sqrt(steps), delta=delta)
     with soon(ENDLESS):

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpgraph.errors import UserError
 from dpgraph.privacy.gnmax import (
     NO_ANSWER,
     confident_gnmax,
@@ -104,23 +103,3 @@ def test_laws_of_checks_and_answers() -> None:
     assert answers.answers / answers.checks == pytest.approx(norm.cdf(-3 / 5), abs=0.01)
     answered = answers.labels[answers.labels != NO_ANSWER]
     assert (answered == 0).mean() == pytest.approx(norm.cdf(10 / (8 * 2**0.5)), abs=0.012)
-
-
-@pytest.mark.parametrize(
-    ("votes", "changed", "line"),
-    [
-        (np.ones((3, 1)), {}, "votes=shape (3, 1): expected (queries, classes >= 2) counts >= 0"),
-        (-np.ones((3, 2)), {}, "votes=shape (3, 2): expected (queries, classes >= 2) counts >= 0"),
-        (np.ones((3, 2)), {"check_noise_std": 0.0}, "check_noise_std=0.0: expected a finite number > 0"),
-        (np.ones((3, 2)), {"vote_noise_std": -1.0}, "vote_noise_std=-1.0: expected a finite number > 0"),
-        (np.ones((3, 2)), {"max_checks": 0}, "max_checks=0: expected an integer >= 1"),
-        (np.ones((3, 2)), {"max_answers": 0}, "max_answers=0: expected an integer >= 1"),
-    ],
-)
-def test_mistakes_are_one_line(votes: np.ndarray, changed: dict, line: str) -> None:
-    good = {"threshold": 1.0, "check_noise_std": 1.0, "vote_noise_std": 1.0, "max_checks": 5, "max_answers": 5}
-    with pytest.raises(UserError) as raised:
-        confident_gnmax(votes, **good | changed, generator=numpy_generator("test"))
-    assert str(raised.value) == line
-    with pytest.raises(UserError, match=r"^predictions=0..3: expected classes in 0..2$"):
-        vote_histograms(np.array([[0, 3]]), 3)

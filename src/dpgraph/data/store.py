@@ -7,11 +7,12 @@ are the same for all seeds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.data.checks import problem
 from dpgraph.data.graph import Graph
@@ -51,12 +52,10 @@ class GraphHeader(ArraysHeader):
     num_classes: int = Field(default=0, ge=0)
     symmetric: bool = False
 
-    @model_validator(mode="after")
-    def _shapes(self) -> GraphHeader:
-        if self.status == "ok":
-            whole = WHOLE if set(WHOLE) & set(self.shapes) else ()
-            self.check_names([*(name for name in DTYPES if not (self.symmetric and name in IN_ARRAYS)), *whole])
-        return self
+    @property
+    def expected(self) -> Iterable[str]:
+        whole = WHOLE if set(WHOLE) & set(self.shapes) else ()
+        return (*(name for name in DTYPES if not (self.symmetric and name in IN_ARRAYS)), *whole)
 
 
 def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:

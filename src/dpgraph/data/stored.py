@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from dpgraph.data.arrays import load_npy
 from dpgraph.data.download import sha256_of
@@ -38,8 +38,18 @@ class ArraysHeader(Stored):
     sha256: dict[str, str] = Field(default_factory=dict)
     meta: dict[str, Any] = Field(default_factory=dict)
 
-    def check_names(self, expected: list[str]) -> None:
-        """Raises ValueError for other arrays than the expected ones."""
+    @property
+    def expected(self) -> Iterable[str]:
+        """Names of the arrays."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        if self.status == "ok":
+            self._check_names(list(self.expected))
+        return self
+
+    def _check_names(self, expected: list[str]) -> None:
         if sorted(self.shapes) != sorted(expected):
             raise ValueError(f"shapes of {', '.join(self.shapes)}: expected those of {', '.join(expected)}")
         if not set(self.sha256) <= set(expected):

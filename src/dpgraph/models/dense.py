@@ -42,6 +42,8 @@ class HeadLinear(nn.Linear):
     (n, d_in) -> (n, heads, d), all heads on one input; (n, heads, d_in) -> (n, heads, d), each head on its own.
     """
 
+    BIAS = True
+
     def __init__(
         self,
         heads: int,
@@ -50,7 +52,7 @@ class HeadLinear(nn.Linear):
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(d_in, heads * head_width, device=device, dtype=dtype)
+        super().__init__(d_in, heads * head_width, bias=self.BIAS, device=device, dtype=dtype)
         self.heads = heads
 
     @property
@@ -71,16 +73,7 @@ class KeyLinear(HeadLinear):
     Applied to queries (n, heads, d) it is transposed, (n, heads, d_in): q . K h = (K^T q) . h.
     """
 
-    def __init__(
-        self,
-        heads: int,
-        d_in: int,
-        head_width: int,
-        device: torch.device | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(heads, d_in, head_width, device, dtype)
-        self.bias = None  # type: ignore[assignment]
+    BIAS = False
 
     def forward(self, rows: Tensor) -> Tensor:
         if rows.dim() == 2:

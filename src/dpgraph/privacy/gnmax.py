@@ -9,12 +9,9 @@ mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 holds whatever the dat
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-
-from dpgraph.errors import invalid
 
 NO_ANSWER = -1
 
@@ -30,8 +27,6 @@ class Answers:
 def vote_histograms(predictions: np.ndarray, num_classes: int) -> np.ndarray:
     """(teachers, Q) predicted classes -> (Q, classes) counts."""
     predictions = np.asarray(predictions)
-    if predictions.size and not 0 <= predictions.min() <= predictions.max() < num_classes:
-        raise invalid("predictions", f"{predictions.min()}..{predictions.max()}", f"classes in 0..{num_classes - 1}")
     queries = predictions.shape[1]
     flat = (np.arange(queries) * num_classes + predictions).ravel()
     return np.bincount(flat, minlength=queries * num_classes).reshape(queries, num_classes)
@@ -39,13 +34,11 @@ def vote_histograms(predictions: np.ndarray, num_classes: int) -> np.ndarray:
 
 def noisy_largest_count(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
     """(Q,) largest count of each row plus N(0, noise_std^2): a check, sensitivity 1."""
-    _check_std("check_noise_std", noise_std)
     return votes.max(axis=1) + noise_std * generator.standard_normal(len(votes))
 
 
 def noisy_histograms(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
     """(Q, classes) counts plus N(0, noise_std^2) each: an answer is the largest of them, sensitivity sqrt(2)."""
-    _check_std("vote_noise_std", noise_std)
     return votes + noise_std * generator.standard_normal(votes.shape)
 
 
@@ -65,19 +58,9 @@ def confident_gnmax(
     `max_answers` answers, whichever comes first. Guarantee: see the module; the queries are fixed beforehand.
     """
     votes = np.asarray(votes)
-    if votes.ndim != 2 or votes.shape[1] < 2 or (votes.size and votes.min() < 0):
-        raise invalid("votes", f"shape {votes.shape}", "(queries, classes >= 2) counts >= 0")
-    for name, cap in (("max_checks", max_checks), ("max_answers", max_answers)):
-        if cap < 1:
-            raise invalid(name, cap, "an integer >= 1")
     passed = noisy_largest_count(votes[:max_checks], check_noise_std, generator) >= threshold
     answered = np.flatnonzero(passed)[:max_answers]
     checks = int(answered[-1]) + 1 if len(answered) == max_answers else len(passed)
     labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
     labels[answered] = noisy_histograms(votes[answered], vote_noise_std, generator).argmax(axis=1)
     return Answers(labels, checks=checks, answers=len(answered))
-
-
-def _check_std(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise invalid(name, value, "a finite number > 0")

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from dpgraph.data.canaries import Canaries, generate
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.errors import UserError
+from dpgraph.data.readers.sbm import model_of
 
 
 def read(raw_dir: Path, **parameters: str | int) -> RawGraph:
-    try:
-        model = Canaries.model_validate(parameters)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(f"options of reader canaries, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return generate(model)
+    return generate(model_of(Canaries, "canaries", parameters))

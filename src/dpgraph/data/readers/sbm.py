@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.errors import UserError
 
+M = TypeVar("M", bound=BaseModel)
+
 
 def read(raw_dir: Path, **parameters: str | int | float) -> RawGraph:
+    return generate(model_of(BlockModel, "sbm", parameters))
+
+
+def model_of(kind: type[M], reader: str, parameters: Mapping[str, Any]) -> M:
+    """Return the model with these parameters; raise UserError that names the first wrong one."""
     try:
-        model = BlockModel.model_validate(parameters)
+        return kind.model_validate(parameters)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"options of reader sbm, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return generate(model)
+        raise UserError(f"options of reader {reader}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -253,13 +253,7 @@ def affected_roots_pair(
 
 
 def residual_pair(
-    *,
-    affected_roots: int,
-    self_rate: float,
-    neighbour_rate: float,
-    neighbour_clip: float,
-    noise_std: float,
-    own_root_removed: bool = True,
+    *, affected_roots: int, self_rate: float, neighbour_rate: float, neighbour_clip: float, noise_std: float
 ) -> MixturePair:
     """One step of residual clipping with two independent Poisson batches; unit: the clip norm of the self terms.
 
@@ -268,13 +262,11 @@ def residual_pair(
     see `residual_one_batch_pair`.
     """
     if neighbour_clip == 0:
-        return affected_roots_pair(
-            affected_roots=1, rate=self_rate, noise_std=noise_std, own_root_removed=own_root_removed
-        )
+        return affected_roots_pair(affected_roots=1, rate=self_rate, noise_std=noise_std)
     own = Mixture.binomial(count=1, rate=self_rate)
     left = own.plus(Mixture.binomial(count=affected_roots, rate=neighbour_rate, unit=neighbour_clip))
-    right = Mixture.binomial(count=affected_roots - int(own_root_removed), rate=neighbour_rate, unit=neighbour_clip)
-    return MixturePair(left, right if own_root_removed else own.plus(right), noise_std)
+    right = Mixture.binomial(count=affected_roots - 1, rate=neighbour_rate, unit=neighbour_clip)
+    return MixturePair(left, right, noise_std)
 
 
 def residual_one_batch_pair(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import dp_accounting
 import numpy as np
@@ -135,42 +135,19 @@ def theorem1_rdp(
 
 
 def theorem1_epsilon(
-    *,
-    num_roots: int,
-    batch_size: int,
-    affected_roots: int,
-    noise_multiplier: float,
-    steps: int,
-    delta: float,
-    orders: Orders = GNN_ORDERS,
-    conversion: Conversion = "improved",
+    *, steps: int, delta: float, orders: Orders = GNN_ORDERS, conversion: Conversion = "improved", **step: Any
 ) -> float:
-    """Epsilon of Theorem 1; defaults as the released code: orders 1.1 to 9.9, improved conversion."""
-    rdp = theorem1_rdp(
-        num_roots=num_roots,
-        batch_size=batch_size,
-        affected_roots=affected_roots,
-        noise_multiplier=noise_multiplier,
-        orders=orders,
-    )
-    return epsilon_from_rdp(orders, steps * rdp, delta, conversion)
+    """Epsilon of Theorem 1, `step` as in `theorem1_rdp`; defaults as the released code: orders 1.1 to 9.9, improved
+    conversion."""
+    return epsilon_from_rdp(orders, steps * theorem1_rdp(orders=orders, **step), delta, conversion)
 
 
-def theorem1_least_epsilon(
-    *, num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, steps: int, delta: float
-) -> float:
+def theorem1_least_epsilon(*, steps: int, delta: float, **step: Any) -> float:
     """Theorem 1 at the best real order, improved conversion: every order bounds epsilon, so the least one does."""
     orders: Orders = REAL_ORDERS
     epsilon = math.inf
     for _ in range(3):
-        rdp = steps * theorem1_rdp(
-            num_roots=num_roots,
-            batch_size=batch_size,
-            affected_roots=affected_roots,
-            noise_multiplier=noise_multiplier,
-            orders=orders,
-        )
-        bound, best = dp_accounting.rdp.compute_epsilon(orders, rdp, delta)
+        bound, best = dp_accounting.rdp.compute_epsilon(orders, steps * theorem1_rdp(orders=orders, **step), delta)
         epsilon = min(epsilon, float(bound))
         place = orders.index(best)
         low, high = orders[max(place - 1, 0)], orders[min(place + 1, len(orders) - 1)]

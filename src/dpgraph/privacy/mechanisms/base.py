@@ -344,29 +344,14 @@ def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet:
 
 
 def published_theorem1(
-    *,
-    num_roots: int,
-    batch_size: int,
-    reach: int,
-    noise: float,
-    steps: int,
-    delta: float,
-    remarks: tuple[str, ...],
-    unmet: tuple[str, ...],
+    *, reach: int, steps: int, delta: float, remark: str, unmet: tuple[str, ...], **batches: Any
 ) -> Guarantee:
-    """Theorem 1 of Daigavane et al. at N(K, r) = `reach` and their lambda = `noise`, as in the released code."""
+    """Theorem 1 of Daigavane et al. at N(K, r) = `reach`, as in the released code; `batches` as in `theorem1_rdp`."""
     from dpgraph.privacy.accountants.renyi import theorem1_epsilon
 
-    epsilon = theorem1_epsilon(
-        num_roots=num_roots,
-        batch_size=batch_size,
-        affected_roots=reach,
-        noise_multiplier=noise,
-        steps=steps,
-        delta=delta,
-    )
-    stated = HYPERGEOMETRIC.filled({"m": batch_size, "N(K, r)": f"N(K, r) = {reach}"}).also(
-        *remarks, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
+    epsilon = theorem1_epsilon(affected_roots=reach, steps=steps, delta=delta, **batches)
+    stated = HYPERGEOMETRIC.filled({"m": batches["batch_size"], "N(K, r)": f"N(K, r) = {reach}"}).also(
+        remark, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
     )
     return stated.guarantee("published", epsilon=epsilon, delta=delta, unmet=unmet)
 

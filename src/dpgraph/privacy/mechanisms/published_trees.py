@@ -65,10 +65,10 @@ class FixedBatchTrees(FixedBatches):
             num_roots=self.num_roots,
             batch_size=self.batch_size,
             reach=self.affected_roots,
-            noise=noise,
+            noise_multiplier=noise,
             steps=steps,
             delta=self.delta,
-            remarks=(ONE_MULTIPLIER,),
+            remark=ONE_MULTIPLIER,
             unmet=self._unmet(THEOREM_1),
         )
 

@@ -85,8 +85,8 @@ class StableTrees(NoisySteps):
             num_roots=self.num_roots,
             batch_size=batch_size,
             reach=self.reach,
-            noise=noise / (2 * self.reach),
-            remarks=("evaluated at this noise",),
+            noise_multiplier=noise / (2 * self.reach),
+            remark="evaluated at this noise",
             unmet=self._unmet(THEOREM_1),
             **run,
         )

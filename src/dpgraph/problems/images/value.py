@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, Records
 from dpgraph.data.splits import drawn_split, is_drawn
@@ -34,11 +35,9 @@ class ImagesHeader(ArraysHeader):
     num_classes: int = Field(default=0, ge=0)
     shape: tuple[int, int, int] = (0, 0, 0)
 
-    @model_validator(mode="after")
-    def _arrays(self) -> ImagesHeader:
-        if self.status == "ok":
-            self.check_names(list(DTYPES))
-        return self
+    @property
+    def expected(self) -> Iterable[str]:
+        return DTYPES
 
 
 def save_images(images: Images, folder: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import model_validator
 
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, TEST, TRAIN
 from dpgraph.data.splits import random_percentages, random_split
@@ -68,11 +68,9 @@ class Relations:
 class RelationsHeader(ArraysHeader):
     """graph.json of a relation."""
 
-    @model_validator(mode="after")
-    def _arrays(self) -> RelationsHeader:
-        if self.status == "ok":
-            self.check_names(list(DTYPES))
-        return self
+    @property
+    def expected(self) -> Iterable[str]:
+        return DTYPES
 
 
 def save_relations(relations: Relations, folder: Path) -> None:
