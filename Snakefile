@@ -44,10 +44,10 @@ from dpgraph.reporting.claimed import checks_noted
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,
-    artefact_files,
     artefact_inputs,
-    claims_inputs,
-    wide_files,
+    artefact_outputs,
+    made_alone,
+    made_together,
 )
 
 from snakemake_logger_plugin_dpgraph.jobs import expect
@@ -130,8 +130,11 @@ localrules:
 
 # seeds by folder of the graph, of results that are compared with computed references
 REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
-TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
-FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
+KINDS = {name: spec.kind for name, spec in PLAN.artefacts.items()}
+TABLES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "table"])
+FIGURES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "figure"])
+# tables of hyper-parameter searches: `snakemake search` trains their cells only
+SEARCHES = [name for name, spec in PLAN.artefacts.items() if spec.view == "search"]
 # of whose relations the suite fine-tunes an encoder, or says how long that would take
 ENCODER_TASKS = list(dict.fromkeys(cell.task for cell in cells_to_time(PLAN).values()))
 # a demonstration is compared with nothing but itself
@@ -172,6 +175,11 @@ rule figures:
         FIGURES,
 
 
+rule search:
+    input:
+        artefact_outputs(PLAN, SEARCHES),
+
+
 # attacks on the update code, and what they found
 rule audits:
     input:
@@ -186,7 +194,6 @@ include: "rules/train.smk"
 include: "rules/audit.smk"
 include: "rules/aggregate.smk"
 include: "rules/report.smk"
-include: "rules/search.smk"
 include: "rules/baselines.smk"
 include: "rules/bench.smk"
 include: "rules/bench_peers.smk"

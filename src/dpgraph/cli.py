@@ -159,13 +159,8 @@ def _out(added: Parser) -> None:
     added.add_argument("--out", type=Path)
 
 
-def _artefact(added: Parser) -> None:
-    added.add_argument("artefact", help="e.g. daigavane/table1")
-
-
-def _table(added: Parser) -> None:
-    _artefact(added)
-    added.add_argument("--wide", action="store_true", help="in the paper's own layout, for tables of accuracies")
+def _artefacts(added: Parser) -> None:
+    added.add_argument("artefacts", nargs="+", metavar="ARTEFACT", help="e.g. daigavane/table1")
 
 
 def _list(added: Parser) -> None:
@@ -197,9 +192,27 @@ def _baselines(added: Parser) -> None:
 
 
 def _ship(added: Parser) -> None:
+    _rows(added, "those of the suite's run")
     added.add_argument("--out", type=Path, default=Path("docs/results"), help="folder (default: docs/results)")
-    text = "write the suite's pages there again, with the words of today, from the numbers that are kept there"
-    added.add_argument("--pages", action="store_true", help=text)
+
+
+def _render(added: Parser) -> None:
+    added.epilog = "Example: dpgraph render cpu. In the folder of the project."
+    added.add_argument("suite", help="suite, e.g. cpu")
+    _rows(added, "docs/results/SUITE/rows.parquet")
+    added.add_argument("--out", default="rendered", help="folder (default: rendered)")
+    added.add_argument("--config", default="config.yaml", help=argparse.SUPPRESS)
+    added.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override config.yaml")
+    added.add_argument("--workflow", default="workflow", help="folder of suites and experiments")
+
+
+def _verify(added: Parser) -> None:
+    added.epilog = "In the folder of the project; status 1 where a page prints another number."
+    added.add_argument("--fast", action="store_true", help="without deciding the claims again, which takes minutes")
+
+
+def _rows(added: Parser, default: str) -> None:
+    added.add_argument("--rows", type=Path, metavar="FILE", help=f"rows (default: {default})")
 
 
 def _settings(added: Parser) -> None:
@@ -306,11 +319,12 @@ STAGES: dict[str, Subcommand] = {
     ),
     "train": _of("train", "Train a cell, or a bundle of cells, all seeds", _train, plan=True),
     "aggregate": _of("aggregate", "Collect all records of a suite in one Parquet table", _out, plan=True),
-    "table": _of("table", "Make one table", _table, plan=True),
-    "figure": _of("figure", "Make one figure", _artefact, plan=True),
+    "artefacts": _of("artefacts", "Make tables and figures", _artefacts, plan=True),
     "claims": _of("claims", "Give a verdict on every claim", plan=True),
     "index": _of("index", "Write the first page of the results, which links to all else", plan=True),
-    "ship": _of("ship", "Keep the suite's results in docs/results: page, tables, figures, claims", _ship, plan=True),
+    "ship": _of("ship", "Keep the suite's rows and pages in docs/results", _ship, plan=True),
+    "render": _of("render", "Make a suite's tables, figures, claims and pages from its rows, no training", _render),
+    "verify": _of("verify", "Recompute the numbers of README, docs and docs/results from the kept rows", _verify),
     "runtimes": _of("runtimes", "List runtime, memory and outcome of every cell", plan=True),
     "references": _of("references", "Logistic regressions on a task's splits, by scikit-learn", _references, plan=True),
     "baselines": _of(

@@ -53,7 +53,7 @@ def command_of(options: argparse.Namespace) -> list[str]:
     """
     from dpgraph.cli_stages import read_config
     from dpgraph.planning.plan import load_plan, suite_artefacts
-    from dpgraph.reporting.inputs import artefact_files, wide_files
+    from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():
         raise UserError(f"{Path.cwd()}: no Snakefile; run in the folder of the project")
@@ -69,9 +69,7 @@ def command_of(options: argparse.Namespace) -> list[str]:
         part = config.model_copy(update={"artefacts": tuple(artefacts)})
         plan = load_plan(part)
         config = config if others else part
-        targets += [str(path) for path in artefact_files(plan, "table", "csv", "md", "tex", "html")]
-        targets += [str(path) for path in artefact_files(plan, "figure", "pdf", "svg", "png")]
-        targets += [str(path) for path in wide_files(plan)]
+        targets += [str(path) for path in artefact_outputs(plan, plan.artefacts)]
         shown_first = [path for path in targets if path.endswith((".md", ".png"))]
         print("\n".join(["makes:", *(f"  {path}" for path in shown_first)]), file=sys.stderr)
     try:

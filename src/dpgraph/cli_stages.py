@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from dpgraph import outside
 from dpgraph.errors import UserError, invalid, shown
@@ -175,36 +174,14 @@ def aggregate(options: argparse.Namespace) -> None:
     log.info("%d rows of %d cells", rows, len(plan.cells))
 
 
-def table(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.tables import write_table, write_wide
+def artefacts(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.render import write_artefacts
 
-    plan = _plan_with(options, "table")
-    stem = Paths(plan.config).table(options.artefact, "csv").with_suffix("")
-    write = write_wide if options.wide else write_table
-    write(plan, options.artefact, _given(plan, options.artefact), stem)
-
-
-def figure(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.figures import write_figure
-
-    plan = _plan_with(options, "figure")
-    stem = Paths(plan.config).figure(options.artefact, "png").with_suffix("")
-    write_figure(plan, options.artefact, _given(plan, options.artefact), stem)
-
-
-def _plan_with(options: argparse.Namespace, kind: str) -> Plan:
     plan = read_plan(options)
-    known = [name for name, artefact in plan.artefacts.items() if artefact.kind == kind]
-    if options.artefact not in known:
-        raise invalid(kind, options.artefact, f"one of {', '.join(known)} (suite {plan.suite.name})")
-    return plan
-
-
-def _given(plan: Plan, artefact: str) -> Any:
-    """What the artefact's view is a function of."""
-    from dpgraph.reporting.views.registry import inputs_of
-
-    return inputs_of(plan.artefacts[artefact].view).load(plan, artefact)
+    for name in options.artefacts:
+        if name not in plan.artefacts:
+            raise invalid("artefact", name, f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    write_artefacts(plan, options.artefacts)
 
 
 def claims(options: argparse.Namespace) -> None:
@@ -237,16 +214,31 @@ def index(options: argparse.Namespace) -> None:
 
 
 def ship(options: argparse.Namespace) -> None:
-    from dpgraph.reporting.reshipping import reship
     from dpgraph.reporting.shipping import ship as ship_results
 
     plan = read_plan(options)
-    written, left = reship(plan, options.out) if options.pages else (ship_results(plan, options.out), {})
-    for name, reason in left.items():
-        print(f"{name}: stays as it was drawn, {reason}")
-    print(
-        f"{options.out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes"
-    )
+    written = ship_results(plan, options.rows, options.out, Path(options.workflow))
+    size = sum(path.stat().st_size for path in written)
+    print(f"{options.out / plan.suite.name}: {len(written)} files, {size:,} bytes")
+
+
+def render(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.render import ROWS
+    from dpgraph.reporting.render import render as render_rows
+    from dpgraph.reporting.shipping import FOLDER
+
+    options.set = [*options.set, f"results={options.out}"]
+    plan = read_plan(options)
+    print(render_rows(plan, options.rows or FOLDER / plan.suite.name / ROWS, Path(options.workflow)))
+
+
+def verify(options: argparse.Namespace) -> None:
+    from dpgraph.reporting.verify import unlike_pages, unlike_statements
+
+    lines = [*unlike_statements(), *unlike_pages(claims=not options.fast)]
+    print("\n".join(lines) or "README, docs and docs/results print what the kept rows say")
+    if lines:
+        sys.exit(1)
 
 
 def references(options: argparse.Namespace) -> None:

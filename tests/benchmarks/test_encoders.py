@@ -76,7 +76,7 @@ def test_what_is_left_out_is_no_job_and_has_a_row_with_its_reason(relations_plan
     plan = relations_plan
     assert not plan.cells
     assert not plan.calibrations
-    assert Paths(plan.config).encoder_costs in aggregate_inputs(plan, {})
+    assert Paths(plan.config).encoder_costs in aggregate_inputs(plan, {}, plan.calibrations)
     path = Paths(plan.config).results
     assert aggregate(plan, path) == len(plan.entries)
     results = Results.of(read_results(path))

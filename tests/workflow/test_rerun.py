@@ -74,11 +74,11 @@ def test_a_deleted_seed_is_trained_again_alone_and_the_same(finished):
     assert json.loads((cell / "seed=1.json").read_text())["record"]["metrics"] == metrics
 
 
-def test_a_deleted_figure_is_redrawn_alone(finished):
+def test_a_deleted_figure_is_redrawn_with_its_papers_others(finished):
     figure = finished.folder / "results/tiny/figures/daigavane/fig2.png"
     before = figure.read_bytes()
     figure.unlink()
-    assert finished.jobs(targets=("figures",)) == {"figure": 1, "figures": 1, "total": 2}
+    assert finished.jobs(targets=("figures",)) == {"artefacts_daigavane": 1, "figures": 1, "total": 2}
     assert finished.snakemake(targets=("figures",)).returncode == 0
     assert figure.read_bytes() == before
 
@@ -107,7 +107,7 @@ def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
     layer.write_text(layer.read_text() + "# another layer\n")
     jobs = finished.jobs()
     assert jobs["train"] == 2
-    assert {"aggregate", "audit", "table", "figure", "claims"} <= set(jobs)
+    assert {"aggregate", "audit", "artefacts_daigavane", "claims"} <= set(jobs)
     assert not {"download", "preprocess", "calibrate"} & set(jobs)
 
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpgraph.errors import UserError
+from dpgraph.pipeline.provenance import processor
 from dpgraph.planning.cost import PlannedParts, parts_of
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.throughputs import Known, Throughput, learnt
 
 EDGES = (0.1, 0.9)  # of the cells' ratios, what is called low and high
-
-
-def processor() -> str:
-    """Its name, as the operating system has it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (named or [platform.processor() or "unknown"])[0]
 
 
 COLUMNS = ["cell", "method", "dataset", "runs", *PlannedParts._fields, "measured_s"]
