@@ -1,6 +1,5 @@
 # Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`.
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -111,10 +110,6 @@ SUITE_FILES = [
 wildcard_constraints:
     dataset="|".join(registry()),
     task=r"[a-z]+\.[a-z0-9.-]+",
-    paper="|".join(PLAN.experiments),
-    artefact="|".join(
-        sorted({re.escape(name.split("/")[1]) for name in PLAN.artefacts})
-    ),
     bundle=r"[A-Za-z0-9.+-]+",
 
 

@@ -40,7 +40,7 @@ def throughputs(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
     table = measured(plan, results)
     if table.empty:
         raise UserError(f"suite {plan.suite.name}: no cell was trained on a CPU: expected results to learn from")
-    commits = sorted({str(one) for one in results.loc[results["status"] == "ok", "commit"].dropna()})
+    commits = sorted({str(one) for one in results.loc[results["status"] == "ok", "commit"].dropna() if one})
     return _throughputs(table, plan.suite.name, commits[0] if len(commits) == 1 else "several")
 
 

@@ -218,8 +218,11 @@ function load(name) {
     Object.assign(document.createElement("script"), {src: `${name}/values.js`, onload: done})));
 }
 
+let wanted;
 async function choose(name) {
+  wanted = name;
   if (name) await load(name);
+  if (wanted !== name) return;  // another one was chosen while this one was loaded
   by("of-suite").value = name;
   by("all").hidden = Boolean(name);
   by("suite").innerHTML = name ? suites[name].html : "";
