@@ -1,6 +1,5 @@
 # Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`.
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -43,10 +42,10 @@ from dpgraph.reporting.claimed import checks_noted
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,
-    artefact_files,
     artefact_inputs,
-    claims_inputs,
-    wide_files,
+    artefact_outputs,
+    made_alone,
+    made_together,
 )
 
 from snakemake_logger_plugin_dpgraph.jobs import expect
@@ -108,10 +107,6 @@ SUITE_FILES = [
 wildcard_constraints:
     dataset="|".join(registry()),
     task=r"[a-z]+\.[a-z0-9.-]+",
-    paper="|".join(PLAN.experiments),
-    artefact="|".join(
-        sorted({re.escape(name.split("/")[1]) for name in PLAN.artefacts})
-    ),
     bundle=r"[A-Za-z0-9.+-]+",
 
 
@@ -127,8 +122,11 @@ localrules:
 
 # seeds by folder of the graph, of results that are compared with computed references
 REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
-TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
-FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
+KINDS = {name: spec.kind for name, spec in PLAN.artefacts.items()}
+TABLES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "table"])
+FIGURES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "figure"])
+# tables of hyper-parameter searches: `snakemake search` trains their cells only
+SEARCHES = [name for name, spec in PLAN.artefacts.items() if spec.view == "search"]
 # a demonstration is compared with nothing but itself
 BASELINES = [] if PLAN.suite.demonstration or not compared(PLAN) else [PATHS.baselines]
 
@@ -167,6 +165,11 @@ rule figures:
         FIGURES,
 
 
+rule search:
+    input:
+        artefact_outputs(PLAN, SEARCHES),
+
+
 # attacks on the update code, and what they found
 rule audits:
     input:
@@ -181,6 +184,5 @@ include: "rules/train.smk"
 include: "rules/audit.smk"
 include: "rules/aggregate.smk"
 include: "rules/report.smk"
-include: "rules/search.smk"
 include: "rules/baselines.smk"
 include: "rules/bench.smk"

@@ -4,7 +4,7 @@
 rule aggregate:
     input:
         SUITE_FILES,
-        results=aggregate_inputs(PLAN, TRAINED),
+        results=aggregate_inputs(PLAN, TRAINED, CALIBRATED),
     output:
         results=PATHS.results,
         columns=PATHS.results.with_suffix(".columns.csv"),

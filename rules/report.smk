@@ -2,103 +2,82 @@
 CAPTIONS = "../workflow/report"
 
 
-rule table:
-    input:
-        SUITE_FILES,
-        data=lambda wildcards: artefact_inputs(
-            PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
-        ),
-    output:
-        SUITE / "tables/{paper}/{artefact}.csv",
-        SUITE / "tables/{paper}/{artefact}.md",
-        SUITE / "tables/{paper}/{artefact}.tex",
-        report(
-            SUITE / "tables/{paper}/{artefact}.html",
-            category="{paper}",
-            labels={"result": "{artefact}, table"},
-            caption=f"{CAPTIONS}/table.rst",
-        ),
-    log:
-        f"logs/{CONFIG.suite}/table/{{paper}}.{{artefact}}.log",
-    conda:
-        "../envs/cpu.yaml"
-    params:
-        sources=sources_digest("table"),
-        plan=PLAN_ARGUMENTS,
-    message:
-        "Table {wildcards.paper}/{wildcards.artefact}"
-    shell:
-        "python -m dpgraph table {wildcards.paper}/{wildcards.artefact} {params.plan}"
-        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+def made(names):
+    """Files of artefacts; pages of tables and figures are in the report, too."""
+    return [
+        in_report(path) if path.suffix == ".html" else path
+        for path in artefact_outputs(PLAN, names)
+    ]
 
 
-# the same in the paper's own layout: what it prints above ours
-rule wide_table:
-    input:
-        SUITE_FILES,
-        data=lambda wildcards: artefact_inputs(
-            PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
-        ),
-    output:
-        SUITE / "tables/{paper}/{artefact}.wide.csv",
-        SUITE / "tables/{paper}/{artefact}.wide.md",
-        SUITE / "tables/{paper}/{artefact}.wide.tex",
-        report(
-            SUITE / "tables/{paper}/{artefact}.wide.html",
-            category="{paper}",
-            labels={"result": "{artefact}, table as in the paper"},
-            caption=f"{CAPTIONS}/table.rst",
-        ),
-    log:
-        f"logs/{CONFIG.suite}/wide_table/{{paper}}.{{artefact}}.log",
-    conda:
-        "../envs/cpu.yaml"
-    params:
-        sources=sources_digest("table"),
-        plan=PLAN_ARGUMENTS,
-    message:
-        "Table {wildcards.paper}/{wildcards.artefact} as in the paper"
-    shell:
-        "python -m dpgraph table --wide {wildcards.paper}/{wildcards.artefact} {params.plan}"
-        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+def in_report(path):
+    kind, paper, name = path.relative_to(SUITE).parts
+    artefact = name.removesuffix(".html").removesuffix(".wide")
+    kind = kind.removesuffix("s")
+    what = f"{kind} as in the paper" if ".wide." in name else kind
+    return report(
+        str(path),
+        category=paper,
+        labels={"result": f"{artefact}, {what}"},
+        caption=f"{CAPTIONS}/{kind}.rst",
+    )
 
 
-rule figure:
-    input:
-        SUITE_FILES,
-        data=lambda wildcards: artefact_inputs(
-            PLAN, f"{wildcards.paper}/{wildcards.artefact}", TRAINED, CALIBRATED
-        ),
-    output:
-        SUITE / "figures/{paper}/{artefact}.pdf",
-        SUITE / "figures/{paper}/{artefact}.svg",
-        SUITE / "figures/{paper}/{artefact}.csv",
-        SUITE / "figures/{paper}/{artefact}.txt",
-        SUITE / "figures/{paper}/{artefact}.png",
-        report(
-            SUITE / "figures/{paper}/{artefact}.html",
-            category="{paper}",
-            labels={"result": "{artefact}, figure"},
-            caption=f"{CAPTIONS}/figure.rst",
-        ),
-    log:
-        f"logs/{CONFIG.suite}/figure/{{paper}}.{{artefact}}.log",
-    conda:
-        "../envs/cpu.yaml"
-    params:
-        sources=sources_digest("figure"),
-        plan=PLAN_ARGUMENTS,
-    message:
-        "Figure {wildcards.paper}/{wildcards.artefact}"
-    shell:
-        "python -m dpgraph figure {wildcards.paper}/{wildcards.artefact} {params.plan}"
-        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+# all tables and figures of a paper that are functions of results.parquet: one process draws fifty of them in a minute,
+# where fifty would import the libraries fifty times
+for PAPER, NAMES in made_together(PLAN).items():
+
+    rule:
+        name:
+            f"artefacts_{PAPER}"
+        input:
+            SUITE_FILES,
+            results=PATHS.results,
+        output:
+            made(NAMES),
+        log:
+            f"logs/{CONFIG.suite}/artefacts/{PAPER}.log",
+        conda:
+            "../envs/cpu.yaml"
+        params:
+            sources=sources_digest("artefacts"),
+            names=NAMES,
+            plan=PLAN_ARGUMENTS,
+        message:
+            f"Tables and figures of {PAPER}"
+        shell:
+            "python -m dpgraph artefacts {params.names} {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# what needs no training, or that of its own cells alone, or files of cells
+for NAME in made_alone(PLAN):
+
+    rule:
+        name:
+            f"{'search' if PLAN.artefacts[NAME].view == 'search' else PLAN.artefacts[NAME].kind}_{NAME.replace('/', '_')}"
+        input:
+            SUITE_FILES,
+            data=artefact_inputs(PLAN, NAME, TRAINED, CALIBRATED),
+        output:
+            made([NAME]),
+        log:
+            f"logs/{CONFIG.suite}/artefacts/{NAME.replace('/', '.')}.log",
+        conda:
+            "../envs/cpu.yaml"
+        params:
+            sources=sources_digest("artefacts"),
+            names=NAME,
+            plan=PLAN_ARGUMENTS,
+        message:
+            f"{NAME}"
+        shell:
+            "python -m dpgraph artefacts {params.names} {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 rule claims:
     input:
         SUITE_FILES,
-        data=claims_inputs(PLAN),
+        results=PATHS.results,
     output:
         PATHS.claims,
         report(

@@ -14,7 +14,7 @@ from dpgraph.cli.app import COMMANDS, command
 from dpgraph.experiments.experiment import View
 from dpgraph.experiments.imports import Package
 from dpgraph.methods.registry import specs
-from dpgraph.reporting.views.registry import figure_of, inputs_of, table_of, views_with
+from dpgraph.reporting.views.registry import INPUTS, figure_of, table_of, views_with
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
@@ -111,9 +111,9 @@ def test_planning_loads_nothing_heavy():
         "from dpgraph.data.registry import entry\n"
         "from dpgraph.data.fetch import mirrors_from\n"
         "from dpgraph.reporting.front_page import front_page\n"
-        "from dpgraph.reporting.inputs import artefact_inputs, aggregate_inputs, claims_inputs\n"
+        "from dpgraph.reporting.inputs import artefact_inputs, artefact_outputs, aggregate_inputs, made_together\n"
         "for name in plan.artefacts: artefact_inputs(plan, name, {}, plan.calibrations)\n"
-        "aggregate_inputs(plan, {}), claims_inputs(plan)\n"
+        "aggregate_inputs(plan, {}, plan.calibrations), artefact_outputs(plan, plan.artefacts), made_together(plan)\n"
         "print([name for name in ('torch', 'pandas', 'scipy', 'matplotlib', 'requests') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -156,8 +156,8 @@ def test_every_view_has_a_folder_and_every_folder_is_a_view():
     """A new kind of display is one folder in reporting/views, and its name."""
     folders = {path.name.replace("_", "-") for path in (PACKAGE / "reporting/views").iterdir() if path.is_dir()}
     assert folders - {"--pycache--"} == set(get_args(View))
+    assert set(INPUTS) <= set(get_args(View))
     for view in get_args(View):
-        assert inputs_of(view).reads or not inputs_of(view).loader  # of the plan alone
         kinds = {"table": table_of, "figure": figure_of}
         assert [find("a/b", view) for kind, find in kinds.items() if view in views_with(kind)], view
 

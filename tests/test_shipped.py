@@ -10,10 +10,11 @@ import pytest
 from dpgraph.experiments.literature import read_baselines
 from dpgraph.reporting.baselines.table import TOLERANCE
 from dpgraph.reporting.claims.verdicts import ENOUGH, LEVEL, NOT_RUN, UNDERPOWERED, VERDICTS
-from dpgraph.reporting.shipping import FOLDER, SUMMARY, WITHDRAWN
+from dpgraph.reporting.leaderboard.guide import VALUES
+from dpgraph.reporting.shipping import FOLDER
 
 SHIPPED = Path(__file__).parents[1] / FOLDER
-SUITES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{SUMMARY}"))
+SUITES = sorted(path.parent.name for path in SHIPPED.glob(f"*/{VALUES}"))
 SIMULATED = 0.01  # error of a size from 4,000 draws, of a rank test
 
 
@@ -24,28 +25,13 @@ def shipped(suite: str, name: str) -> pd.DataFrame:
     return pd.read_csv(path)
 
 
-def decided(suite: str) -> pd.DataFrame:
-    if (SHIPPED / suite / WITHDRAWN).is_file():
-        pytest.skip(f"suite {suite}: verdicts are withdrawn")
-    return shipped(suite, "claims.csv")
-
-
 def test_there_are_suites() -> None:
     assert "baselines" in SUITES
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_withdrawn_verdicts_are_said_to_be_so(suite: str) -> None:
-    pages = [(SHIPPED / suite / name).read_text(encoding="utf-8") for name in ("README.md", "index.html")]
-    contents = (SHIPPED / "README.md").read_text(encoding="utf-8")
-    withdrawn = (SHIPPED / suite / WITHDRAWN).is_file()
-    assert [WITHDRAWN in page for page in pages] == [withdrawn] * 2
-    assert (f"withdrawn ([why]({suite}/{WITHDRAWN}))" in contents) == withdrawn
-
-
-@pytest.mark.parametrize("suite", SUITES)
 def test_a_weak_test_decides_nothing(suite: str) -> None:
-    claims = decided(suite)
+    claims = shipped(suite, "claims.csv")
     assert set(claims["verdict"]) <= set(VERDICTS)
     weak = claims[claims["power"] < ENOUGH]
     assert weak.loc[~weak["verdict"].isin([UNDERPOWERED, NOT_RUN]), ["claim", "verdict", "power"]].values.tolist() == []

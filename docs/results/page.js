@@ -1,6 +1,6 @@
 "use strict";
-const VALUES = JSON.parse(document.getElementById("values").textContent);
-const ROWS = unpacked(VALUES.rows);
+let VALUES = {}, ROWS = [], SEVERAL = new Set();  // of the suite that is shown
+const suites = {};  // by name, as their files add them
 const by = (id) => document.getElementById(id);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const distinct = (values) => [...new Set(values)];
@@ -12,11 +12,6 @@ const HEADS = [
 ];
 const NUMERIC = new Set(["eps", "shown", "n"]);
 let order = null;  // [column, descending]
-
-// values of one data set that measure unlike things share no chart and no ranking: its name says which they are
-const measures = (data) => distinct(ROWS.filter((row) => row.data === data).map((row) => row.metric));
-const SEVERAL = new Set(distinct(ROWS.map((row) => row.data)).filter((data) => measures(data).length > 1));
-for (const row of ROWS) row.topic = SEVERAL.has(row.data) ? `${row.data}, ${row.metric.replace(/ \(%\)$/, "")}` : row.data;
 
 // rows of columns, which are {values}, or {texts, at} where texts repeat
 function unpacked(columns) {
@@ -59,7 +54,7 @@ function draw() {
       cell.className = NUMERIC.has(name) ? "number" : name;
       if (name === "shown" && (row.best || row.tied)) {
         cell.append(Object.assign(document.createElement("strong"), {textContent: text}));
-      } else if (name === "cell" && LINKED_CELLS) {
+      } else if (name === "cell" && VALUES.cells) {
         cell.append(Object.assign(document.createElement("a"), {textContent: text, href: `cells/${row.cell}/result.json`}));
       } else cell.textContent = text;
       if (name === "cell") {
@@ -174,9 +169,13 @@ function chart(names) {
   if (about) by("data").value = about.topic;
   by("data").addEventListener("change", plot);
   plot();
-  let waiting;
-  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(plot, 150); });
 }
+
+let waiting;
+window.addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (by("plot")) plot(); }, 150);
+});
 
 function tiles() {
   for (const tile of document.querySelectorAll(".tile")) {
@@ -188,8 +187,16 @@ function tiles() {
   }
 }
 
-tiles();
-if (ROWS.length) {
+// values of one data set that measure unlike things share no chart and no ranking: its name says which they are
+const measures = (data) => distinct(ROWS.filter((row) => row.data === data).map((row) => row.metric));
+
+// the page of a suite, whose HTML is there
+function show(values) {
+  VALUES = values, ROWS = unpacked(values.rows), order = null;
+  SEVERAL = new Set(distinct(ROWS.map((row) => row.data)).filter((data) => measures(data).length > 1));
+  for (const row of ROWS) row.topic = SEVERAL.has(row.data) ? `${row.data}, ${row.metric.replace(/ \(%\)$/, "")}` : row.data;
+  tiles();
+  if (!ROWS.length) return;
   const names = distinct(ROWS.map((row) => row.topic));
   const budgets = distinct(ROWS.filter((row) => row.budget !== null).map((row) => row.budget)).sort((a, b) => a - b);
   fill(by("of-data"), [ALL, ...names]);
@@ -203,3 +210,32 @@ if (ROWS.length) {
   draw();
   if (by("plot")) chart(names);
 }
+
+// a file of the file system cannot be fetched, but a script can be loaded
+function load(name) {
+  if (name in suites) return Promise.resolve();
+  return new Promise((done) => document.head.append(
+    Object.assign(document.createElement("script"), {src: `${name}/values.js`, onload: done})));
+}
+
+let wanted;
+async function choose(name) {
+  wanted = name;
+  if (name) await load(name);
+  if (wanted !== name) return;  // another one was chosen while this one was loaded
+  by("of-suite").value = name;
+  by("all").hidden = Boolean(name);
+  by("suite").innerHTML = name ? suites[name].html : "";
+  if (name) show(suites[name]);
+}
+
+function follow() {
+  const name = decodeURIComponent(location.hash.slice(1));
+  if ([...by("of-suite").options].some((option) => option.value === name)) choose(name);
+}
+
+if (by("of-suite")) {
+  by("of-suite").addEventListener("change", (event) => { location.hash = event.target.value; });
+  window.addEventListener("hashchange", follow);
+  follow();
+} else show(JSON.parse(by("values").textContent));

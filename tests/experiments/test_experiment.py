@@ -15,7 +15,7 @@ from dpgraph.experiments.experiment import Artefact, Experiment
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs
+from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs, made_together
 
 SPLITS = Path(__file__).parents[1] / "reporting" / "splits"
 
@@ -136,14 +136,16 @@ def test_what_is_accounted_for_is_not_trained(plan):
 def test_inputs_of_hard_cases_and_confusions(plan):
     paths = Paths(plan.config)
     trained = {slug: paths.trained(cell.task.dataset) for slug, cell in plan.cells.items()}
-    inputs = aggregate_inputs(plan, trained)
+    calibrated = {key: paths.calibrated(f"bundle-of-{key}") for key in plan.calibrations}
+    inputs = aggregate_inputs(plan, trained, calibrated)
     assert set(inputs) >= set(trained.values())
     assert all(inputs.count(marker) == 1 for marker in trained.values())
     assert inputs.count(paths.graph_record(plan.task("cora"))) == 1
     assert paths.graph_record(plan.task("mnist")) not in inputs
-    confusion = artefact_inputs(plan, "igamberdiev/confusion", trained, {})
-    assert confusion[:2] == [paths.results, paths.graph_record(plan.task("cora"))]
-    assert confusion[2:] == [paths.trained("cora")]
+    accounted = {calibrated[one.cell.calibration_key] for one in plan.entries_of("igamberdiev/table3")}
+    assert accounted <= set(inputs)
+    assert artefact_inputs(plan, "igamberdiev/confusion", trained, {}) == [paths.results]
+    assert "igamberdiev/confusion" in made_together(plan)["igamberdiev"]
     assert paths.predictions(next(iter(plan.cells.values())), 3).name == "seed=3.predictions.npy"
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +21,12 @@ from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
-from dpgraph.reporting.aggregate import COLUMNS
+from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
+from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.protection import COLUMNS as PROTECTION
+from dpgraph.reporting.views.registry import derived_metrics
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 REASON = "Lemma 2 is false for Algorithm 1; the percentile threshold is data-dependent & not charged"
@@ -87,6 +92,7 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "roots_per_second": 6160.0,
             "peak_memory_bytes": 420_000_000,
             "device": "cpu",
+            "processor": "",
             "commit": "0123456789ab",
         }
         row |= changed
@@ -119,9 +125,55 @@ def frame_of(rows: list[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS)).drop_duplicates(ignore_index=True).astype(COLUMNS)
 
 
+def with_derived(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
+    """Add what views derive from files of the plan's cells, as the aggregation does."""
+    final = frame[frame["final"] & (frame["metric"] == "accuracy/test")]
+    places = {key: rows.iloc[0].to_dict() for key, rows in final.groupby(["paper", "cell", "seed"])}
+    added = [
+        places[place] | {"metric": one.metric, "value": one.value, "class_id": one.class_id, "reason": one.reason}
+        for place, metrics in derived_metrics(plan).items()
+        if place in places
+        for one in metrics
+    ]
+    return pd.concat([frame, frame_of(added)], ignore_index=True) if added else frame
+
+
+def graph_rows(
+    plan: Plan,
+    artefact: str,
+    records: Mapping[str, Mapping[str, Any] | None],
+    counts: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """Facts of graphs as the aggregation keeps them: records as graph.json has them, by task."""
+    empty = {name: "" if kind == "string" else math.nan if kind == "float64" else 0 for name, kind in COLUMNS.items()}
+    rows: list[dict] = []
+    for task_id, (_, task) in plan.tasks_of(artefact).items():
+        if (record := records.get(task_id)) is None and task_id not in counts:
+            continue
+        facts = dict((record or {}).get("statistics") or {})
+        facts["counted"] = ((record or {}).get("meta") or {}).get("counted")
+        numbers = dict(_numbers(GRAPH, facts)) or {GRAPH: math.nan}
+        own = empty | task.model_dump(mode="json") | {"seed": -1, "class_id": -1, "final": True, "status": "ok"}
+        if record is not None and "nodes" not in facts and "reason" in record:
+            own |= {"status": "not run", "reason": record["reason"]}
+        rows += [own | {"metric": name, "value": value} for name, value in numbers.items()]
+        rows += [own | {"metric": TRAIN_NODES, "class_id": number, "value": count}
+                 for number, count in enumerate(counts.get(task_id, ()))]  # fmt: skip
+    return frame_of(rows)
+
+
 def first_entries(plan: Plan) -> list[Entry]:
     """Each cell once."""
     return list({(entry.paper, entry.cell.slug): entry for entry in plan.entries}.values())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def computed_once() -> Iterator[None]:
+    """Claims that need no training are computed once in a process: some take ten seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, function in computed.FUNCTIONS.items():
+            patch.setitem(computed.FUNCTIONS, name, cache(function))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.artefacts import caption
 from dpgraph.reporting.display import NOT_IN_PAPER, RowGroup, Table, Text
 from dpgraph.reporting.latex import LINES, PREAMBLE, as_latex
-from dpgraph.reporting.tables import write_table, write_wide
+from dpgraph.reporting.tables import write_table
 from tests.reporting.compiled import LAYOUTS, compile_tables, is_there
-from tests.reporting.conftest import WORKFLOW, frame_of, missing_row, result_rows
+from tests.reporting.conftest import WORKFLOW, frame_of, graph_rows, missing_row, result_rows
 from tests.reporting.test_tables import STATISTICS
 
 ARTEFACTS = ("daigavane/table1", "daigavane/table2", "igamberdiev/table2", "igamberdiev-v1/table2")
@@ -33,8 +33,9 @@ def texts(plan, results, tmp_path_factory):
     for name in ARTEFACTS:
         stem = folder / name.replace("/", "-")
         written[stem.name] = write_table(cpu, name, found, stem)[2].read_text()
-        written[f"{stem.name}-wide"] = write_wide(cpu, name, found, stem)[2].read_text()
-    statistics = dict.fromkeys(("sbm", "pubmed"), STATISTICS)
+        written[f"{stem.name}-wide"] = write_table(cpu, name, found, stem, wide=True)[2].read_text()
+    record = {"statistics": STATISTICS}
+    statistics = graph_rows(plan, "daigavane/table7", {"sbm": record, "pubmed": record})
     written["demo-table1"] = write_table(plan, "daigavane/table1", results, folder / "table1")[2].read_text()
     written["demo-table7"] = write_table(plan, "daigavane/table7", statistics, folder / "table7")[2].read_text()
     return written

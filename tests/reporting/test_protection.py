@@ -283,7 +283,7 @@ def test_sweeps_and_classes_say_it_in_their_caption(
     views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {task: np.array([30, 20, 10]) for task in ("arxiv", "other")}
-    monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact: counts)
+    monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact, rows: counts)
     marked = mixed.assign(uncovered=mixed["uncovered"].where(mixed["method"] != "dp-gnn", VOCABULARY))
     for name in ("batches", "fig4"):
         _, text = said(views_plan, f"daigavane/{name}", marked, tmp_path / name)

@@ -10,6 +10,7 @@ from dpgraph.errors import UserError
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 from dpgraph.reporting.views.statistics.rows import statistics_table
+from tests.reporting.conftest import graph_rows
 
 STATISTICS = {
     "nodes": 3000,
@@ -120,7 +121,11 @@ def test_no_demonstration_banner_elsewhere(paper_plan, paper_results, tmp_path):
 
 
 def test_statistics_beside_the_papers(paper_plan, tmp_path):
-    given = {"arxiv": {"status": "ok", "statistics": STATISTICS}, "reddit": {"status": "unavailable", "reason": "404"}}
+    given = graph_rows(
+        paper_plan,
+        "daigavane/table7",
+        {"arxiv": {"status": "ok", "statistics": STATISTICS}, "reddit": {"status": "unavailable", "reason": "404"}},
+    )
     table = statistics_table(paper_plan, "daigavane/table7", given)
     arxiv, reddit = of(table, task="arxiv"), of(table, task="reddit")
     # Table 7 of the paper
@@ -137,7 +142,7 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
 def test_statistics_of_a_relation(paper_plan, tmp_path):
     """It has tuples in place of edges, no classes, and parts of its tuples."""
     relation = {"nodes": 200, "tuples": 300, "features": 384, "split_sizes": {"train": 190, "val": 0, "test": 110}}
-    given = {"arxiv": {"status": "ok", "statistics": relation}}
+    given = graph_rows(paper_plan, "daigavane/table7", {"arxiv": {"status": "ok", "statistics": relation}})
     text = write_table(paper_plan, "daigavane/table7", given, tmp_path / "table7")[1].read_text()
     assert "| ogbn-arxiv | ours | 200 | 300 | 3.0 | 384 | – | 190 / 0 / 110 |" in text
 
@@ -148,7 +153,7 @@ def test_what_was_left_out_of_graphs_of_texts_is_below_their_statistics(paper_pl
            "empty_texts": 3, "without_relation": 1197}  # fmt: skip
     meta = {"counted": {"usa": one, "chn": one | {"empty_texts": 0}}}
     relation = {"nodes": 200, "tuples": 300, "features": 384, "split_sizes": {"train": 190, "val": 0, "test": 110}}
-    given = {"arxiv": {"status": "ok", "statistics": relation, "meta": meta}}
+    given = graph_rows(paper_plan, "daigavane/table7", {"arxiv": {"statistics": relation, "meta": meta}})
     assert list(statistics_table(paper_plan, "daigavane/table7", given)["counted"] != "") == [True, False]
     text = write_table(paper_plan, "daigavane/table7", given, tmp_path / "table7")[1].read_text()
     assert "| ogbn-arxiv<sup>1</sup> | ours |" in text
@@ -164,7 +169,8 @@ def test_without_missing_data_there_is_no_command(paper_plan, paper_results, tmp
 
 
 def test_statistics_of_one_task_are_enough(paper_plan):
-    plain = statistics_table(paper_plan, "daigavane/table7", {"arxiv": STATISTICS})
+    given = graph_rows(paper_plan, "daigavane/table7", {"arxiv": {"statistics": STATISTICS}})
+    plain = statistics_table(paper_plan, "daigavane/table7", given)
     assert list(plain["status"]) == ["ok", "not run"]
 
 

@@ -34,11 +34,11 @@ GROUPS = {  # by the module that has the commands
     "graph": CommandGroup("Your graph", ("fit", "predict", "compare", "afford", "export")),
     "workflow": CommandGroup(
         "Workflow",
-        ("run", "list", "explain", "cost", "ship", "status", "new", "settings", "schemas"),
+        ("run", "list", "explain", "cost", "ship", "render", "verify", "status", "new", "settings", "schemas"),
     ),
     "stages": CommandGroup(
         "Stages, as the rules of the workflow call them",
-        ("fetch", "preprocess", "calibrate", "train", "aggregate", "table", "figure", "page", "references"),
+        ("fetch", "preprocess", "calibrate", "train", "aggregate", "artefacts", "page", "references"),
     ),
     "privacy": CommandGroup("Privacy", ("epsilon", "noise", "plan", "audit", "check")),
 }

@@ -40,7 +40,7 @@ def snakemake_command(
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
     from dpgraph.planning.plan import load_plan, suite_artefacts
-    from dpgraph.reporting.inputs import artefact_files, wide_files
+    from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():
         raise UserError(f"{Path.cwd()}: no Snakefile; run in the folder of the project")
@@ -55,9 +55,7 @@ def snakemake_command(
         part = config.model_copy(update={"artefacts": tuple(artefacts)})
         plan = load_plan(part)
         config = config if others else part
-        files += [str(path) for path in artefact_files(plan, "table", "csv", "md", "tex", "html")]
-        files += [str(path) for path in artefact_files(plan, "figure", "pdf", "svg", "png")]
-        files += [str(path) for path in wide_files(plan)]
+        files += [str(path) for path in artefact_outputs(plan, plan.artefacts)]
         shown_first = [path for path in files if path.endswith((".md", ".png"))]
         print("\n".join(["makes:", *(f"  {path}" for path in shown_first)]), file=sys.stderr)
     try:

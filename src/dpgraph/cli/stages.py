@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpgraph.cli.options import ANY_SUITE, Device, PlanOptions, Whole, only_one, read_cell
 from dpgraph.errors import UserError, invalid
@@ -189,48 +189,21 @@ def aggregate(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> Non
     log.info("%d rows of %d cells", rows, len(plan.cells))
 
 
-def table(artefact: str, /, *, wide: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
-    """Make one table.
+def artefacts(*names: str, suite: PlanOptions = ANY_SUITE) -> None:
+    """Make tables and figures.
 
     Args:
-        artefact: E.g. daigavane/table1.
-        wide: In the paper's own layout, for tables of accuracies.
+        names: E.g. daigavane/table1.
     """
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.tables import write_table, write_wide
+    from dpgraph.reporting.render import write_artefacts
 
-    plan = _plan_with(suite, artefact, "table")
-    stem = Paths(plan.config).table(artefact, "csv").with_suffix("")
-    (write_wide if wide else write_table)(plan, artefact, _inputs(plan, artefact), stem)
-
-
-def figure(artefact: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
-    """Make one figure.
-
-    Args:
-        artefact: E.g. daigavane/fig2.
-    """
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.figures import write_figure
-
-    plan = _plan_with(suite, artefact, "figure")
-    stem = Paths(plan.config).figure(artefact, "png").with_suffix("")
-    write_figure(plan, artefact, _inputs(plan, artefact), stem)
-
-
-def _plan_with(suite: PlanOptions, artefact: str, kind: str) -> Plan:
     plan = suite.plan()
-    known = [name for name, one in plan.artefacts.items() if one.kind == kind]
-    if artefact not in known:
-        raise invalid(kind, artefact, f"one of {', '.join(known)} (suite {plan.suite.name})")
-    return plan
-
-
-def _inputs(plan: Plan, artefact: str) -> Any:
-    """Return what the artefact's view is a function of."""
-    from dpgraph.reporting.views.registry import inputs_of
-
-    return inputs_of(plan.artefacts[artefact].view).load(plan, artefact)
+    if not names:
+        raise UserError(f"artefact: expected one or more of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    for name in names:
+        if name not in plan.artefacts:
+            raise invalid("artefact", name, f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    write_artefacts(plan, names)
 
 
 def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE) -> int:

@@ -149,21 +149,61 @@ def cost(
     )
 
 
-def ship(*, out: Path = Path("docs/results"), pages: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
-    """Keep the suite's results in docs/results: page, tables, figures and claims.
+def ship(*, rows: Path | None = None, out: Path = Path("docs/results"), suite: PlanOptions = ANY_SUITE) -> None:
+    """Keep the suite's rows in docs/results, and the pages made of them.
 
     Args:
+        rows: Parquet file of rows (default: that of the suite's run).
         out: Folder.
-        pages: Write the suite's pages there again, from the numbers that are kept there.
     """
-    from dpgraph.reporting.reshipping import reship
     from dpgraph.reporting.shipping import ship as ship_results
 
     plan = suite.plan()
-    written, left = reship(plan, out) if pages else (ship_results(plan, out), {})
-    for name, reason in left.items():
-        print(f"{name}: stays as it was drawn, {reason}")
+    written = ship_results(plan, rows, out, suite.workflow)
     print(f"{out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes")
+
+
+def render(
+    name: str,
+    /,
+    *,
+    rows: Path | None = None,
+    out: Path = Path("rendered"),
+    changes: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
+) -> None:
+    """Make a suite's tables, figures, claims and pages from its kept rows; nothing is trained.
+
+    Run it in the folder of the project.
+
+    Example: dpgraph render cpu
+
+    Args:
+        name: Suite.
+        rows: Parquet file of rows (default: docs/results/SUITE/rows.parquet).
+        out: Folder.
+        changes: NAME=VALUE: override config.yaml; may be repeated.
+    """
+    from dpgraph.reporting.render import ROWS
+    from dpgraph.reporting.render import render as render_rows
+    from dpgraph.reporting.shipping import FOLDER
+
+    suite = PlanOptions(suite=name, changes=(*changes, f"results={out}"))
+    print(render_rows(suite.plan(), rows or FOLDER / name / ROWS, suite.workflow))
+
+
+def verify(*, fast: bool = False) -> int:
+    """Recompute the numbers of README, docs and docs/results from the kept rows; status 1 where a page differs.
+
+    Run it in the folder of the project.
+
+    Args:
+        fast: Do not decide claims again, which takes minutes.
+    """
+    from dpgraph.reporting.verify import unlike_pages, unlike_statements
+
+    lines = [*unlike_statements(), *unlike_pages(claims=not fast)]
+    print("\n".join(lines) or "README, docs and docs/results print what the kept rows say")
+    return int(bool(lines))
 
 
 def status(*, as_json: Json = False, watch: bool = False, suite: PlanOptions = ANY_SUITE) -> None:

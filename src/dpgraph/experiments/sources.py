@@ -42,10 +42,8 @@ STAGES: dict[str, Stage] = {
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
-    "table": Stage(_REPORT, (PUBLISHED,)),
-    "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
+    "artefacts": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
     "claims": Stage(_REPORT, (PUBLISHED,)),
-    "search": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),
     "index": Stage(
         _REPORT, ("reporting/leaderboard/*.j2", "reporting/leaderboard/*.css", "reporting/leaderboard/*.js")

@@ -17,10 +17,20 @@ def provenance() -> dict[str, Any]:
     return {
         "versions": dict(_versions()),
         "python": platform.python_version(),
+        "processor": processor(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
         "commit": _commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+@cache
+def processor() -> str:
+    """Return the processor's name, as the operating system has it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (named or [platform.processor() or "unknown"])[0]
 
 
 @cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import math
-import platform
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -125,8 +124,11 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
         for (slug, cell), parts in zip(cells.items(), parts_of(cells.values()), strict=True):
             seconds = float(done[slug]["sum"])
             groups.setdefault((cell.method, cell.task.dataset), []).append((cell, parts, seconds))
-        commits = set(good["commit"])
-        about = plan.suite.name, commits.pop() if len(commits) == 1 else "several", processor()
+        commit, made_on = (
+            found.pop() if len(found := set(good[name].dropna())) == 1 else "several"
+            for name in ("commit", "processor")
+        )
+        about = plan.suite.name, commit, made_on
         for (method, dataset), group in sorted(groups.items()):
             sums = PlannedParts(*np.sum([parts for _, parts, _ in group], axis=0).tolist())
             total = sum(seconds for *_, seconds in group)
@@ -139,14 +141,6 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
             f"suite {plan.suite.name}: no cell has a result of all its seeds: expected a suite that was run"
         )
     return found
-
-
-def processor() -> str:
-    """Return its name, as the operating system has it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (named or [platform.processor() or "unknown"])[0]
 
 
 def read_throughputs(path: Path) -> list[Throughput]:

@@ -1,4 +1,7 @@
-"""All records of a suite as one table: a row per paper, cell, seed, metric and class.
+"""All results of a suite as one table: a row per paper, cell, seed, metric and class.
+
+Tables, figures and claims are functions of these rows. So there are rows of what no cell has: facts of graphs (their
+statistics, class frequencies) without a cell, and guarantees of calibrations whose cells are not trained.
 
 Ten thousand cells of ten seeds have millions of rows: records are read one by one, metrics stay plain lists, texts are
 numbered, and rows are written in groups.
@@ -7,28 +10,32 @@ numbered, and rows are written in groups.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import SeedRecord
-from dpgraph.files import atomic_path
-from dpgraph.methods.registry import specs
+from dpgraph.files import atomic_path, read_json
+from dpgraph.methods.registry import spec, specs
 from dpgraph.planning.cost import left_out_reasons
 from dpgraph.planning.plan import Plan
+from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
 from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
-from dpgraph.reporting.views.registry import derived_metrics
+from dpgraph.reporting.stored import stored_graph
+from dpgraph.reporting.views.registry import DerivedMetric, SuiteFiles, derived_metrics, inputs_of
 
 COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLUMNS.items()}
 NAN = float("nan")
@@ -77,6 +84,10 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
 NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN, roots_per_second=NAN)
 NO_BUDGET = "no budget was recorded at this step"
 NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
+FROM_PROVENANCE = ("processor", "commit")
+NO_PROVENANCE = dict.fromkeys(FROM_PROVENANCE, "")
+CALIBRATED = "calibrated"  # metric of the row of a calibration
+GRAPH, TRAIN_NODES = "graph", "graph/train_nodes"  # metrics of facts of graphs start with the first one
 
 
 @dataclass(frozen=True)
@@ -88,16 +99,19 @@ class MetricRows:
     class_ids: tuple[int, ...] = (-1,)
     values: tuple[float, ...] = (NAN,)
 
-    def with_metrics(self, more: Mapping[str, float]) -> MetricRows:
-        """The block of a seed's last step with more metrics; any other one as it is."""
-        if not more or not self.columns["final"] or not self.metrics[0]:
-            return self
-        return MetricRows(
+    def with_metrics(self, more: Iterable[DerivedMetric]) -> Iterator[MetricRows]:
+        """Yield the block of a seed's last step with more metrics; any other one as it is."""
+        if not self.columns["final"] or not self.metrics[0]:
+            yield self
+            return
+        good = [one for one in more if not one.reason]
+        yield MetricRows(
             self.columns,
-            (*self.metrics, *more),
-            (*self.class_ids, *([-1] * len(more))),
-            (*self.values, *more.values()),
+            (*self.metrics, *(one.metric for one in good)),
+            (*self.class_ids, *(one.class_id for one in good)),
+            (*self.values, *(one.value for one in good)),
         )
+        yield from (MetricRows(self.columns | {"reason": one.reason}, (one.metric,)) for one in more if one.reason)
 
 
 def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
@@ -108,7 +122,7 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     """
     record = read.record
     columns = _cell_columns(read.cell, read.statement, read.cell.slug if slug is None else slug)
-    columns["commit"] = str(record.provenance.get("commit", ""))
+    columns |= {name: str(record.provenance.get(name, "")) for name in FROM_PROVENANCE}
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
@@ -206,38 +220,64 @@ def _numbered(texts: list[str]) -> pa.DictionaryArray:
 
 
 def aggregate(plan: Plan, path: Path) -> int:
-    """Read every record of the plan and write the table as Parquet; a cell that two papers use has rows for both.
+    """Write all rows of the plan as Parquet, and next to it what the columns are; return the number of rows.
 
-    Metrics that a view derives from predictions of several cells are added at the last step. A file next to it says
-    what the columns are. Returns the number of rows.
+    A cell that two papers use has rows for both. Metrics that a view derives from predictions are added at the last
+    step.
     """
     write_dictionary(path)
-    count, waiting, parts = 0, 0, list[tuple[str, MetricRows]]()
-    with (
-        atomic_path(path) as temporary,
-        # without Arrow's own schema readers get plain texts, not categories
-        pq.ParquetWriter(temporary, SCHEMA, store_schema=False, write_page_checksum=True) as writer,
-    ):
-        for paper, block in _parts(plan):
-            parts.append((paper, block))
+    with atomic_path(path) as temporary:
+        return _write(_parts(plan), temporary)
+
+
+def own_rows(plan: Plan, artefact_id: str) -> BytesIO:
+    """Return the rows that an artefact reads where it does not read results.parquet, as Parquet."""
+    reads = inputs_of(plan.artefacts[artefact_id].view).reads
+    parts: list[tuple[str, MetricRows]] = []
+    if SuiteFiles.CELLS in reads:
+        parts += _of_cells(replace(plan, entries=tuple(plan.entries_of(artefact_id))))
+    if SuiteFiles.CALIBRATIONS in reads:
+        parts += _of_calibrations(plan, [artefact_id])
+    if SuiteFiles.GRAPHS in reads:
+        parts += _of_graphs(plan, [artefact_id])
+    made = BytesIO()
+    _write(parts, made)
+    made.seek(0)
+    return made
+
+
+def _write(parts: Iterable[tuple[str, MetricRows]], where: Path | IO[bytes]) -> int:
+    count, waiting, group = 0, 0, list[tuple[str, MetricRows]]()
+    # without Arrow's own schema readers get plain texts, not categories
+    with pq.ParquetWriter(where, SCHEMA, store_schema=False, write_page_checksum=True) as writer:
+        for paper, block in parts:
+            group.append((paper, block))
             waiting += len(block.metrics)
             if waiting >= ROWS_AT_A_TIME:
-                writer.write_table(rows_of(parts))
-                count, waiting, parts = count + waiting, 0, []
-        if parts or not count:
-            writer.write_table(rows_of(parts))
+                writer.write_table(rows_of(group))
+                count, waiting, group = count + waiting, 0, []
+        if group or not count:
+            writer.write_table(rows_of(group))
         writer.add_key_value_metadata(SCHEMA.metadata)
     return count + waiting
 
 
 def write_dictionary(path: Path) -> None:
-    """results.columns.csv next to results.parquet: every column with its type and what it is."""
+    """Write results.columns.csv next to results.parquet: every column with its type and what it is."""
     rows = pd.DataFrame(dictionary.dictionary(), columns=["column", "type", "description"])
     with atomic_path(path.with_suffix(".columns.csv")) as temporary:
         rows.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
+    """Yield (paper, block) of everything that a table, figure or claim of the plan is made from."""
+    yield from _of_cells(plan)
+    aggregated = {name: inputs_of(artefact.view).aggregated for name, artefact in plan.artefacts.items()}
+    yield from _of_calibrations(plan, [name for name, kinds in aggregated.items() if SuiteFiles.CALIBRATIONS in kinds])
+    yield from _of_graphs(plan, [name for name, kinds in aggregated.items() if SuiteFiles.GRAPHS in kinds])
+
+
+def _of_cells(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
     paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
@@ -249,17 +289,82 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
             for paper in sorted(papers[slug]):
-                yield paper, block.with_metrics(derived.get((paper, slug, block.columns["seed"]), {}))
+                more = derived.get((paper, slug, block.columns["seed"]), ())
+                yield from ((paper, one) for one in block.with_metrics(more))
     for slug, reason in left_out_reasons(plan).items():
-        block = _left_out(plan.left_out[slug].cell, slug, reason)
+        columns = _cell_columns(plan.left_out[slug].cell, RecordedStatement(), slug) | NO_RUN
+        block = MetricRows(columns | {"status": "not run", "reason": reason})
         yield from ((paper, block) for paper in sorted(papers[slug]))
+
+
+NO_RUN: dict[str, Any] = {name: getattr(NO_SEED, name) for name in SEED_COLUMNS} | NO_METRICS | NO_PROVENANCE
 
 
 def _same(recorded: Cell, cell: Cell) -> bool:
     return recorded.model_copy(update={"seeds": cell.seeds}) == cell
 
 
-def _left_out(cell: Cell, slug: str, reason: str) -> MetricRows:
-    """The row of a cell that the suite shows and does not run."""
-    columns = _cell_columns(cell, RecordedStatement(), slug) | _seed_columns(NO_SEED) | NO_METRICS
-    return MetricRows({**columns, "commit": "", "status": "not run", "reason": reason})
+def _of_calibrations(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, MetricRows]]:
+    """Yield a row for each private cell of the artefacts whose calibration is there."""
+    entries = {(one.paper, one.cell.slug): one for name in artefacts for one in plan.entries_of(name)}
+    for (paper, slug), entry in entries.items():
+        path = Paths(plan.config).calibration(entry.cell)
+        if path is None or not path.is_file():
+            continue
+        statement, told = RecordedStatement(), {"status": "ok", "reason": ""}
+        try:
+            header = read_json(path)
+            if isinstance(header, dict) and "statement" not in header:
+                told = {"status": "not run", "reason": str(header.get("reason", "data not available"))}
+            else:
+                kind = spec(entry.cell.method).mechanism_class(entry.cell)
+                solved = Calibration.read(path, kind).statement
+                statement = RecordedStatement.model_validate(solved.model_dump(mode="json"))
+        except (OSError, ValueError, RecursionError):
+            raise UserError(f"{path}: not a calibration") from None
+        yield paper, MetricRows(_cell_columns(entry.cell, statement, slug) | NO_RUN | told, (CALIBRATED,))
+
+
+def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, MetricRows]]:
+    """Yield the facts of the artefacts' graphs, each graph once: numbers of graph.json, and class frequencies.
+
+    Class frequencies are those of labelled training nodes of the first split, where a view orders classes by them.
+    """
+    ordered = [name for name in artefacts if plan.artefacts[name].view == "class-wise"]
+    by_class = {task for name in ordered for _, task in plan.tasks_of(name).values()}
+    tasks = {task: task_id for name in artefacts for task_id, (_, task) in plan.tasks_of(name).items()}
+    for task, task_id in tasks.items():
+        path = Paths(plan.config).graph_record(task)
+        if not path.is_file():
+            continue
+        record = read_json(path)
+        columns = EMPTY | {"dataset": task.dataset, "setting": task.setting, "split": task.split}
+        columns |= {"features": task.features, "final": True, "seed": -1, "status": "ok"}
+        if "nodes" not in (record.get("statistics") or {}):
+            columns |= {"status": "not run", "reason": str(record.get("reason") or "")}
+        facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
+        numbers = dict(_numbers(GRAPH, facts))
+        names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)
+        values = list(numbers.values()) or [NAN]
+        if task in by_class and (graph := stored_graph(plan, task_id)) is not None:
+            labels = np.asarray(graph.labels)[graph.train_nodes]
+            counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
+            names += [TRAIN_NODES] * len(counts)
+            classes += range(len(counts))
+            values += counts.astype(float).tolist()
+        yield "", MetricRows(columns, tuple(names), tuple(classes), tuple(values))
+
+
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of nested mappings by their paths."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _numbers(f"{name}/{key}", one)
+    elif isinstance(value, int | float):
+        yield name, float(value)
+
+
+EMPTY: dict[str, Any] = {
+    column.name: "" if pa.types.is_dictionary(column.type) else NAN if pa.types.is_floating(column.type) else 0
+    for column in SCHEMA
+}

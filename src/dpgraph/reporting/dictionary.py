@@ -71,6 +71,7 @@ COLUMNS: dict[str, Column] = {
     "roots_per_second": Column("float64", "Training records in a second"),
     "peak_memory_bytes": Column("int64", "Most memory of the process"),
     "device": Column("string", "Device that it ran on"),
+    "processor": Column("string", "Processor of the machine; empty: not recorded"),
     "commit": Column("string", "Commit of the package that ran; + if files had been changed"),
 }
 

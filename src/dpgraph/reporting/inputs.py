@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.suite import COMPUTE
 from dpgraph.planning.cost import FILE
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.views.registry import SuiteFiles, inputs_of, views_with
+from dpgraph.reporting.views.registry import OF_GRAPHS, RESULTS_ALONE, SuiteFiles, inputs_of, views_with
 
 Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
 
 
-def artefact_files(plan: Plan, kind: str, *suffixes: str) -> list[Path]:
-    """Files of the plan's tables or figures, one per suffix."""
-    paths = Paths(plan.config)
-    place = paths.table if kind == "table" else paths.figure
-    return [place(name, suffix) for name, spec in plan.artefacts.items() if spec.kind == kind for suffix in suffixes]
+def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
+    """Files that are made of the plan's tables and figures, in each of their forms."""
+    paths, wide = Paths(plan.config), views_with("wide")
+    files: list[Path] = []
+    for name in names:
+        view = plan.artefacts[name].view
+        if plan.artefacts[name].kind == "figure":
+            files += [paths.figure(name, suffix) for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
+            continue
+        suffixes = [
+            *TABLE,
+            *(f"wide.{suffix}" for suffix in TABLE if view in wide),
+            *["best.yaml"] * (view == "search"),
+        ]
+        files += [paths.table(name, suffix) for suffix in suffixes]
+    return files
 
 
-def wide_files(plan: Plan) -> list[Path]:
-    """Files of the plan's tables in their papers' own layout."""
-    able = views_with("wide")
-    named = [name for name, spec in plan.artefacts.items() if spec.kind == "table" and spec.view in able]
-    paths = Paths(plan.config)
-    return [paths.table(name, f"wide.{suffix}") for name in named for suffix in ("csv", "md", "tex", "html")]
+TABLE = ("csv", "md", "tex", "html")
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
@@ -41,28 +47,42 @@ def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Mar
     if SuiteFiles.CELLS in reads:
         files += [trained[cell.slug] for cell in cells if cell.slug in trained]
     if SuiteFiles.CALIBRATIONS in reads:
-        files += [calibrated[cell.calibration_key] for cell in cells if cell.calibration_key is not None]
+        files += _calibrations(plan, [artefact], calibrated)
     return list(dict.fromkeys(files))
 
 
-def aggregate_inputs(plan: Plan, trained: Markers) -> list[Path]:
-    """Return the records of all cells, and the graphs of views whose metrics are derived from predictions on them.
+def aggregate_inputs(plan: Plan, trained: Markers, calibrated: Markers) -> list[Path]:
+    """Return the records of all cells, and the graphs and calibrations from which aggregation makes rows for views.
 
     A suite that leaves something out for want of compute says how long it would take, by the throughputs.
     """
-    names = [name for name, one in plan.artefacts.items() if inputs_of(one.view).aggregation_reads_graphs]
+    kinds = {name: inputs_of(one.view).aggregated for name, one in plan.artefacts.items()}
+    graphs = _graphs(plan, [name for name, kind in kinds.items() if SuiteFiles.GRAPHS in kind])
+    accounted = [name for name, kind in kinds.items() if SuiteFiles.CALIBRATIONS in kind]
     estimated = any(entry.not_run == COMPUTE for entry in plan.left_out.values())
-    return list(
-        dict.fromkeys([*trained.values(), *_graphs(plan, names), *([plan.workflow / FILE] if estimated else [])])
-    )
+    speeds = [plan.workflow / FILE] if estimated else []
+    return list(dict.fromkeys([*trained.values(), *graphs, *_calibrations(plan, accounted, calibrated), *speeds]))
 
 
-def claims_inputs(plan: Plan) -> list[Path]:
-    """What the claims of the plan are decided from."""
-    names = [name for name, one in plan.artefacts.items() if inputs_of(one.view).claims_read_graphs]
-    return list(dict.fromkeys([Paths(plan.config).results, *_graphs(plan, names)]))
+def made_together(plan: Plan) -> dict[str, list[str]]:
+    """Return by paper the artefacts that are functions of results.parquet alone: one job makes them."""
+    by_paper: dict[str, list[str]] = {}
+    for name in plan.artefacts:
+        if name not in made_alone(plan):
+            by_paper.setdefault(name.split("/")[0], []).append(name)
+    return by_paper
+
+
+def made_alone(plan: Plan) -> list[str]:
+    """Return the artefacts that are made from other files: each has a job of its own."""
+    return [name for name, one in plan.artefacts.items() if inputs_of(one.view) not in (RESULTS_ALONE, OF_GRAPHS)]
 
 
 def _graphs(plan: Plan, artefacts: list[str]) -> list[Path]:
     tasks = (task for name in artefacts for _, task in plan.tasks_of(name).values())
     return [Paths(plan.config).graph_record(task) for task in tasks]
+
+
+def _calibrations(plan: Plan, artefacts: list[str], calibrated: Markers) -> list[Path]:
+    cells = (one.cell for name in artefacts for one in plan.entries_of(name) if one.not_run is None)
+    return [calibrated[cell.calibration_key] for cell in cells if cell.calibration_key is not None]

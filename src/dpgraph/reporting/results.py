@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from dpgraph.errors import UserError
+from dpgraph.experiments.cell import Task
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import protection
-from dpgraph.reporting.aggregate import COLUMNS
+from dpgraph.reporting import dictionary, protection
+from dpgraph.reporting.aggregate import CALIBRATED, COLUMNS, GRAPH, TRAIN_NODES, own_rows
 from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
 
 CONFIDENCE = 0.95
 PRIVACY = (
@@ -133,7 +136,7 @@ class EntryResult:
 
 
 # columns that tables of earlier versions lack, with what they say there
-LATER = {"fallback": ""}
+LATER = {"fallback": "", "processor": ""}
 MISSING = EntryResult.not_run("no result in results.parquet")
 
 
@@ -164,6 +167,12 @@ class Results:
         return _indices(self.frame, self.frame["status"] != "ok", ["paper", "cell"])
 
     @cached_property
+    def _metrics(self) -> dict[tuple[str, str], list[str]]:
+        """Metrics with a value or a reason of their own, by paper and cell."""
+        ran = self.frame.loc[self.frame["status"] == "ok", ["paper", "cell", "metric"]].drop_duplicates()
+        return {key: list(rows["metric"]) for key, rows in ran.groupby(["paper", "cell"], sort=False)}
+
+    @cached_property
     def _none(self) -> pd.DataFrame:
         return self.frame.iloc[:0]
 
@@ -183,6 +192,24 @@ class Results:
         """
         rows = self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
         return rows[rows["seed"].isin(entry.cell.seeds)]
+
+    def parts(self, entry: Entry, kind: str) -> dict[str, pd.DataFrame]:
+        """Return the rows of the entry's metrics `kind/...` by what follows the slash."""
+        names = [name for name in self._metrics.get((entry.paper, entry.cell.slug), ()) if name.startswith(f"{kind}/")]
+        return {name.removeprefix(f"{kind}/"): self.good(entry, name) for name in names}
+
+    def reason_of(self, entry: Entry, metric: str) -> str:
+        """Return why a derived metric has no value; empty where it has one, or no row."""
+        if metric not in self._metrics.get((entry.paper, entry.cell.slug), ()):
+            return ""
+        own = (self.frame["paper"] == entry.paper) & (self.frame["cell"] == entry.cell.slug)
+        rows = self.frame[own & (self.frame["metric"] == metric) & (self.frame["status"] == "ok")]
+        return _text(rows["reason"])
+
+    def calibration(self, entry: Entry) -> pd.DataFrame:
+        """Return the row of the entry's calibration; none where it is not there."""
+        rows = self.frame[(self.frame["metric"] == CALIBRATED) & (self.frame["paper"] == entry.paper)]
+        return rows[rows["cell"] == entry.cell.slug].head(1)
 
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Rows that state why the cell (seed -1), or a seed of the entry, has no values."""
@@ -239,14 +266,17 @@ def _indices(frame: pd.DataFrame, chosen: pd.Series, columns: list[str]) -> dict
     return {key: places[rows] for key, rows in groups.items()}
 
 
-def read_results(path: Path) -> pd.DataFrame:
-    """Rows as the workflow aggregated them; a missing column is named."""
-    path = Path(path)
-    if not path.is_file():
+def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Read the rows as the workflow aggregated them, with columns of settings or mechanisms that `more` begins.
+
+    Raises UserError, which names a missing column.
+    """
+    if isinstance(path, Path) and not path.is_file():
         raise UserError(f"{path}: no such file")
     try:
         # settings of the cells are for readers: no table is made of them
-        kept = [name for name in pq.read_schema(path).names if name in COLUMNS]
+        names = pq.read_schema(path).names
+        kept = [name for name in names if name in COLUMNS or (more and name.startswith(more))]
         frame = pd.read_parquet(path, columns=kept, page_checksum_verification=True)
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
@@ -261,9 +291,50 @@ def read_results(path: Path) -> pd.DataFrame:
     return frame
 
 
-def results_of(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """Of the whole suite, whatever the artefact."""
-    return read_results(Paths(plan.config).results)
+def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
+    """Return the rows that the artefact is made from.
+
+    One that needs no training, or that of its own cells, reads its own files; one that needs the plan alone nothing.
+    """
+    reads = inputs_of(plan.artefacts[artefact_id].view).reads
+    if SuiteFiles.RESULTS in reads:
+        return read_results(Paths(plan.config).results)
+    return read_results(own_rows(plan, artefact_id), MECHANISM) if reads else None
+
+
+MECHANISM = (f"{dictionary.MECHANISM}.",)
+
+
+def graph_facts(frame: pd.DataFrame | None, task: Task) -> dict[str, Any]:
+    """Return the numbers of a graph as graph.json nests them, with `status` and `reason`; empty without its rows."""
+    rows = _of_graph(frame, task)
+    facts: dict[str, Any] = {}
+    for metric, value in zip(rows["metric"], rows["value"], strict=True):
+        *path, last = metric.split("/")[1:] or [""]
+        place = facts
+        for name in path:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return facts | {name: rows[name].iloc[0] for name in ("status", "reason") if len(rows)}
+
+
+def class_counts(plan: Plan, artefact_id: str, frame: pd.DataFrame | None) -> dict[str, np.ndarray]:
+    """Return the (classes,) labelled training nodes of each task whose class frequencies are known."""
+    found = {}
+    for task_id, (_, task) in plan.tasks_of(artefact_id).items():
+        rows = _of_graph(frame, task, TRAIN_NODES)
+        if len(rows):
+            found[task_id] = rows.sort_values("class_id")["value"].to_numpy().astype(np.int64)
+    return found
+
+
+def _of_graph(frame: pd.DataFrame | None, task: Task, metric: str | None = None) -> pd.DataFrame:
+    if frame is None:
+        return pd.DataFrame(columns=list(COLUMNS))
+    rows = frame[frame["metric"].str.startswith(GRAPH) & (frame["cell"] == "")]
+    for name in ("dataset", "setting", "split", "features"):
+        rows = rows[rows[name] == getattr(task, name)]
+    return rows[(rows["metric"] == metric) if metric else (rows["metric"] != TRAIN_NODES)]
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a suite's folders hold beside results.parquet: graphs, and predictions of test nodes."""
+"""What a suite's folders hold beside results.parquet: graphs, predictions of test nodes, and what is exposed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from dpgraph.errors import DataUnavailable, UserError
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.streams import split_number
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.problems.node_classification.exposure import Exposure
 
+NO_EXPOSURE = "nothing is exposed: the method offers nothing, or the files of the seeds are not there"
 REMEDY = "delete result.json beside it and train the cell again"
 
 
@@ -23,6 +25,13 @@ def stored_graph(plan: Plan, task_id: str, split: int = 0) -> Graph | None:
         return load_graph(Paths(plan.config).graph(plan.task(task_id)), split=split)
     except (DataUnavailable, UserError):
         return None
+
+
+def exposures_of(plan: Plan, entry: Entry, first: bool = False) -> dict[int, Exposure]:
+    """Return what was exposed of training nodes by seed, of those that ended well, or of the first one alone."""
+    paths = {seed: Paths(plan.config).exposure(entry.cell, seed) for seed in entry.cell.seeds}
+    there = {seed: path for seed, path in paths.items() if path.is_file()}
+    return {seed: Exposure.load(path) for seed, path in list(there.items())[: 1 if first else None]}
 
 
 class Predictions:

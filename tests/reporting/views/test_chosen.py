@@ -109,7 +109,7 @@ def folder(tmp_path: Path) -> Path:
 def plan(folder: Path, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch) -> Plan:
     made = load_plan(Config(suite="sought"), folder)
     results = results_of(made, rows_of, as_frame)
-    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "rows_for", lambda *_: results)
     monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
     return made
 
@@ -143,12 +143,12 @@ def test_a_trial_that_lost_a_seed_is_not_chosen(
     plan: Plan, rows_of: Callable, as_frame: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = results_of(plan, rows_of, as_frame, lost="1 cora")
-    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "rows_for", lambda *_: results)
     methods = chosen_settings(plan).papers["toy"]
     assert methods["gcn"].datasets["cora"].trial == "trial 3"
     assert methods["dp-mlp"].datasets["pubmed"].trial == "trial 3"  # of those that ended well on both others
     assert "cora" not in methods["dp-mlp"].scores["trial 1"]
-    monkeypatch.setattr(chosen, "search_results", lambda *_: results[results["dataset"] != "cora"])
+    monkeypatch.setattr(chosen, "rows_for", lambda *_: results[results["dataset"] != "cora"])
     with pytest.raises(UserError, match=r"toy/sought: gcn: no trial ended well on all of cora$"):
         chosen_settings(plan)
 
@@ -280,7 +280,7 @@ def test_a_method_without_privacy_is_searched_in_each_setting_and_split_of_a_dat
     results.loc[scored, "value"] = (
         results.loc[scored, "cell"].map(apart).map({"trial 1": 0.7, "trial 2": 0.1, "trial 3": 0.9})
     )
-    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "rows_for", lambda *_: results)
     monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
     found = write_settings(made, folder / "settings/sought.yaml").papers["toy"]
     assert {name: one.trial for name, one in found["gcn"].datasets.items()} == {
@@ -318,7 +318,7 @@ def test_a_pair_of_graphs_takes_what_was_best_on_the_first_or_with_privacy_on_ne
     scores = {"cora-text": (0.9, 0.5, 0.6), "hepth-text": (0.5, 0.8, 0.7), "m10-text": (0.4, 0.3, 0.6)}
     monkeypatch.setitem(globals(), "VALUES", scores)
     results = results_of(made, rows_of, as_frame)
-    monkeypatch.setattr(chosen, "search_results", lambda *_: results)
+    monkeypatch.setattr(chosen, "rows_for", lambda *_: results)
     monkeypatch.setattr(chosen, "commits", lambda *_: ["abc"])
     found = write_settings(made, folder / "settings/sought.yaml").papers["toy"]
     plain = {name: (one.trial, one.chosen_on) for name, one in found["gcn"].datasets.items()}

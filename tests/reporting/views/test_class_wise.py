@@ -14,14 +14,16 @@ from dpgraph.data.store import save_graph
 from dpgraph.data.stored import save_unavailable
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
+from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.rendering import as_markdown
-from dpgraph.reporting.results import Results
+from dpgraph.reporting.results import Results, class_counts, read_results
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.class_wise.fairness import fairness_table, rank_correlations
 from dpgraph.reporting.views.class_wise.figure import _x_axis
-from dpgraph.reporting.views.class_wise.rows import class_counts, class_values, class_wise_points
+from dpgraph.reporting.views.class_wise.rows import class_values, class_wise_points
 from dpgraph.reporting.views.class_wise.table import fairness_display
+from tests.reporting.conftest import graph_rows
 
 FIG = "daigavane/fig4"
 COUNTS = {"arxiv": np.array([5, 80, 20, 40, 0]), "other": np.array([9, 9, 30, 1])}
@@ -115,7 +117,7 @@ def test_unknown_frequencies_and_failures_are_said(views_plan, results):
 
 def test_counts_come_from_stored_graphs(views_plan, tmp_path):
     plan = views_plan.__class__(
-        Config(suite="views", data=str(tmp_path)), views_plan.suite, views_plan.experiments, views_plan.entries
+        Config(suite="views", data=str(tmp_path), results=str(tmp_path)), views_plan.suite, views_plan.experiments, ()
     )
     ptr = np.zeros(7, dtype=np.int64)
     none = np.array([], dtype=np.int32)
@@ -135,7 +137,8 @@ def test_counts_come_from_stored_graphs(views_plan, tmp_path):
     tasks = plan.tasks_of(FIG)
     save_graph(graph, Paths(plan.config).graph(tasks["other"][1]))
     save_unavailable("ogbn-arxiv", "404", Paths(plan.config).graph(tasks["arxiv"][1]))
-    counts = class_counts(plan, FIG)
+    aggregate(plan, tmp_path / "results.parquet")
+    counts = class_counts(plan, FIG, read_results(tmp_path / "results.parquet"))
     assert list(counts) == ["other"]
     assert counts["other"].tolist() == [1, 0, 2]  # the unlabelled node counts nowhere
 
@@ -150,9 +153,9 @@ def test_fairness_page(views_plan, results):
     )
 
 
-def test_figure(views_plan, results, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact: COUNTS)
-    paths = write_figure(views_plan, FIG, results, tmp_path / "fig4")
+def test_figure(views_plan, results, tmp_path):
+    rows = pd.concat([results, graph_rows(views_plan, FIG, {}, COUNTS)])
+    paths = write_figure(views_plan, FIG, rows, tmp_path / "fig4")
     assert [path.name for path in paths] == [f"fig4.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
     empty = write_figure(views_plan, FIG, None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
@@ -169,8 +172,8 @@ def test_labelled_classes_are_equal_steps_apart(classes, gap, shown):
     assert [text.get_text().split("\n")[0] for text in axes.get_xticklabels()] == shown
 
 
-def test_as_a_table(views_plan, results, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpgraph.reporting.views.class_wise.table.class_counts", lambda plan, artefact: COUNTS)
-    _, markdown, latex, _ = write_table(views_plan, "daigavane/classes", results, tmp_path / "classes")
+def test_as_a_table(views_plan, results, tmp_path):
+    rows = pd.concat([results, graph_rows(views_plan, FIG, {}, COUNTS)])
+    _, markdown, latex, _ = write_table(views_plan, "daigavane/classes", rows, tmp_path / "classes")
     assert "| −1.00 ± 0.00 |" in markdown.read_text()
     assert latex.read_text().isascii()

@@ -15,7 +15,9 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.embedding.rows import embedded, embedding_points, tsne
+from dpgraph.reporting.views.embedding.derived import metrics, tsne
+from dpgraph.reporting.views.embedding.rows import embedded, embedding_points
+from tests.reporting.conftest import with_derived
 from tests.reporting.exposed import ROOTS, expose, exposure, plan_in
 
 
@@ -24,7 +26,8 @@ def run(tmp_path_factory, rows_of, as_frame):
     folder = tmp_path_factory.mktemp("embedding")
     plan = plan_in(folder, seeds=2)
     expose(plan, 1.0, "zhang/clusters")
-    return plan, as_frame([row for entry in plan.entries_of("zhang/clusters") for row in rows_of(entry)])
+    rows = [row for entry in plan.entries_of("zhang/clusters") for row in rows_of(entry)]
+    return plan, with_derived(plan, as_frame(rows))
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +99,8 @@ def test_embeddings_that_give_no_picture_say_why():
 def test_missing_files_and_results(run, tmp_path):
     _, frame = run
     bare = plan_in(tmp_path, seeds=2)
+    frame = frame[~frame["metric"].str.startswith("embedding")]
+    assert metrics(bare) == {}
     entries = embedded(bare, "zhang/clusters", frame)
     assert {one.outcome.status for one in entries} == {"not run"}
     assert all("nothing is exposed" in one.outcome.reason for one in entries)
@@ -105,7 +110,7 @@ def test_missing_files_and_results(run, tmp_path):
     entry = bare.entries_of("zhang/clusters")[0]
     Paths(bare.config).exposure(entry.cell, 0).write_bytes(b"x")
     with pytest.raises(UserError, match="damaged"):
-        embedded(bare, "zhang/clusters", frame)
+        metrics(bare)
     assert math.isnan(embedding_points(embedded(bare, "zhang/clusters", None))["x"].iloc[0])
 
 

@@ -26,7 +26,7 @@ from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.gallery.figure import side_by_side
 from dpgraph.reporting.views.gallery.rows import attacked, gallery_points
 from dpgraph.reporting.views.inversion.rows import inversion_rows
-from dpgraph.reporting.views.matched.rows import matched_points
+from dpgraph.reporting.views.matched.figure import matched_points
 
 CLASSES, SIDE = 10, 28
 PLAIN = {"vanilla": 7.0, "vanilla-original": 9.0, "noised": 9.0, "untrained": 12.0}

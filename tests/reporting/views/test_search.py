@@ -259,9 +259,9 @@ def test_the_command_line_needs_the_records_of_the_search_only(plan: Plan, tmp_p
         write_text(paths.result(entry.cell), record.model_dump_json())
     workflow = Path(plan.config.results).parent
     options = ["--set", "suite=toy", "--set", f"results={results}", "--workflow", str(workflow)]
-    assert main(["table", "toy/search1", *options, "--config", str(config_file(tmp_path))]) == 0
+    assert main(["artefacts", "toy/search1", *options, "--config", str(config_file(tmp_path))]) == 0
     written = {path.name for path in paths.table("toy/search1", "csv").parent.iterdir()}
-    suffixes = ("csv", "columns.csv", "md", "tex", "html", "parquet", "best.yaml")
+    suffixes = ("csv", "md", "tex", "html", "best.yaml")
     assert written == {f"search1.{suffix}" for suffix in suffixes}
     table = pd.read_csv(paths.table("toy/search1", "csv"))
     assert table.loc[table["selected"], "test_mean"].tolist() == pytest.approx([20] * 10)

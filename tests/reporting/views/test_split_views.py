@@ -22,6 +22,7 @@ from dpgraph.reporting.views.statistics.rows import statistics_table
 from dpgraph.reporting.views.sweep.figure import method_handles, positions
 from dpgraph.reporting.views.sweep.rows import sweep_points
 from tests.contract.cells import CELLS
+from tests.reporting.conftest import graph_rows
 
 ACCURACY = "accuracy/test"
 
@@ -199,9 +200,11 @@ def test_sizes_of_splits_beside_the_papers(splits_plan, tmp_path):
     plan = with_artefact(
         splits_plan, "table1", {"kind": "table", "view": "statistics", "title": "Sizes"}, ["cora", "bow"]
     )
-    table = statistics_table(plan, "igamberdiev/table1", statistics)
+    records = {task: {"statistics": own} for task, own in statistics.items()}
+    given = graph_rows(plan, "igamberdiev/table1", records)
+    table = statistics_table(plan, "igamberdiev/table1", given)
     assert table["published_train_nodes"].tolist() == ["1208", "16000"]
-    write_table(plan, "igamberdiev/table1", statistics, tmp_path / "table1")
+    write_table(plan, "igamberdiev/table1", given, tmp_path / "table1")
     text = (tmp_path / "table1.md").read_text()
     assert "| Cora | ours | 2,708 | 5,278 | 3.9 | 1,433 | 7 | 1,208 / 500 / 1,000 |" in text
     assert "|  | paper | – | – | – | – | 7 | 1,208 / – / 1,000 |" in text

@@ -13,9 +13,9 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.inputs import wide_files
+from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.rendering import as_html
-from dpgraph.reporting.tables import write_table, write_wide
+from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 from dpgraph.reporting.views.accuracy.wide import forms
 from tests.reporting.conftest import WORKFLOW, first_entries, frame_of, missing_row, result_rows
@@ -212,13 +212,16 @@ def test_a_seed_that_is_missing_is_counted(paper_plan, rows_of, as_frame):
 
 
 def test_without_results_and_in_a_demonstration(plan, paper_plan, results, tmp_path):
-    paths = write_wide(paper_plan, "daigavane/table1", None, tmp_path / "t")
+    paths = write_table(paper_plan, "daigavane/table1", None, tmp_path / "t", wide=True)
     written = {path.suffix: path.read_text() for path in paths}
     numbers, page = written[".csv"], written[".html"]
     assert "not run" in page
     assert "61.750 ± 0.282" in page
     assert "61.75" in numbers
-    shown = {path.suffix: path.read_text() for path in write_wide(plan, "daigavane/table1", results, tmp_path / "demo")}
+    shown = {
+        path.suffix: path.read_text()
+        for path in write_table(plan, "daigavane/table1", results, tmp_path / "demo", wide=True)
+    }
     assert "<strong>Demonstration.</strong>" in shown[".html"]
     assert "emonstration" in shown[".tex"]
 
@@ -229,11 +232,11 @@ def test_the_long_form_is_as_before(plan, results, tmp_path):
 
 
 def test_which_tables_have_a_wide_form(plan, tmp_path):
-    names = {path.name for path in wide_files(plan)}
+    names = {path.name for path in artefact_outputs(plan, plan.artefacts)}
     assert {f"table1.wide.{suffix}" for suffix in ("csv", "md", "tex", "html")} <= names
     assert "table7.wide.csv" not in names
     with pytest.raises(UserError, match=r"view=statistics: expected one of accuracy for a wide table"):
-        write_wide(plan, "daigavane/table7", None, tmp_path / "t")
+        write_table(plan, "daigavane/table7", None, tmp_path / "t", wide=True)
 
 
 LAYOUT = {"columns": [["", "A"], ["DP", "B"]], "rows": {"": {"ours": ["a", None]}}}

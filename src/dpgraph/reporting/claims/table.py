@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -46,8 +45,8 @@ from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.verdicts import NOT_RUN, Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
-from dpgraph.reporting.results import Results, write_csv
-from dpgraph.reporting.views.class_wise.rows import Counts, class_counts, class_values
+from dpgraph.reporting.results import Results, class_counts, write_csv
+from dpgraph.reporting.views.class_wise.rows import class_values
 
 COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "paper", "statement", "source",
            "own_numbers", "would_reproduce", "would_contradict", "level", "effect", "effect_source", "data", "control",
@@ -57,13 +56,11 @@ COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "pap
 def write_claims(
     plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path, workflow: Path = WORKFLOW
 ) -> list[Path]:
-    """Reads the class frequencies of graphs where a claim is about classes.
+    """Write the verdicts as CSV and HTML.
 
     workflow: the folder of suites, whose suite paper says what a claim that is not run here would cost.
     """
-    names = {f"{paper}/{part.artefact}" for paper, claim in plan.claims().values() for part in claim.parts
-             if isinstance(part, RarerClasses)}  # fmt: skip
-    table = claims_table(plan, results, {name: class_counts(plan, name) for name in names if name in plan.artefacts})
+    table = claims_table(plan, results)
     absent = table.loc[(table["verdict"] == NOT_RUN) & table["level"].notna(), "claim"]
     for name, where in cost_elsewhere(plan, absent, workflow).items():
         table.loc[table["claim"] == name, "reason"] += f"; {where}"
@@ -83,18 +80,16 @@ def read_claims(path: Path) -> pd.DataFrame:
     return table
 
 
-def claims_table(
-    plan: Plan, results: pd.DataFrame | None, counts: Mapping[str, Counts] = MappingProxyType({})
-) -> pd.DataFrame:  # fmt: skip
+def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per claim of the plan's papers, decided by `verdicts.decide`.
 
-    `counts` are class frequencies by class-wise artefact. `n` is the smallest number of seeds in a comparison.
+    `n` is the smallest number of seeds in a comparison.
     """
     known = None if results is None else Results(results)
     unlike = unequal(plan)
     rows = []
     for name, (paper, claim) in plan.claims().items():
-        result = _unlike(unlike, paper, claim) or _verdict(plan, paper, claim, known, counts)
+        result = _unlike(unlike, paper, claim) or _verdict(plan, paper, claim, known)
         claimed: dict[str, Any] = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
         claimed |= {"would_reproduce": would_reproduce(claim), "would_contradict": would_contradict(claim)}
         claimed |= {"level": LEVEL if claim.parts else math.nan}
@@ -112,9 +107,7 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
     return not_run(f"compared cells differ in more than the claim varies: {lines[0]}{more}")
 
 
-def _verdict(
-    plan: Plan, paper: str, claim: Claim, results: Results | None, counts: Mapping[str, Counts]
-) -> Verdict:  # fmt: skip
+def _verdict(plan: Plan, paper: str, claim: Claim, results: Results | None) -> Verdict:
     if isinstance(claim.test, NotTested):
         return not_run(claim.test.why)
     if isinstance(claim.test, Computed):
@@ -124,7 +117,7 @@ def _verdict(
         return Verdict(finding.verdict, where, finding.evidence, finding.n, mechanism="accounting", reason=reason)
     comparisons, scope = Comparisons(), Coverage()
     for part in claim.parts:
-        reason = _run(plan, paper, part, results, counts, comparisons, scope)
+        reason = _run(plan, paper, part, results, comparisons, scope)
         if reason:
             comparisons.missing.append(reason)
     if not scope.shown:  # no part could even be looked up
@@ -140,7 +133,6 @@ def _run(
     paper: str,
     test: SimpleTest,
     results: Results | None,
-    counts: Mapping[str, Counts],
     comparisons: Comparisons,
     scope: Coverage,
 ) -> str:
@@ -185,7 +177,7 @@ def _run(
         tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values()
     )
     if isinstance(test, RarerClasses):
-        by_class = class_values(plan, first, results, counts.get(first, {}))
+        by_class = class_values(plan, first, results, class_counts(plan, first, results.frame))
         by_task = [
             (task.label, [values for values in by_class if values.entry.task_id == task_id])
             for task_id, task in tasks.items()

@@ -11,19 +11,18 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.data.registry import registry
-from dpgraph.files import read_json
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
-from dpgraph.reporting.leaderboard.standings import PLAIN_SETTING
+from dpgraph.reporting.leaderboard.standings import COLUMNS, PLAIN_SETTING
+from dpgraph.reporting.leaderboard.values import FALLS_BACK, read_values, standings_of
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 
-STANDINGS, SUMMARY = "standings.csv", "summary.json"
+VALUES = "values.js"  # of a suite: what its page shows
 SIZES = ((5_000, "below 5,000 records"), (50_000, "5,000 to 50,000 records"), (math.inf, "above 50,000 records"))
 UNSIZED = "a number of records that the registry does not declare"
 BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"), (math.inf, "ε > 15"))
 NO_VALUE = "–"
-FALLS_BACK = "‡"  # beside the name of a row whose method was not what its name says
 ACCURACY = "test accuracy (%)"
 SHORT = 1.0  # epsilon of the short answer
 COMMON_PROMISE = 3  # data sets from which a promise has a column in it
@@ -86,27 +85,11 @@ def _of(rows: pd.DataFrame, relation: str, scope: str) -> pd.Series:
 
 def _rows(folder: Path) -> pd.DataFrame:
     frames = []
-    for path in sorted(folder.glob(f"*/{STANDINGS}*")):  # long ones are packed
-        if not read_json(path.with_name(SUMMARY)).get("demonstration", False):
-            frame = pd.read_csv(
-                path, keep_default_na=False, na_values={"delta": [""], "std": [""], "low": [""], "high": [""]}
-            )
-            frames.append(frame.assign(suite=path.parent.name))
+    for path in sorted(folder.glob(f"*/{VALUES}")):
+        if not (values := read_values(path))["demonstration"]:
+            frames.append(standings_of(values).assign(suite=path.parent.name))
     if not frames:
-        names = [
-            "kind",
-            "relation",
-            "scope",
-            "data",
-            "dataset",
-            "setting",
-            "split",
-            "metric",
-            "budget",
-            "suite",
-            "made",
-        ]
-        return pd.DataFrame(columns=names)
+        return pd.DataFrame(columns=[*COLUMNS, "suite", "made"])
     rows = pd.concat(frames, ignore_index=True)
     known = registry()
     nodes = {name: known[name].expected.nodes if name in known else None for name in rows["dataset"].unique()}

@@ -1,18 +1,21 @@
-"""results/<suite>/index.html: one file with its script and chart library in it, links to everything else."""
+"""Pages of results: of a run, results/<suite>/index.html, and of all suites that are kept, docs/results/index.html.
+
+The first is one file with its script and chart library in it and links to everything else; the second loads a file of
+each suite that a reader chooses.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import write_text
@@ -24,29 +27,23 @@ from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.guide import FALLS_BACK
 from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.leaderboard.values import FALLS_BACK, columns_of, plain, script
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"
 OTHERS = 2  # budgets without a column that a line of the overview shows; the leaderboard has all
-NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 
 
 @dataclass(frozen=True)
 class Links:
-    """Where the page's links go, relative to it; an empty folder of cells: their records are not next to it."""
+    """Where the page's links go, relative to it; no cells: their records are not next to it."""
 
-    tables: str = "html"  # suffix of the tables that are linked
-    figures: str = "html"
     cells: bool = True
-    typeset: bool = True  # LaTeX and PDF are there, too
     held_back: tuple[str, ...] = ()  # views whose figures are not there
-    shared: str = ""  # folder of `shared_files`, which several pages read; empty: they are in the page
-    moved: Mapping[str, str] = field(default_factory=dict)  # where files are that are not at their own place
-    shown: Mapping[str, str] = field(default_factory=dict)  # tables that are in the page: HTML by artefact
+    shown: Mapping[str, str] | None = None  # HTML of tables and figures that are in the page, where none is linked
     files: tuple[tuple[str, str], ...] = (
         ("claims.html", "claims"),
         ("claims.csv", "claims.csv"),
@@ -57,16 +54,28 @@ class Links:
         ("results.columns.csv", "its columns"),
     )
 
-    def at(self, place: str) -> str:
-        return self.moved.get(place, place)
-
 
 def write_index(
     plan: Plan, results: pd.DataFrame, claims: pd.DataFrame, path: Path, links: Links | None = None
 ) -> None:
-    """`claims` is claims.csv as it was written. The page reads nothing from outside itself but what its links name."""
+    """Write the first page of a run. `claims` is claims.csv. It reads nothing from outside but what its links name."""
     links = Links() if links is None else links
     write_text(path, page(plan, standings(plan, results), claims, links, commits_of(results)))
+
+
+def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()) -> str:
+    values = page_values(plan, table, claims, links, commits)
+    body = values.pop("html")
+    return _template("index").render(
+        title=plan.suite.title, suites=(), body=body, data=script(values), names=NAMES, texts=shared_files()
+    )
+
+
+def write_page_of_all(suites: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write the page over all suites; it loads `<suite>/values.js` of the one that is chosen."""
+    for name, text in shared_files().items():
+        write_text(path.with_name(name), text)
+    write_text(path, _template("index").render(title="Results", suites=suites, names=NAMES))
 
 
 def commits_of(results: pd.DataFrame) -> list[str]:
@@ -74,16 +83,17 @@ def commits_of(results: pd.DataFrame) -> list[str]:
     return sorted({str(text) for text in results["commit"].dropna() if text})
 
 
-def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()) -> str:
-    """commits: of all cells, of those that no row shows, too."""
-    loader = PackageLoader(PACKAGE, "")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
-    rows = [_plain(row) for row in table.to_dict("records")]
+def page_values(
+    plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what a page shows of a suite: `html`, and the values of its chart and leaderboard.
+
+    commits: of all cells, of those that no row shows, too.
+    """
+    rows = [plain(row) for row in table.to_dict("records")]
     own = table[table["kind"] == OUTSIDE]
-    return environment.get_template("index.html.j2").render(
+    told = held(plan, claims)
+    html = _template("suite").render(
         suite=plan.suite,
         finding=finding(plan, table, claims),
         overview=overview(table),
@@ -91,12 +101,11 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, co
         picture=_picture(plan, links),
         OTHERS=OTHERS,
         rows=rows,
-        claims=_claims(plan, held(plan, claims)),
-        counts=_counts(held(plan, claims)),
+        claims=_claims(plan, told),
+        counts=_counts(told).items(),
         elsewhere=elsewhere(plan, claims),
         artefacts=_artefacts(plan, links),
         files=_files(plan, links),
-        cells=links.cells,
         relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
         protects=_protects(overview(table)),
@@ -111,48 +120,29 @@ def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, co
         CLAIMED=CLAIMED,
         OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
-        data=_script({"rows": _columns(rows), "chart": chart(), "headline": headline(plan, table)}),
-        shared=links.shared,
-        names={"style": STYLE, "library": LIBRARY, "script": SCRIPT},
-        texts={} if links.shared else shared_files(),
     )
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "demonstration": plan.suite.demonstration,
+        "finding": finding(plan, table, claims),
+        "commits": list(commits),
+        "verdicts": _counts(told),
+        "rows": columns_of(rows),
+        "chart": chart(),
+        "headline": headline(plan, table),
+        "cells": links.cells,
+        "html": html,
+    }
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """For JSON: no nan and no infinity, and as many digits as CSV files have."""
-    kept = dict(row)
-    for name in NUMBERS:
-        value = float(row[name])
-        kept[name] = float(f"{value:.8g}") if math.isfinite(value) else None
-    half = (row["high"] - row["low"]) / 2
-    mark = f" {FALLS_BACK}" if row["fallback"] else ""
-    kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
-    kept["eps"] = formats.epsilon(row["epsilon"])
-    kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
-    return kept
-
-
-def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
-    """The rows by column, each text once: {texts, at} where texts repeat, else {values}. script.js makes rows of it.
-
-    >>> _columns([{"n": 1, "data": "A"}, {"n": 2, "data": "A"}])
-    {'n': {'values': [1, 2]}, 'data': {'texts': ['A'], 'at': [0, 0]}}
-    """
-    found: dict[str, dict[str, list[Any]]] = {}
-    for name in rows[0] if rows else ():
-        values = [row[name] for row in rows]
-        texts = list(dict.fromkeys(values))
-        if all(isinstance(text, str) for text in texts) and len(texts) < len(values):
-            places = {text: place for place, text in enumerate(texts)}
-            found[name] = {"texts": texts, "at": [places[value] for value in values]}
-        else:
-            found[name] = {"values": values}
-    return found
-
-
-def _script(value: Any) -> str:
-    """JSON that can stand in a script element: no text of it closes the element."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+def _template(name: str) -> Template:
+    environment = Environment(
+        loader=PackageLoader(PACKAGE, ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
+    return environment.get_template(f"{name}.html.j2")
 
 
 def _names(table: pd.DataFrame, column: str, known: set) -> list[str]:
@@ -192,30 +182,27 @@ def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, 
     ]
 
 
-def _counts(claims: pd.DataFrame) -> list[tuple[str, int]]:
+def _counts(claims: pd.DataFrame) -> dict[str, int]:
     found = claims["verdict"].value_counts()
-    return [(name, int(found[name])) for name in VERDICTS if name in found]
+    return {name: int(found[name]) for name in VERDICTS if name in found}
 
 
 def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]], str]]]]:
-    """(paper's title, (heading, its files as (link, text), HTML of its table if the page has it))."""
+    """(paper's title, (heading, its files as (link, text), HTML of what the page shows of it))."""
     able = views_with("wide")
     found: dict[str, list[tuple[str, list[tuple[str, str]], str]]] = {}
     for name, artefact in plan.artefacts.items():
-        if artefact.kind == "table":
-            shown = [(f"tables/{name}.{links.tables}", "table")]
-            shown += [(f"tables/{name}.wide.{links.tables}", "as in the paper")] * (artefact.view in able)
-            shown += [(links.at(f"tables/{name}.csv"), "CSV"), *[(f"tables/{name}.tex", "LaTeX")] * links.typeset]
-        elif artefact.view in links.held_back:
+        if artefact.view in links.held_back:
             continue
-        else:
-            shown = [
-                (links.at(f"figures/{name}.{links.figures}"), "figure"),
-                *[(f"figures/{name}.pdf", "PDF")] * links.typeset,
-            ]
-            shown += [(links.at(f"figures/{name}.csv"), "CSV")]
+        files: list[tuple[str, str]] = []
+        if links.shown is None and artefact.kind == "table":
+            files = [(f"tables/{name}.html", "table")]
+            files += [(f"tables/{name}.wide.html", "as in the paper")] * (artefact.view in able)
+            files += [(f"tables/{name}.csv", "CSV"), (f"tables/{name}.tex", "LaTeX")]
+        elif links.shown is None:
+            files = [(f"figures/{name}.html", "figure"), (f"figures/{name}.pdf", "PDF"), (f"figures/{name}.csv", "CSV")]
         found.setdefault(plan.experiments[name.split("/")[0]].title, []).append(
-            (heading(plan, name), shown, links.shown.get(name, ""))
+            (heading(plan, name), files, (links.shown or {}).get(name, ""))
         )
     return list(found.items())
 
@@ -229,18 +216,17 @@ def _measure(plan: Plan, table: pd.DataFrame) -> str:
 
 def _picture(plan: Plan, links: Links) -> dict[str, str] | None:
     """The suite's first figure, for a page that has no chart."""
+    prefix = "" if links.shown is None else f"{plan.suite.name}/"
     for name, artefact in plan.artefacts.items():
         if artefact.kind == "figure" and artefact.view not in links.held_back:
-            return {"title": artefact.title, "link": links.at(f"figures/{name}.png")}
+            return {"title": artefact.title, "link": f"{prefix}figures/{name}.png"}
     return None
 
 
 def _files(plan: Plan, links: Links) -> list[tuple[str, str]]:
     """Of the suite as a whole; baselines.csv where the suite is compared with the literature."""
-    baselines = (
-        [("baselines.csv", "baselines against the literature")] if Paths(plan.config).baselines.is_file() else []
-    )
-    return list(dict.fromkeys([*links.files, *baselines]))
+    baselines = [("baselines.csv", "baselines against the literature")] * Paths(plan.config).baselines.is_file()
+    return [*links.files, *(baselines if links.shown is None else ())]
 
 
 def _own(name: str) -> str:
@@ -248,6 +234,7 @@ def _own(name: str) -> str:
 
 
 STYLE, LIBRARY, SCRIPT = "page.css", "charts.js", "page.js"
+NAMES = {"style": STYLE, "library": LIBRARY, "script": SCRIPT}
 
 
 def shared_files() -> dict[str, str]:

@@ -1,16 +1,14 @@
 """Kinds of display by name: a folder next to this file for each name of `experiment.View`, hyphens as underscores.
 
 A folder has the following modules, each loaded when it is needed:
-- `inputs.py`: INPUTS, what the view reads; imports nothing heavy, because the Snakefile imports it;
-- `table.py`: `make(plan, artefact_id, given) -> MadeTable`, where the view can be a table;
+- `table.py`: `make(plan, artefact_id, rows) -> MadeTable`, where the view can be a table;
 - `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
-- `figure.py`: `draw(plan, artefact_id, given, stem) -> Drawn` (files, points, caption), where it can be a figure; and
-  where its points are all that is drawn, `points_of(plan, artefact_id, given)` and `drawn_from(plan, artefact_id,
-  points, stem) -> Drawn`, so that a figure whose points are kept can be drawn again without results;
-- `derived.py`: `metrics(plan)`, where aggregation adds metrics of the view to results.parquet;
+- `figure.py`: `draw(plan, artefact_id, rows, stem) -> Drawn` (files, points, caption), where it can be a figure;
+- `derived.py`: `metrics(plan)`, where aggregation adds metrics that it computes from predictions and other files of
+  cells;
 - `rows.py`: the long form behind both.
 
-`given` is what `Inputs.load` gives, or None where there are no results: then every row says not run.
+`rows` are those of results.parquet; None, where there are none: every place of the artefact then says not run.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.experiment import View
@@ -40,19 +38,52 @@ class SuiteFiles(StrEnum):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a view is a function of."""
+    """What a view is a function of.
+
+    `reads`: its files when it is made in a run. A view that does not read the results needs no training, or that of its
+    own cells alone. `aggregated`: files from which the aggregation makes rows for the view.
+    """
 
     reads: tuple[SuiteFiles, ...] = (SuiteFiles.RESULTS,)
-    loader: str = "dpgraph.reporting.results:results_of"  # of plan and artefact; empty: the plan has all paths
-    aggregation_reads_graphs: bool = False
-    claims_read_graphs: bool = False
+    aggregated: tuple[SuiteFiles, ...] = ()
+    pictures: bool = False  # whether it shows records themselves, such as faces, which are in no rows
 
-    def load(self, plan: Plan, artefact_id: str) -> Any:
-        return load(self.loader)(plan, artefact_id) if self.loader else None
+
+RESULTS_ALONE = Inputs()
+OF_GRAPHS = Inputs(aggregated=(SuiteFiles.GRAPHS,))
+OF_PLAN = Inputs(reads=())
+INPUTS: dict[str, Inputs] = {
+    "accounting": Inputs((SuiteFiles.CALIBRATIONS,), (SuiteFiles.CALIBRATIONS,)),
+    "bounds": OF_PLAN,
+    "class-wise": OF_GRAPHS,
+    "confusion": OF_GRAPHS,
+    "embedding": OF_GRAPHS,
+    "gains": OF_GRAPHS,
+    "gallery": Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True),
+    "hard-cases": OF_GRAPHS,
+    "hyperparameters": OF_PLAN,
+    "presence": OF_GRAPHS,
+    "search": Inputs((SuiteFiles.CELLS,)),
+    "shares": OF_PLAN,
+    "statistics": Inputs((SuiteFiles.GRAPHS,), (SuiteFiles.GRAPHS,)),
+    "subclasses": Inputs((SuiteFiles.GRAPHS,), pictures=True),
+}
+
+
+class DerivedMetric(NamedTuple):
+    """A metric of a cell's seed that aggregation adds; a reason where it has no value."""
+
+    metric: str
+    value: float
+    class_id: int = -1
+    reason: str = ""
+
+
+Derived = dict[tuple[str, str, int], list[DerivedMetric]]  # by paper, cell and seed
 
 
 def inputs_of(view: str) -> Inputs:
-    return _part(view, "inputs", "INPUTS")  # type: ignore[no-any-return]
+    return INPUTS.get(view, RESULTS_ALONE)
 
 
 def table_of(artefact_id: str, view: str) -> Callable[..., Any]:
@@ -70,25 +101,16 @@ def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
     return _display(artefact_id, view, "figure", "draw")
 
 
-def redrawn_of(view: str) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """`points_of` and `drawn_from`; None where points are not all that is drawn."""
-    if view not in views_with("figure"):
-        return None
-    try:
-        return _part(view, "figure", "points_of"), _part(view, "figure", "drawn_from")
-    except AttributeError:
-        return None
-
-
-def derived_metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:
-    """Metrics that views of the plan add to results.parquet, by paper, cell and seed."""
+def derived_metrics(plan: Plan) -> Derived:
+    """Return the metrics that views of the plan add to results.parquet."""
     views = {artefact.view for artefact in plan.artefacts.values()}
-    values: dict[tuple[str, str, int], dict[str, float]] = {}
+    found: Derived = {}
     for view in views_with("derived"):
         if view in views:
             for place, own in _part(view, "derived", "metrics")(plan).items():
-                values.setdefault(place, {}).update(own)
-    return values
+                known = found.setdefault(place, [])
+                known += [one for one in own if one not in known]
+    return found
 
 
 def views_with(part: str) -> list[str]:

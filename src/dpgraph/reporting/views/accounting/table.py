@@ -28,8 +28,8 @@ from dpgraph.reporting.display import (
 from dpgraph.reporting.views.accounting.rows import accounting_table
 
 
-def make(plan: Plan, artefact_id: str, given: None = None) -> MadeTable:
-    frame, sweep = accounting_table(plan, artefact_id), plan.artefacts[artefact_id].sweep
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    frame, sweep = accounting_table(plan, artefact_id, results), plan.artefacts[artefact_id].sweep
     return MadeTable(frame, accounting_display(heading(plan, artefact_id), frame, sweep.label if sweep else ""))
 
 

@@ -15,8 +15,17 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import deltas
-from dpgraph.reporting.relational_bounds import DELTA, GAUSSIAN, PREMISE, THEOREM_3, THEOREM_C1, WHERE
-from dpgraph.reporting.views.bounds.rows import EPSILON, RDP, bounds_points
+from dpgraph.reporting.relational_bounds import (
+    DEFAULTS,
+    DELTA,
+    GAUSSIAN,
+    PREMISE,
+    THEOREM_3,
+    THEOREM_C1,
+    WHERE,
+    epsilon_after,
+    rdp_of_a_step,
+)
 
 LOOKS: dict[str, dict[str, Any]] = {
     THEOREM_3: {"color": BLUE, "linestyle": "-"},
@@ -25,18 +34,15 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 HEIGHT = 1.9  # inches of a panel
 
-
-def draw(plan: Plan, artefact_id: str, given: None, stem: Path) -> Drawn:
-    """Of no results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, given), stem)
-
-
-def points_of(plan: Plan, artefact_id: str, given: None) -> pd.DataFrame:
-    return bounds_points(plan, artefact_id)
+ORDERS = tuple(float(order) for order in np.linspace(1.5, 12, 22))
+STEPS = tuple(int(count) for count in np.unique(np.logspace(0, 4, 25).round()))
+COLUMNS = ("settings", *DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
+RDP, EPSILON = "rdp", "epsilon"
 
 
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `bounds_points`."""
+    points = bounds_points(plan, artefact_id)
     with canvas.house_style(artefact_id):
         handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
         labels = list(plan.artefacts[artefact_id].bounds)
@@ -61,3 +67,17 @@ def _axes(axes: Axes, quantity: str) -> None:
     axes.set_xscale("log")
     axes.set_xlabel(f"steps (δ = {deltas([DELTA])[0]})")
     axes.set_ylabel("ε")
+
+
+def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
+    rows: list[dict] = []
+    for label, changed in plan.artefacts[artefact_id].bounds.items():
+        at = {**DEFAULTS, **changed.model_dump(exclude_none=True)}
+        for bound, values in rdp_of_a_step(at, ORDERS).items():
+            shared = {"settings": label, **at, "bound": bound, "quantity": RDP, "along": "order"}
+            rows += [shared | {"x": x, "value": value} for x, value in zip(ORDERS, values, strict=True)]
+        for bound, values in epsilon_after(at, STEPS).items():
+            shared = {"settings": label, **at, "bound": bound, "quantity": EPSILON, "along": "steps", "delta": DELTA}
+            rows += [shared | {"x": float(x), "value": value} for x, value in zip(STEPS, values, strict=True)]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -17,7 +17,8 @@ from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.views.class_wise.rows import class_counts, class_wise_points
+from dpgraph.reporting.results import class_counts
+from dpgraph.reporting.views.class_wise.rows import class_wise_points
 
 FEW = 16  # classes; with more a panel has the whole width
 LABEL = 0.36  # inches of a label of the x axis
@@ -26,19 +27,11 @@ SMALL = 3.0  # size of marks where classes are many
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results and graphs, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-def points_of(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    return class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id))
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, marks for each method.
 
     A private method is shown at its largest target epsilon. The last place is the accuracy over all test nodes.
     """
+    points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id, results))
     shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
     known = shown.groupby("task", sort=False)["mean"].transform(lambda means: means.notna().any()).astype(bool)
     labels = dict(shown.loc[known, ["task", "task_label"]].drop_duplicates().itertuples(index=False))

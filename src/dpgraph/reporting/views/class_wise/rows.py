@@ -11,20 +11,9 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import beside, described
 from dpgraph.reporting.results import EntryResult, Results, summarise
-from dpgraph.reporting.stored import stored_graph
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
 NO_COUNTS = "class frequencies are not known: the graph is not there"
-
-
-def class_counts(plan: Plan, artefact_id: str) -> dict[str, np.ndarray]:
-    """Training nodes of each class, by task id; a task whose graph is not stored is left out."""
-    counts = {}
-    for task_id in plan.tasks_of(artefact_id):
-        if (graph := stored_graph(plan, task_id)) is not None:
-            labels = np.asarray(graph.labels)[graph.train_nodes]
-            counts[task_id] = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
-    return counts
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from dpgraph.reporting.display import (
     target_cell,
     with_delta,
 )
+from dpgraph.reporting.results import class_counts
 from dpgraph.reporting.views.class_wise.fairness import MEASURES, fairness_table
-from dpgraph.reporting.views.class_wise.rows import class_counts
 
 COLUMNS = [
     "Method", "Target ε", *EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
@@ -35,7 +35,7 @@ COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    frame = fairness_table(plan, artefact_id, results, class_counts(plan, artefact_id))
+    frame = fairness_table(plan, artefact_id, results, class_counts(plan, artefact_id, results))
     return MadeTable(frame, fairness_display(heading(plan, artefact_id), frame))
 
 

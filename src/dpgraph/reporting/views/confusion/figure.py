@@ -35,16 +35,8 @@ class Heat:
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results and predictions, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-def points_of(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    return confusion_points(confusions(plan, artefact_id, results))
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
+    points = confusion_points(confusions(plan, artefact_id, results))
     runs = [rows for _, rows in points.groupby(["task", "method", "epsilon_target"], sort=False, dropna=False)]
     shown = [_panel_of(rows) for rows in runs if rows["share"].notna().any()]
     with canvas.house_style(artefact_id):

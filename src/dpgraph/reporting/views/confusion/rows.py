@@ -11,7 +11,7 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import beside, described
 from dpgraph.reporting.results import EntryResult, Results
-from dpgraph.reporting.stored import Predictions
+from dpgraph.reporting.views.confusion.derived import TAKEN_FOR
 
 LARGEST = 10  # confusions that a table lists for each task
 NO_PREDICTIONS = "no predictions: the graph or the files of the seeds are not there"
@@ -41,35 +41,25 @@ EMPTY = np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
 
 def confusions(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Confusion]:
     """One per entry of the artefact, in its order."""
-    known, predictions = Results.of(results), Predictions(plan)
-    return [_confusion(plan, entry, known, predictions) for entry in plan.entries_of(artefact_id)]
+    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
+    return [_confusion(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
 
 
-def _confusion(plan: Plan, entry: Entry, results: Results, predictions: Predictions) -> Confusion:
-    outcome = results.outcome(entry, plan.artefacts[entry.artefact].metric)
+def _confusion(entry: Entry, known: Results, outcome: EntryResult) -> Confusion:
     if not outcome.ok:
         return Confusion(entry, outcome, *EMPTY)
-    by_seed = []
-    for seed in outcome.values.index:
-        tested, predicted = predictions.tested(entry, int(seed)), predictions.predicted(entry, int(seed))
-        if tested is None or predicted is None:
-            return Confusion(entry, EntryResult.not_run(NO_PREDICTIONS), *EMPTY)
-        by_seed.append((tested[1], predicted))
-    classes = max(int(max(labels.max(), predicted.max())) for labels, predicted in by_seed) + 1
-    support = np.stack([np.bincount(labels, minlength=classes) for labels, _ in by_seed])
+    parts = [rows.assign(other=int(name)) for name, rows in known.parts(entry, TAKEN_FOR).items()]
+    rows = pd.concat(parts) if parts else pd.DataFrame({"seed": [], "class_id": [], "other": []})
+    if not set(outcome.values.index) <= set(rows["seed"]):
+        return Confusion(entry, EntryResult.not_run(NO_PREDICTIONS), *EMPTY)
+    classes = int(max(rows["class_id"].max(), rows["other"].max())) + 1
+    counts = np.zeros((len(outcome.values), classes, classes + 1), dtype=np.int64)
+    seeds = outcome.values.index.get_indexer(rows["seed"])
+    counts[seeds, rows["class_id"], rows["other"]] = rows["value"]  # -1, no class, is the last column
+    support = counts.sum(axis=2)
     with np.errstate(invalid="ignore"):
-        shares = [
-            counts(labels, predicted, classes) / nodes[:, None]
-            for (labels, predicted), nodes in zip(by_seed, support, strict=True)
-        ]
-    return Confusion(entry, outcome, np.stack(shares), np.rint(support.mean(axis=0)).astype(np.int64))
-
-
-def counts(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """(classes, classes + 1): test nodes by true and predicted class; the last column is "no class"."""
-    columns = np.where(predicted < 0, classes, predicted).astype(np.int64)
-    flat = np.bincount(labels * (classes + 1) + columns, minlength=classes * (classes + 1))
-    return flat.reshape(classes, classes + 1)
+        shares = counts / support[:, :, None]
+    return Confusion(entry, outcome, shares, np.rint(support.mean(axis=0)).astype(np.int64))
 
 
 def confusion_points(made: list[Confusion]) -> pd.DataFrame:

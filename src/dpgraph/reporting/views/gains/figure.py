@@ -17,7 +17,7 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.views.gains.rows import Given, gain_points
+from dpgraph.reporting.views.gains.rows import gain_points
 
 # by sign of what the interval holds
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
@@ -28,16 +28,9 @@ OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
 DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
 
 
-def draw(plan: Plan, artefact_id: str, given: Given | None, stem: Path) -> Drawn:
-    """From results and statistics, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, given), stem)
-
-
-points_of = gain_points
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: a panel per method and target epsilon, a mark per graph."""
+    points = gain_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
     panels = list(own.groupby(["label", "epsilon_target"], sort=False, dropna=False))

@@ -9,30 +9,24 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import described
-from dpgraph.reporting.results import EntryResult, Results, results_of, summarise
-from dpgraph.reporting.views.statistics.rows import Statistics, stored_statistics
+from dpgraph.reporting.results import EntryResult, Results, graph_facts, summarise
 
-Given = tuple[pd.DataFrame, Statistics]
 NO_GRAPH = "no statistics of the graph"
 
 
-def results_and_statistics(plan: Plan, artefact_id: str) -> Given:
-    return results_of(plan, artefact_id), stored_statistics(plan, artefact_id)
-
-
-def gain_points(plan: Plan, artefact_id: str, given: Given | None) -> pd.DataFrame:
+def gain_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per entry, those of the reference among them; `mean` is the mean over seeds of its value less the
     reference's on the same graph, of the same seed and target epsilon, and nan for the reference itself.
 
     A reference without privacy is that of every target. In points; `ci_low` and `ci_high` are the 95 % interval.
     """
-    results, statistics = given if given is not None else (None, {})
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     references = {(one.task_id, one.epsilon): one for one in entries if one.method_id == artefact.reference}
     rows = []
     for entry in entries:
         outcome, own = known.outcome(entry, artefact.metric), entry.method_id == artefact.reference
-        row: dict[str, Any] = described(entry, outcome) | {"source": "ours", **_place(statistics.get(entry.task_id))}
+        row: dict[str, Any] = described(entry, outcome) | {"source": "ours"}
+        row |= _place(graph_facts(results, entry.cell.task))
         if not own:
             over = references.get((entry.task_id, entry.epsilon)) or references.get((entry.task_id, None))
             row |= _gain(outcome, MISSING if over is None else known.outcome(over, artefact.metric))
@@ -55,6 +49,5 @@ def _gain(outcome: EntryResult, reference: EntryResult) -> dict[str, Any]:
     return {"n": found.n, "mean": found.mean, "ci_low": found.low, "ci_high": found.high}
 
 
-def _place(record: Any) -> dict[str, float]:
-    values = (record or {}).get("statistics") or {}
-    return {name: values[name] if values.get(name) is not None else math.nan for name in ("mean_degree", "homophily")}
+def _place(facts: dict[str, Any]) -> dict[str, float]:
+    return {name: facts.get(name, math.nan) for name in ("mean_degree", "homophily")}

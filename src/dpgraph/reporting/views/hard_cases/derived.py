@@ -8,6 +8,7 @@ import numpy as np
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.stored import Predictions
+from dpgraph.reporting.views.registry import Derived, DerivedMetric
 
 
 def hard_case_share(wrong: np.ndarray, hard: np.ndarray) -> float:
@@ -21,24 +22,25 @@ def hard_case_share(wrong: np.ndarray, hard: np.ndarray) -> float:
     return float((wrong & hard).sum() / hard.sum()) if hard.any() else np.nan
 
 
-def metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:
+def metrics(plan: Plan) -> Derived:
     return hard_case_shares(plan, Predictions(plan))
 
 
-def hard_case_shares(plan: Plan, predictions: Predictions) -> dict[tuple[str, str, int], dict[str, float]]:
-    """By paper, cell and seed: the share of every view hard-cases under its metric, `hard_cases/<artefact>`.
+def hard_case_shares(plan: Plan, predictions: Predictions) -> Derived:
+    """Return the share of every view hard-cases under its metric, `hard_cases/<artefact>`.
 
     Runs are paired seed by seed. The reference itself is paired with its next seed: its own errors would give 1,
     another seed's say how far hard cases are a matter of the data, not of the draw. Where seeds have splits of their
     own, those two are compared on the nodes that both were tested on.
     """
-    shares: dict[tuple[str, str, int], dict[str, float]] = {}
+    shares: Derived = {}
     for name, artefact in plan.artefacts.items():
         if artefact.view != "hard-cases":
             continue
         for entry in plan.entries_of(name):
             for seed, share in _shares(plan, entry, predictions):
-                shares.setdefault((entry.paper, entry.cell.slug, seed), {})[artefact.metric] = share
+                place = entry.paper, entry.cell.slug, seed
+                shares.setdefault(place, []).append(DerivedMetric(str(artefact.metric), share))
     return shares
 
 

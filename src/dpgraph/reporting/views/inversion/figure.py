@@ -19,17 +19,9 @@ ORDINALS = ("largest", "second", "third", "fourth", "fifth", "sixth")
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-def points_of(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    return inversion_rows(plan, artefact_id, results).rename(columns={"distance": "mean"}).assign(source="ours")
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png: for each task a panel for the largest target epsilon of each method, one
     for the second largest, and so on; methods without a target are in all. Bands: 95 % intervals."""
+    points = inversion_rows(plan, artefact_id, results).rename(columns={"distance": "mean"}).assign(source="ours")
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     target = points.groupby(["task", "method"])["epsilon_target"]
     points = points.assign(place=target.rank(method="dense", ascending=False))

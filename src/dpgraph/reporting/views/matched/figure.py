@@ -9,23 +9,19 @@ from matplotlib.artist import Artist
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
+from dpgraph.reporting.artefacts import described, of_entry
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.views.matched.rows import matched_points
+from dpgraph.reporting.results import Results
+
+ACCURACY = "accuracy/test"
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-points_of = matched_points
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png; runs of a method are joined in the order of their accuracy."""
+    points = matched_points(plan, artefact_id, results)
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     tasks = plan.tasks_of(artefact_id)
     with canvas.house_style(artefact_id):
@@ -49,3 +45,14 @@ def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -
                 marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
         files = canvas.save_all(figure, stem)
     return Drawn(files, points, words.beside(points, *splits.fixed(plan, artefact_id)))
+
+
+def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """One row per entry: mean, std and 95 % interval of the artefact's metric, and of test accuracy (`accuracy_`)."""
+    known, metric, rows = Results.of(results), plan.artefacts[artefact_id].metric, []
+    for entry in plan.entries_of(artefact_id):
+        outcome, accuracy = known.outcome(entry, metric), known.outcome(entry, ACCURACY).summary()
+        row = described(entry, outcome) | {"value": of_entry(entry, "value")["value"], "source": "ours"}
+        row |= outcome.summary().columns | {f"accuracy_{name}": value for name, value in accuracy.columns.items()}
+        rows.append(row | known.reference(entry, metric))
+    return pd.DataFrame(rows)

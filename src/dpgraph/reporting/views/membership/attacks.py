@@ -20,11 +20,12 @@ from dpgraph.methods.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.node_classification.exposure import Exposure
-from dpgraph.reporting.exposures import exposed
 from dpgraph.reporting.results import EntryResult, Results
+from dpgraph.reporting.stored import NO_EXPOSURE
 
 GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121)])  # false positive rates
 RATES = (0.01, 0.05)  # false positive rates of tables
+ATTACK = "membership_attack"  # metrics of derived.py start with it
 SCORES = {"loss": "loss threshold", "calibrated": "calibrated loss"}
 
 
@@ -146,17 +147,43 @@ class Attack:
 
 def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attack]:
     """For each entry of the artefact, in its order, the two attacks of `SCORES`."""
-    known = Results.of(results)
+    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     made = []
     for entry in plan.entries_of(artefact_id):
-        outcome, exposures = exposed(plan, entry, known)
-        bound = bound_of(entry, outcome)
-        if not exposures:
-            made += [Attack(entry, outcome, score, outcome.reason, (), bound) for score in SCORES]
-            continue
-        losses, members = aligned(exposures)
-        made += [Attack(entry, outcome, score, *attack(score, losses, members), bound) for score in SCORES]
+        outcome = known.outcome(entry, metric)
+        for score in SCORES:
+            reason, measured = known.reason_of(entry, f"{ATTACK}/{score}"), _measured(entry, known, score)
+            seeds = tuple(measured[seed] for seed in outcome.values.index if seed in measured)
+            told = outcome
+            if outcome.ok and not reason and len(seeds) < len(outcome.values):
+                told, seeds = EntryResult.not_run(NO_EXPOSURE), ()
+            made.append(Attack(entry, told, score, reason or told.reason * (not told.ok), seeds, bound_of(entry, told)))
     return made
+
+
+def _measured(entry: Entry, known: Results, score: str) -> dict[int, Measured]:
+    """By seed, from the metrics of derived.py."""
+    by_seed: dict[int, dict[str, np.ndarray]] = {}
+    for name, rows in known.parts(entry, f"{ATTACK}/{score}").items():
+        for seed, own in rows.sort_values("class_id").groupby("seed"):
+            by_seed.setdefault(int(str(seed)), {})[name] = own["value"].to_numpy(float)
+    return {
+        seed: Measured(
+            float(of["auc"][0]), float(of["advantage"][0]), of["tpr"], of["at_rates"], *map(int, of["sizes"])
+        )
+        for seed, of in by_seed.items()
+    }
+
+
+def measures_of(one: Measured) -> dict[str, np.ndarray]:
+    """Return what metrics keep of a seed, by name."""
+    return {
+        "auc": np.array([one.auc]),
+        "advantage": np.array([one.advantage]),
+        "tpr": one.tpr,
+        "at_rates": one.at_rates,
+        "sizes": np.array([one.members, one.others]),
+    }
 
 
 def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:

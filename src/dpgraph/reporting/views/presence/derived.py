@@ -15,18 +15,18 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.auditing import CONFIDENCE, one_run_epsilon, one_run_guesses
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.reporting.stored import Predictions, stored_graph
+from dpgraph.reporting.views.registry import Derived, DerivedMetric
 
 GUESSED = (0.2, 0.9)  # shares of the canaries that are guessed, half of them there: the surest, or nearly all
 
 
-def metrics(plan: Plan) -> dict[tuple[str, str, int], dict[str, float]]:
-    """By paper, cell and seed, for every artefact of view presence."""
-    predictions, shown = Predictions(plan), {}
+def metrics(plan: Plan) -> Derived:
+    predictions, shown = Predictions(plan), Derived()
     for name, artefact in plan.artefacts.items():
         for entry in plan.entries_of(name) if artefact.view == "presence" else ():
             for seed in entry.cell.seeds:
                 if (found := _shown(plan, entry, seed, predictions)) is not None:
-                    shown[entry.paper, entry.cell.slug, seed] = {PRESENCE: found}
+                    shown[entry.paper, entry.cell.slug, seed] = [DerivedMetric(PRESENCE, found)]
     return shown
 
 

@@ -98,12 +98,8 @@ def method_labels(
     return labels
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-points_of = privacy_utility_points
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
+    return drawn_from(plan, artefact_id, privacy_utility_points(plan, artefact_id, results), stem, remark)
 
 
 def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:

@@ -16,8 +16,8 @@ from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, Searched
 from dpgraph.files import write_text
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
-from dpgraph.reporting.results import Results
-from dpgraph.reporting.views.search.rows import search_of, search_results
+from dpgraph.reporting.results import Results, rows_for
+from dpgraph.reporting.views.search.rows import search_of
 
 Scores = dict[str, dict[str, float]]  # percent, by trial and place (a data set, or a data set in a setting)
 
@@ -38,7 +38,7 @@ def chosen_settings(plan: Plan) -> ChosenSettings:
         raise invalid("suite", plan.suite.name, "one with an artefact of view search")
     papers: dict[str, dict[str, SearchedMethod]] = {}
     for name in names:
-        results = Results.of(search_results(plan, name))
+        results = Results.of(rows_for(plan, name))
         by_method: dict[str, list[Entry]] = {}
         for entry in plan.entries_of(name):
             by_method.setdefault(entry.method_id, []).append(entry)

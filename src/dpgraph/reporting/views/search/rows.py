@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -13,12 +11,10 @@ import pandas as pd
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.experiment import Search
-from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.artefacts import of_entry
-from dpgraph.reporting.records import read_record
-from dpgraph.reporting.results import EntryResult, Results, Summary, read_results
+from dpgraph.reporting.dictionary import MECHANISM
+from dpgraph.reporting.results import EntryResult, Results, Summary
 from dpgraph.reporting.views.search.cost import NOT_ACCOUNTED, TuningCost, tuning_cost
 
 SearchKey = tuple[str, str, float]  # method, task, target epsilon
@@ -45,20 +41,14 @@ class Trial(NamedTuple):
         return self.outcome.ok and self.validation.n == len(self.entry.cell.seeds)
 
 
-def search_table(
-    plan: Plan,
-    artefact_id: str,
-    results: pd.DataFrame | None,
-    mechanisms: Mapping[str, Mapping[str, Any]] | None = None,
-) -> pd.DataFrame:
+def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per trial: by method, target epsilon and task, the selected one first, then by rank.
 
     Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
     trial of which a seed failed or is missing has no rank. Where the trials' rigorous epsilons differ in relation or
     scope, those of one relation and scope are ranked separately, and one is selected among them. Accuracies are in
     percent; the test accuracy is given for the selected trial only. `tuning_epsilon` is that of a release of the
-    selected run, nan where `tuning_reason` states why none holds. `mechanisms` are the recorded ones, in JSON form, by
-    cell.
+    selected run, nan where `tuning_reason` states why none holds.
     """
     search = search_of(plan, artefact_id)
     known = Results.of(results)
@@ -73,7 +63,7 @@ def search_table(
                 key=lambda trial: -trial.validation.mean,
             )
             count = len(trials) if len(kinds) == 1 else sum(trial.kind == kind for trial in trials)
-            mechanism = (mechanisms or {}).get(ranked[0].entry.cell.slug)
+            mechanism = mechanism_of(known, ranked[0].entry)
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
@@ -83,23 +73,18 @@ def search_table(
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
 
-def search_results(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """All metrics of the search's own cells, also written as Parquet: no other cell of the suite need have run."""
-    path = Paths(plan.config).table(artefact_id, "parquet")
-    aggregate(replace(plan, entries=tuple(plan.entries_of(artefact_id))), path)
-    return read_results(path)
-
-
-def recorded_mechanisms(plan: Plan, artefact_id: str) -> dict[str, dict[str, Any]]:
-    """Mechanisms that ran, in JSON form, by cell; cells without a record or a statement are left out."""
-    paths = Paths(plan.config)
-    mechanisms = {}
-    for entry in plan.entries_of(artefact_id):
-        if paths.result(entry.cell).is_file():
-            statement = read_record(paths.result(entry.cell)).record.statement
-            if statement is not None and entry.cell.privacy is not None:
-                mechanisms[entry.cell.slug] = statement["mechanism"]
-    return mechanisms
+def mechanism_of(known: Results, entry: Entry) -> dict[str, Any] | None:
+    """Return the recorded mechanism in JSON form, from the columns of its fields; None where it was not recorded."""
+    frame = known.frame[(known.frame["cell"] == entry.cell.slug) & (known.frame["status"] == "ok")]
+    names = [name for name in frame if name.startswith(f"{MECHANISM}.")]
+    if entry.cell.privacy is None or frame.empty or not names:
+        return None
+    row = frame.iloc[0]
+    fields = {name.removeprefix(f"{MECHANISM}."): row[name] for name in names}
+    return {name: value for name, value in fields.items() if value == value and value != ""} | {
+        "steps": int(row["steps"]),
+        "delta": float(row["delta"]),
+    }
 
 
 def search_of(plan: Plan, artefact_id: str) -> Search:

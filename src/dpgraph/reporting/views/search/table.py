@@ -28,15 +28,15 @@ from dpgraph.reporting.display import (
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.search.best import best_settings
-from dpgraph.reporting.views.search.rows import recorded_mechanisms, search_of, search_table
+from dpgraph.reporting.views.search.rows import search_of, search_table
 
 SHOWN = 5  # trials of each method, task and target (and of each relation and scope); the CSV file has all
 KINDS = ["method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """With the recorded mechanisms where there are records; `best.yaml`: the selected settings as rules of a suite."""
-    frame = search_table(plan, artefact_id, results, recorded_mechanisms(plan, artefact_id))
+    """Return the trials; `best.yaml` holds the selected settings as rules of a suite."""
+    frame = search_table(plan, artefact_id, results)
     metrics = (search_of(plan, artefact_id).metric, plan.artefacts[artefact_id].metric)
     table = search_display(heading(plan, artefact_id), frame, *(quantity(metric).label for metric in metrics))
     return MadeTable(frame, table, {"best.yaml": best_settings(plan, artefact_id, frame)})

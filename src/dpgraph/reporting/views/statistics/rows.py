@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from dpgraph.experiments import published
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import read_json
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats
-
-Statistics = Mapping[str, Mapping[str, Any] | None]
-
-
-def stored_statistics(plan: Plan, artefact_id: str) -> Statistics:
-    """By task id, graph.json."""
-    paths = Paths(plan.config)
-    return {name: read_json(paths.graph_record(task)) for name, (_, task) in plan.tasks_of(artefact_id).items()}
+from dpgraph.reporting.results import graph_facts
 
 
-def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None) -> pd.DataFrame:
-    """One row per task: our graph's statistics next to the paper's row of published/datasets.csv, where it has one.
+def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a row per task: our graph's statistics next to the paper's row of published/datasets.csv, if any.
 
-    `statistics` maps task ids to what data.statistics.statistics() gives, or to the graph.json that holds it; a task
-    without any was not run (no data).
-    Mean degree is directed entries per node; ratios are shares of all nodes in train, validation and test.
+    A task without facts of its graph was not run (no data). Mean degree is directed entries per node; ratios are shares
+    of all nodes in train, validation and test.
     """
     paper, name = artefact_id.split("/")
     experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
     rows = []
     for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
-        record = (statistics or {}).get(task_id) or {}
-        values = dict(record.get("statistics", record))
+        values = graph_facts(results, task)
         ok = "nodes" in values
         if "tuples" in values:  # of a relation, each once
             values |= {"entries": 2 * values["tuples"], "mean_degree": 2 * values["tuples"] / values["nodes"]}
@@ -71,15 +59,15 @@ def statistics_table(plan: Plan, artefact_id: str, statistics: Statistics | None
                 "published_classes": printed.get("n_classes", ""),
                 "published_split_ratio": printed.get("split_ratio", ""),
                 **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
-                "counted": counted_texts((record.get("meta") or {}).get("counted")),
+                "counted": counted_texts(values.get("counted")),
                 "status": "ok" if ok else "not run",
-                "reason": "" if ok else _why(record.get("reason")),
+                "reason": "" if ok else _why(values.get("reason")),
             }
         )
     return pd.DataFrame(rows)
 
 
-def counted_texts(counted: Mapping[str, Mapping[str, int]] | None) -> str:
+def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
     """What the reader of graphs of texts counted, graph by graph; empty for other data."""
     return "; ".join(
         f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name "

@@ -11,15 +11,15 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import NOT_IN_PAPER, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.views.statistics.rows import Statistics, statistics_table
+from dpgraph.reporting.views.statistics.rows import statistics_table
 
 STATISTICS_COLUMNS = [
     "Data set", "Source", "Nodes", "Edges", "Mean degree", "Features", "Classes", "Train / validation / test",
 ]  # fmt: skip
 
 
-def make(plan: Plan, artefact_id: str, statistics: Statistics | None) -> MadeTable:
-    frame = statistics_table(plan, artefact_id, statistics)
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    frame = statistics_table(plan, artefact_id, results)
     return MadeTable(frame, statistics_display(heading(plan, artefact_id), frame))
 
 

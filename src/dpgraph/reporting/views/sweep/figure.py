@@ -26,12 +26,8 @@ EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last valu
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-points_of = sweep_points
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
+    return drawn_from(plan, artefact_id, sweep_points(plan, artefact_id, results), stem, remark)
 
 
 def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:

@@ -17,15 +17,8 @@ from dpgraph.reporting.views.training.rows import training_points
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """From results, see `drawn_from`."""
-    return drawn_from(plan, artefact_id, points_of(plan, artefact_id, results), stem)
-
-
-points_of = training_points
-
-
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path) -> Drawn:
     """Writes stem.pdf, stem.svg and stem.png; lines have 95 % intervals."""
+    points = training_points(plan, artefact_id, results)
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     chosen, empty = facets(plan, artefact_id, points)
     with canvas.house_style(artefact_id):

@@ -1,0 +1,130 @@
+"""Whether pages print what the kept rows say: statements of docs/numbers.yaml, and the pages of docs/results.
+
+A statement is a text of a file with a place for each number, `{data@budget}`: `{pubmed@4}` is "86.4 ± 0.3", the mean
+and half of its 95 % interval, `{pubmed@4:.1f}` the mean alone, `{pubmed}` a number without privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.config import Config, load
+from dpgraph.experiments.frozen import Frozen
+from dpgraph.planning.plan import WORKFLOW, load_plan
+from dpgraph.reporting.claims.table import read_claims, write_claims
+from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
+from dpgraph.reporting.leaderboard.standings import standings
+from dpgraph.reporting.leaderboard.values import read_values, standings_of
+from dpgraph.reporting.render import ROWS, read_rows
+from dpgraph.reporting.shipping import FOLDER, GUIDE
+
+NUMBERS = Path("docs/numbers.yaml")
+DIGITS = 1e-6  # of what eight digits are compared to
+
+
+class Statement(Frozen):
+    """Numbers of one method of a suite, by its label in the leaderboard."""
+
+    file: str
+    suite: str
+    label: str
+    text: str
+
+
+class AnswersTable(Frozen):
+    """The table of the best proved row for each promise on a data set at the least budget."""
+
+    file: str
+    dataset: str
+    split: str
+
+
+class Numbers(Frozen):
+    """docs/numbers.yaml. `data`: short names of data sets, as the leaderboard calls them."""
+
+    data: dict[str, str]
+    answers: tuple[AnswersTable, ...] = ()
+    statements: tuple[Statement, ...] = ()
+
+
+class Shown(float):
+    """A mean, with half of its 95 % interval where no format is asked for."""
+
+    half: float = math.nan
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else f"{self:.1f} ± {self.half:.1f}"
+
+
+class Places(dict):
+    """By `data@budget`, the number of a method in a suite's leaderboard."""
+
+    def __init__(self, statement: Statement, table: pd.DataFrame, data: dict[str, str]) -> None:
+        super().__init__()
+        self.statement, self.table, self.data = statement, table, data
+
+    def __missing__(self, place: str) -> Shown:
+        name, _, budget = place.partition("@")
+        if name not in self.data:
+            raise invalid(f"{NUMBERS}: {self.statement.text}", name, f"one of {', '.join(self.data)}")
+        rows = self.table[(self.table["data"] == self.data[name]) & (self.table["label"] == self.statement.label)]
+        rows = rows[rows["budget"] == float(budget or math.inf)]
+        if len(rows) != 1:
+            what = f"one row of “{self.statement.label}” in suite {self.statement.suite}, not {len(rows)}"
+            raise invalid(f"{NUMBERS}: {self.statement.text}", place, what)
+        shown = Shown(rows["mean"].iloc[0])
+        shown.half = float(rows["high"].iloc[0] - rows["low"].iloc[0]) / 2
+        return shown
+
+
+def unlike_statements(root: Path = Path()) -> Iterator[str]:
+    """Yield a line for each text of `NUMBERS` that its file does not have."""
+    numbers = load(Numbers, root / NUMBERS)
+    for one in numbers.answers:
+        lines = "\n".join(answers(root / FOLDER, one.dataset, one.split))
+        if lines not in (root / one.file).read_text(encoding="utf-8"):
+            yield f"{one.file}: expected the table\n{lines}"
+    for statement in numbers.statements:
+        table = standings_of(read_values(root / FOLDER / statement.suite / VALUES))
+        expected = statement.text.format_map(Places(statement, table, numbers.data))
+        if _plain(expected) not in _plain((root / statement.file).read_text(encoding="utf-8")):
+            yield f"{statement.file}: expected “{expected}” (suite {statement.suite}, {statement.label})"
+
+
+def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
+    """Yield a line for each page of docs/results, and for the guide, that is not what the rows give."""
+    folder = root / FOLDER
+    for path in sorted(folder.glob(f"*/{ROWS}")):
+        suite = path.parent.name
+        plan, rows = load_plan(Config(suite=suite), root / WORKFLOW), read_rows(path, suite)
+        if not _same(standings_of(read_values(path.with_name(VALUES))), standings(plan, rows)):
+            yield f"{path.with_name(VALUES)}: expected the leaderboard of {ROWS}: run `dpgraph ship --suite {suite}`"
+        if claims:
+            with TemporaryDirectory() as made:
+                write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html", root / WORKFLOW)
+                if not _same(*(read_claims(one / "claims.csv")[VERDICT] for one in (path.parent, Path(made)))):
+                    yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
+    if guide(folder) != (folder.parent / GUIDE).read_text(encoding="utf-8"):
+        yield f"{folder.parent / GUIDE}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
+
+
+VERDICT = ["claim", "verdict", "size", "power", "n", "evidence"]
+
+
+def _same(kept: pd.DataFrame, made: pd.DataFrame) -> bool:
+    try:
+        pd.testing.assert_frame_equal(kept, made, check_dtype=False, rtol=DIGITS)
+    except AssertionError:
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    """Return the text with single spaces."""
+    return " ".join(text.split())
