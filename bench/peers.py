@@ -25,7 +25,7 @@ from bench.measuring import peak_bytes, settle, write_rows
 from bench.peers_problem import UNCLIPPED, Gradients, PeersProblem, Problems
 from bench.steps import StepSetting
 from dpgraph.files import write_text
-from dpgraph.planning.cost import processor
+from dpgraph.pipeline.provenance import processor
 from dpgraph.progress import tracked
 from dpgraph.training.memory import keep_freed_memory
 

@@ -124,11 +124,8 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
         for (slug, cell), parts in zip(cells.items(), parts_of(cells.values()), strict=True):
             seconds = float(done[slug]["sum"])
             groups.setdefault((cell.method, cell.task.dataset), []).append((cell, parts, seconds))
-        commit, made_on = (
-            found.pop() if len(found := set(good[name].dropna())) == 1 else "several"
-            for name in ("commit", "processor")
-        )
-        about = plan.suite.name, commit, made_on
+        named = [set(good[name].dropna()) for name in ("commit", "processor")]
+        about = plan.suite.name, *(str(one.pop()) if len(one) == 1 else "several" for one in named)
         for (method, dataset), group in sorted(groups.items()):
             sums = PlannedParts(*np.sum([parts for _, parts, _ in group], axis=0).tolist())
             total = sum(seconds for *_, seconds in group)
