@@ -254,9 +254,7 @@ def _audit(added: Parser) -> None:
     added.add_argument("--nightly", action="store_true", help="with all: run the nightly audits, too (minutes)")
     added.add_argument("--trials", type=int, help="trials per side (default: the audit's own)")
     added.add_argument(
-        "--planted",
-        metavar="BUG",
-        help="a known bug that the audit must detect; all: none and each; one: none and the first",
+        "--quick", action="store_true", help="fewer trials where an audit takes long (half a minute in all)"
     )
     added.add_argument("--out", type=Path, help="Parquet file of the results")
     added.add_argument("--figure", type=Path, metavar="STEM", help="with --out: STEM.pdf, .svg and .png of the curves")
