@@ -37,7 +37,6 @@ from dpgraph.pipeline.fingerprints import (
 )
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
-from dpgraph.planning.left_out import cells_to_time
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.claimed import checks_noted
@@ -74,9 +73,7 @@ try:
     # a job must not judge markers: its own is not there while it runs
     if workflow.is_main_process:
         forget_unfinished(PLAN, TRAINING_BUNDLES.values(), CALIBRATION_BUNDLES.values())
-        expect(
-            "train", seconds_to_run(PLAN, TRAINING_BUNDLES.values(), HERE / "workflow")
-        )
+        expect("train", seconds_to_run(PLAN, TRAINING_BUNDLES.values()))
 except UserError as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     # a config error ends before any work with status 2; Snakemake would turn an exception into a traceback
@@ -132,8 +129,6 @@ localrules:
 REFERENCES = {task.folder: seeds for task, seeds in seeds_by_task(PLAN).items()}
 TABLES = artefact_files(PLAN, "table", "csv", "md", "tex", "html") + wide_files(PLAN)
 FIGURES = artefact_files(PLAN, "figure", "pdf", "svg", "png")
-# of whose relations the suite fine-tunes an encoder, or says how long that would take
-ENCODER_TASKS = list(dict.fromkeys(cell.task for cell in cells_to_time(PLAN).values()))
 # a demonstration is compared with nothing but itself
 BASELINES = [] if PLAN.suite.demonstration or not compared(PLAN) else [PATHS.baselines]
 
@@ -192,5 +187,4 @@ include: "rules/bench.smk"
 include: "rules/bench_peers.smk"
 include: "rules/bench_sampling.smk"
 include: "rules/bench_size.smk"
-include: "rules/bench_votes.smk"
 include: "rules/bench_workflow.smk"

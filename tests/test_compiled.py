@@ -126,7 +126,6 @@ def test_loops_are_among_the_sources_of_what_calls_them():
     for caller, loops in {
         "sampling.edge_lists": "sampling.list_loops",
         "sampling.ego": "sampling.tree_loops",
-        "data.synthetic": "data.graph_loops",
         "training.fused.activations": "training.fused.row_loops",
         "training.fused.passes": "training.fused.row_loops",
         "training.ghost": "training.fused.row_loops",
@@ -141,7 +140,6 @@ def test_loops_are_among_the_sources_of_what_calls_them():
         for place in (
             "sampling/list_loops.py",
             "sampling/tree_loops.py",
-            "data/graph_loops.py",
             "training/fused/row_loops.py",
         )
     }

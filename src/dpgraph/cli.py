@@ -214,7 +214,7 @@ def _status(added: Parser) -> None:
 
 
 def _schemas(added: Parser) -> None:
-    added.add_argument("--out", type=Path, default=Path("workflow/schemas"))
+    added.add_argument("--out", type=Path, required=True, help="folder to write them to")
 
 
 def _epsilon(added: Parser) -> None:
@@ -336,7 +336,6 @@ STAGES: dict[str, Subcommand] = {
     ),
     "bench-pagerank": _in("cli_bench", "bench_pagerank", "PageRank rows of all training nodes of a graph"),
     "bench-peers": _in("cli_bench", "bench_peers", "Clipped sums by Opacus, torch.func, JAX and PyTorch Geometric"),
-    "bench-votes": _in("cli_bench", "bench_votes", "Private votes over a stream of records: time, memory, messages"),
     "bench-size": _in("cli_bench", "bench_size", "The pipeline at the sizes of ogbn-products and ogbn-mag, by stage"),
     "bench-workflow": _in("cli_bench", "bench_workflow", "The workflow's jobs, aggregation and status at scale"),
     "list": _of("list_", "List papers, artefacts, claims, methods, data sets or cells", _list, plan=True),

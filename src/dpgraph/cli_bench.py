@@ -33,12 +33,6 @@ def add_bench_pagerank(added: argparse.ArgumentParser) -> None:
     added.add_argument("--out", type=Path, required=True)
 
 
-def add_bench_votes(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--out", type=Path, required=True)
-    text = "edges of the largest stream (default: 10000000)"
-    added.add_argument("--edges", type=int, default=10_000_000, help=text)
-
-
 def add_bench_peers(added: argparse.ArgumentParser) -> None:
     added.epilog = "Needs: pip install -c constraints.txt -e '.[dev,peers]'; a peer that is not there is one row."
     added.add_argument("--out", type=Path, required=True, help="CSV file; table and figure are written beside it")
@@ -111,13 +105,6 @@ def bench_peers(options: argparse.Namespace) -> None:
         bench_sums(options.out, QUICK if options.quick else CASES, repeats, options.minutes)
     for path in write_peers(options.out):
         print(path)
-
-
-def bench_votes(options: argparse.Namespace) -> None:
-    from dpgraph.benchmarks.votes import EDGES
-    from dpgraph.benchmarks.votes import bench as bench_stream
-
-    bench_stream(options.out, (*(count for count in EDGES if count < options.edges), options.edges))
 
 
 def bench_size(options: argparse.Namespace) -> None:

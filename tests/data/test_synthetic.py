@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data import synthetic
 from dpgraph.data.readers import read, sbm
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
@@ -71,42 +70,6 @@ def test_edges_are_distinct_and_exactly_as_many_as_asked():
     raw = generate(BlockModel(name="toy", nodes=1000, classes=3, features=1, mean_degree=8.0))
     assert (raw.source < raw.target).all()
     assert len(set(zip(raw.source.tolist(), raw.target.tolist()))) == 4000
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"nodes": 3000, "classes": 4},
-        {"nodes": 3000, "classes": 40, "mean_degree": 2.0, "latent_homophily": 0.0, "degree_exponent": 5.0},
-        {"nodes": 300, "classes": 200, "mean_degree": 20.0},  # classes without nodes
-        {"nodes": 60, "classes": 2, "mean_degree": 58.0},  # duplicates are drawn again many times
-        {"nodes": 10, "classes": 2, "mean_degree": 20.0},  # more edges than there are pairs
-    ],
-)
-def test_compiled_loops_draw_the_same_edges(monkeypatch, options):
-    monkeypatch.setattr(synthetic, "BLOCK", 1000)
-    for name in ("a", "b"):
-        model = BlockModel(name=name, features=2, **options)
-        by_arrays = generate(model)
-        monkeypatch.setattr(synthetic, "WORTH", 1)
-        by_loops = generate(model)
-        monkeypatch.undo()
-        for part in ("source", "target", "features", "labels", "split"):
-            one, other = getattr(by_arrays, part), getattr(by_loops, part)
-            assert one.dtype == other.dtype
-            assert np.array_equal(one, other), part
-
-
-@pytest.mark.parametrize("draws", [0, 1, 999, 1000, 2500])
-def test_blocks_are_the_three_arrays_and_leave_the_generator_as_they_do(monkeypatch, draws):
-    monkeypatch.setattr(synthetic, "BLOCK", 1000)
-    one, other = (np.random.Generator(np.random.PCG64(7)) for _ in range(2))
-    one.random(3), other.random(3)
-    arrays = [one.random(draws) for _ in range(3)]
-    blocks = list(synthetic._blocks(other, draws))
-    for number, array in enumerate(arrays):
-        assert np.array_equal(array, np.concatenate([block[number] for block in blocks] or [[]]))
-    assert one.random() == other.random()
 
 
 def test_the_demonstration_has_the_edges_that_it_always_had(demo):

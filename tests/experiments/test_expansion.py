@@ -1,6 +1,5 @@
 """What is written once for many entries: define, matrix, $name and sections, written out."""
 
-import json
 import re
 import textwrap
 from pathlib import Path
@@ -8,15 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.config import load, parse
-from dpgraph.experiments.documents import read_yaml, yaml_value
-from dpgraph.experiments.expansion import MOST_COMBINATIONS, expanded
+from dpgraph.experiments.documents import yaml_value
+from dpgraph.experiments.expansion import expanded
 from dpgraph.experiments.experiment import Experiment
 from dpgraph.experiments.suite import Suite
-from dpgraph.planning.schemas import schema_text
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 SECTIONS = {"published_as": "published"}
@@ -178,9 +175,6 @@ def test_places_name_the_matrix_and_the_index_in_the_file():
         ("m: {$a: {matrix: {a: [1]}, y: '${a.z}'}}", "${a.z}: no part z: expected one of none, it is 1"),
         ("m: {$a: {matrix: {a: [[1]]}}}", "m.$a: $a=[1]: expected a text or a number within a text"),
         ("m: {x$a: {matrix: {a: [true]}}}", "$a=True: expected a text or a number within a text"),
-        ("m: {x$a: {matrix: {a: [.nan]}}}", "$a=nan: expected a text or a number within a text"),
-        ("m: {x$a: {matrix: {a: [-.inf]}}}", "$a=-inf: expected a number below 1e+30"),
-        (f"m: {{x$a: {{matrix: {{a: [1{'0' * 400}]}}}}}}", "$a=an integer of 1329 bits: expected a number below 1e+30"),
         ("m: {x: {matrix: {a: [{with: 3}]}}}", "m.x.matrix.a.with=3: expected a mapping"),
         ("m: {$a: {matrix: {a: [1], exclude: [{a: 2}]}}}", "matrix.exclude[0]={'a': 2}: excludes none: expected some"),
         ("m: {$a: {matrix: {a: [1], exclude: [{a: 1}]}}}", "excludes all that are left: expected some"),
@@ -188,10 +182,10 @@ def test_places_name_the_matrix_and_the_index_in_the_file():
         ("m: {$a: {matrix: {a: [1], exclude: 1}}}", "matrix.exclude=1: expected a list"),
         ("define: [1]", "define=[1]: expected a mapping of names to values"),
         ("define: {a-b: 1}", "define.a-b: expected a name of letters"),
-        ("define: {a: $a}\nx: $a", "x=$a: a name that stands for itself"),
-        ("define: {a: x$a}\nx: $a", "does a name stand for itself?"),
+        ("define: {a: $a}\nx: $a", "x: $a: a name that stands for itself"),
+        ("define: {a: x$a}\nx: $a", "a name that stands for itself"),
         ("define: {a: $b, b: $a}\nx: [$a]", "a name that stands for itself"),
-        ("define: {a: [$a]}\nx: [$a]", "does a name stand for itself?"),
+        ("define: {a: [$a]}\nx: [$a]", "a name that stands for itself"),
         ("published_as: {x: {t: {}}}\nm: {r: {published_as: z}}", "m.r.published_as=z: expected one of x"),
         ("published_as: {x: {t: {}}}\nm: {r: {published_as: x, published: 1}}", "m.r.published=1: expected a mapping"),
         ("published_as: {x: {'t, t': {}}}", "published_as.x: t occurs twice"),
@@ -201,32 +195,6 @@ def test_places_name_the_matrix_and_the_index_in_the_file():
     ],
 )  # fmt: skip
 def test_mistakes_name_the_users_own_key(text, message):
-    refused(text, message)
-
-
-DOUBLED = "\n".join(f"  a{i}: [$a{i + 1}, $a{i + 1}]" for i in range(50))
-MANY = list(range(9999))
-TWICE = ", ".join(f"a{i}: [1, 2]" for i in range(30))
-ONCE = ", ".join(f"a{i}: [1]" for i in range(99))
-TEXTS = "\n".join(f'  a{i}: "$a{i + 1}$a{i + 1}"' for i in range(50))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"define:\n{DOUBLED}\n  a50: 1\nx: $a0", "more than 200000 values"),
-        (f"define:\n{DOUBLED}\n  a50: []\nx: $a0", "more than 200000 values"),
-        (f"define:\n{TEXTS}\n  a50: xy\nx: $a0", "a text of more than 10000 characters"),
-        (f"define:\n{TEXTS}\n  a50: ''\nx: $a0", "more than 200000 values"),
-        (f"m: {{x: {{matrix: {{{TWICE}}}}}}}", f"at most {MOST_COMBINATIONS}"),
-        (f"m: {{$k: {{matrix: {{k: {MANY}}}, b: {list(range(99))}}}}}", "more than 200000 values"),
-        (f"m: {{$k: {{matrix: {{k: {MANY}, {ONCE}}}}}}}", "9999 combinations of 100 names"),
-        (f"m: {{$k: {{matrix: {{k: {MANY}}}, b: '{'x' * 9000}$k'}}}}", "more than 1048576 characters"),
-        (f"m: {{$k: {{matrix: {{k: [1, 2], exclude: {[{'k': 1}] * 101}}}}}}}", "101 items: expected at most 100"),
-    ],
-    ids=range(9),
-)  # fmt: skip
-def test_a_short_file_cannot_ask_for_an_endless_one(text, message):
     refused(text, message)
 
 
@@ -260,19 +228,3 @@ def test_the_examples_of_the_page():
     columns = len(wide["layout"]["columns"])
     assert all(len(cells) == columns for block in wide["layout"]["rows"].values() for cells in block.values())
     assert published["methods"]["dp-mlp"]["published"]["table9"] == {"model": "DP-MLP (Adam)"}
-
-
-@pytest.mark.parametrize("path", sorted(WORKFLOW.glob("[es]*s/*.yaml")), ids=lambda path: path.stem)
-def test_files_agree_with_the_schemas_that_editors_read(path):
-    validator = Draft202012Validator(json.loads(schema_text(path.parent.name.removesuffix("s"))))
-    assert not [error.message[:200] for error in validator.iter_errors(json.loads(json.dumps(read_yaml(path))))]
-
-
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [("experiment", {"methods": {"a": {"lable": "x"}}}), ("experiment", {"artefacts": 3}), ("suite", {"seeds": []})],
-)
-def test_the_schemas_still_refuse(kind, change):
-    path = next(iter(sorted((WORKFLOW / f"{kind}s").glob("*.yaml"))))
-    validator = Draft202012Validator(json.loads(schema_text(kind)))
-    assert not validator.is_valid(read_yaml(path) | change)

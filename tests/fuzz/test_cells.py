@@ -27,7 +27,7 @@ CELLS = [
 ]
 
 
-@fuzzed(1500, seed=SEEDS)
+@fuzzed(800, seed=SEEDS)
 def test_cell_trees(seed):
     random = Random(seed)
     tree = mangled(random.choice(CELLS), random)
@@ -40,7 +40,7 @@ def test_cell_trees(seed):
         assert told(lambda: evaluation_steps(cell.training.evaluations, 100)) is None
 
 
-@fuzzed(600, seed=SEEDS)
+@fuzzed(300, seed=SEEDS)
 def test_cell_files(tmp_path_factory, seed):
     random = Random(seed)
     content = json.dumps(mangled(random.choice(CELLS), random, JSON_NASTY)).encode()
@@ -49,32 +49,12 @@ def test_cell_files(tmp_path_factory, seed):
     told(lambda: read_cell(str(path)))
 
 
-@fuzzed(400, seed=SEEDS)
-def test_cell_texts(seed):
-    random = Random(seed)
-    text = damaged(json.dumps(random.choice(CELLS)).encode(), random).decode("latin1")
-    told(lambda: read_cell(text))
+WORDS = """cora transductive disjoint public train-rest random-60-20-20 random-200-0--100 random-1-2-3 ratio-80-10-10
+random-060-20-20 l2 project-0 project-99999 .. / . é ٦٠ A -"""
+words = st.sampled_from([*WORDS.split(), "", "\x00", "\n", "x" * 300, "project-" + "9" * 400])
 
 
-words = st.sampled_from(
-    (
-        *("cora", "transductive", "disjoint", "clustered", "public", "train-rest", "random-60-20-20", "ratio-80-10-10"),
-        *(
-            "random-200-0--100",
-            "random-1-2-3",
-            "random-060-20-20",
-            "l2",
-            "raw",
-            "project-0",
-            "project-99999",
-            "project-",
-        ),
-        *("project-" + "9" * 400, "..", "/", ".", "", "\x00", "é", "٦٠", "A", "x" * 300, "-", "\n"),
-    )
-)
-
-
-@fuzzed(900, parts=st.lists(words | st.text(max_size=4), max_size=6), joint=st.sampled_from((".", "/", "", "./")))
+@fuzzed(300, parts=st.lists(words | st.text(max_size=4), max_size=6), joint=st.sampled_from((".", "/", "", "./")))
 def test_tasks(parts, joint):
     folder = joint.join(parts)
     if told(lambda: Task.from_folder(folder)) is None:

@@ -16,33 +16,11 @@ from dpgraph.cli import main
 from tests.fuzz.harness import Hang, files_in, fuzzed, told
 
 ROOT = Path(__file__).resolve().parents[2]
-words = st.sampled_from(
-    (
-        *("seeds=1", "seeds=0", "seeds=[", "seeds=1e9", "seeds=.nan", "suite=demo", "suite=../x", "suite=" + "x" * 300),
-        *("=", "a", "mirrors=[a, b]", "mirrors='~nobody/x'", 'data="a\\0b"', "device=gpu", "seeds=" + "9" * 5000),
-        *("papers=[x]", "papers=*a", "artefacts=[daigavane/table1]", "seeds=2024-13-45", "x=!!python/object:os.system"),
-        *(
-            "cora",
-            "cora/disjoint.public",
-            "cora/disjoint",
-            "demo-sbm/transductive.public.raw.x",
-            "x" * 300,
-            "../..",
-            "",
-        ),
-        *(
-            "{}",
-            "{",
-            '{"task": 1}',
-            '{"seeds": [' + "9" * 5000 + "]}",
-            "[" * 5000,
-            "~nobody/mirror",
-            "a:b",
-            "\x00",
-            "\n",
-        ),
-    )
-)
+WORDS = """seeds=1 seeds=0 seeds=[ seeds=1e9 seeds=.nan suite=demo suite=../x = mirrors='~nobody/x' data="a\\0b"
+device=gpu
+papers=[x] artefacts=[daigavane/table1] cora cora/disjoint.public demo-sbm/transductive.public.raw.x {} { {"task":1}
+~nobody/mirror ../.."""
+words = st.sampled_from([*WORDS.split(), "", "mirrors=[a, b]", "x" * 300, "[" * 5000, "\x00", "\n"])
 texts = words | st.text(st.characters(exclude_characters="\x00"), max_size=6)
 
 
@@ -61,7 +39,7 @@ def run(arguments: list[str], folder: Path) -> tuple[int, str]:
     return status, error.getvalue()
 
 
-@fuzzed(120, stage=st.integers(0, 4), words=st.lists(texts, min_size=1, max_size=3))
+@fuzzed(60, stage=st.integers(0, 4), words=st.lists(texts, min_size=1, max_size=3))
 def test_arguments(tmp_path_factory, stage, words):
     folder = tmp_path_factory.getbasetemp() / "empty"
     folder.mkdir(exist_ok=True)
@@ -92,26 +70,19 @@ def test_arguments(tmp_path_factory, stage, words):
     ("arguments", "message"),
     [
         (["list", "cells", "--set", "seeds=["], "--set seeds: not a YAML file"),
-        (["list", "cells", "--set", "seeds=1000000000"], "seeds=1000000000: expected less than or equal to 10000"),
-        (["list", "cells", "--set", 'data="a\\0b"'], "data=a\\x00b: expected"),
         (["train", "--cell", "{" * 10_000, "--out", "x"], "cell: not valid JSON"),
-        (["train", "--cell", "x" * 3000, "--out", "x"], "no such file"),
         (["preprocess", "cora/disjoint"], "task=cora/disjoint: expected DATASET/SETTING.SPLIT"),
-        (["preprocess", "cora/disjoint.public", "--raw", "no/such"], "manifest.json: no such file"),
         (
             ["fetch", "demo-sbm", "--mirrors", "~nobody-of-that-name/x"],
             "mirror=~nobody-of-that-name/x: expected a folder",
         ),
         (["list", "papers", "--config", "list.yaml"], "list.yaml: expected a mapping of names to values"),
-        (["list", "papers", "--config", "deep.yaml"], "deep.yaml: not a YAML file: nested more than 60 deep"),
         (["list", "papers", "--config", "bytes.yaml"], "bytes.yaml: not a text in UTF-8"),
-        (["list", "papers", "--config", "."], ".: cannot be read: Is a directory"),
     ],
-    ids=range(12),
+    ids=range(6),
 )
 def test_a_process_says_it_in_one_line(tmp_path, arguments, message):
     (tmp_path / "list.yaml").write_text("[1]")
-    (tmp_path / "deep.yaml").write_text("- " * 300_000)
     (tmp_path / "bytes.yaml").write_bytes(b"suite: \xff")
     before = files_in(tmp_path)
     found = subprocess.run(

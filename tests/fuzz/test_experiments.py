@@ -8,19 +8,17 @@ from random import Random
 import pytest
 import yaml
 
-from dpgraph.experiments.config import Config, load, parse
+from dpgraph.experiments.config import Config, parse
 from dpgraph.experiments.documents import read_yaml
 from dpgraph.experiments.experiment import Experiment, Search
-from dpgraph.experiments.published import FOLDER, read_table
 from dpgraph.experiments.suite import Grid, Suite
 from dpgraph.planning.plan import load_plan
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
-from tests.fuzz.strategies import damaged, mangled
+from tests.fuzz.strategies import mangled
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 SUITES = [read_yaml(WORKFLOW / "suites" / f"{name}.yaml") for name in ("demo", "mnist", "ablations")]
 EXPERIMENTS = [read_yaml(path) for path in sorted((WORKFLOW / "experiments").glob("*.yaml"))]
-SMALL = (WORKFLOW / "suites" / "mnist.yaml").read_bytes()
 TINY_SUITE = {
     "name": "tiny",
     "title": "t",
@@ -69,28 +67,21 @@ TINY_EXPERIMENT = {
 }
 
 
-@fuzzed(500, seed=SEEDS)
+@fuzzed(200, seed=SEEDS)
 def test_suite_trees(seed):
     random = Random(seed)
     tree = mangled(random.choice(SUITES), random)
     told(lambda: parse(Suite, tree, "suite.yaml"))
 
 
-@fuzzed(500, seed=SEEDS)
+@fuzzed(200, seed=SEEDS)
 def test_experiment_trees(seed):
     random = Random(seed)
     tree = mangled(random.choice(EXPERIMENTS), random)
     told(lambda: parse(Experiment, tree, "experiment.yaml"))
 
 
-@fuzzed(300, seed=SEEDS)
-def test_suite_files(tmp_path_factory, seed):
-    path = tmp_path_factory.getbasetemp() / "suite.yaml"
-    path.write_bytes(damaged(SMALL, Random(seed)))
-    told(lambda: load(Suite, path))
-
-
-@fuzzed(500, seed=SEEDS)
+@fuzzed(200, seed=SEEDS)
 def test_plans(tmp_path_factory, seed):
     """Whatever both files say, a plan comes of it or one line."""
     random = Random(seed)
@@ -110,31 +101,14 @@ def test_plans(tmp_path_factory, seed):
 PLAIN = (None, True, 0, -1, 1, 10**30, 0.5, "", "a", "p", "t", "*", "[", "a.b", "x" * 300, [], {}, [1], {"a": 1}, [[]])
 
 
-def test_what_they_damage_is_good():
-    assert told(lambda: parse(Suite, TINY_SUITE, "suite")) is None
-    assert told(lambda: parse(Experiment, TINY_EXPERIMENT, "experiment")) is None
-
-
 @pytest.mark.parametrize(
     ("model", "tree", "message"),
     [
-        (Grid, {"tasks": ["a"] * 1000, "epsilons": [1.0] * 1000}, "1000000 places"),
         (Grid, {"tasks": ["a"], "epsilons": [float("inf")]}, "epsilons.0=inf: expected a finite number"),
-        (Search, {"strategy": "grid", "space": {f"a.{i}": [1] * 10 for i in range(9)}}, "1000000000 points"),
         (Search, {"strategy": "random", "trials": 10**9, "space": {"a": [1]}}, "trials=1000000000: expected less than"),
         (Config, {"seeds": 10**9}, "seeds=1000000000: expected less than or equal to 10000"),
     ],
-    ids=range(5),
+    ids=range(3),
 )
 def test_a_plan_that_would_never_end(model, tree, message):
     assert message in str(told(lambda: parse(model, tree, "here")))
-
-
-CSV = (FOLDER / "inline.csv").read_bytes()[:3000].rpartition(b"\n")[0]
-
-
-@fuzzed(500, seed=SEEDS)
-def test_published_tables(tmp_path_factory, seed):
-    path = tmp_path_factory.getbasetemp() / "inline.csv"
-    path.write_bytes(damaged(CSV, Random(seed)))
-    told(lambda: read_table(path))

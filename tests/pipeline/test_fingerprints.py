@@ -288,7 +288,7 @@ def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
                         "methods/ego_trees/removed.py",  # a builder of one variant
                         "methods/free.py",  # settings of specifications
                         "models/image_convolutions.py",  # what PATE's networks cost
-                        "privacy/vote_sensitivity.py", "privacy/banded.py",  # mechanisms of votes
+                        "privacy/vote_sensitivity.py",  # mechanisms of votes
                         "pipeline/stages.py", "pipeline/fingerprints.py", "pipeline/provenance.py",
                         "data/registry.py"}, (name, rest)  # fmt: skip
 

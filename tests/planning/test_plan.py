@@ -1,10 +1,8 @@
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 
 from dpgraph.errors import UserError
 from dpgraph.experiments import published
@@ -14,8 +12,6 @@ from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.suite import Suite
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
-from dpgraph.planning.schemas import models, schema_text
-from tests.contract.cells import CELLS, raw_cells
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "workflow"
@@ -185,31 +181,6 @@ def test_merged_does_not_touch_its_layers():
     below = {"a": {"x": 1}}
     assert merged(below, {"a": {"y": 2}, "b": None}) == {"a": {"x": 1, "y": 2}, "b": None}
     assert below == {"a": {"x": 1}}
-
-
-@pytest.mark.parametrize("name", models())
-def test_schemas_are_up_to_date(name):
-    path = WORKFLOW / "schemas" / f"{name}.schema.json"
-    assert path.read_text() == schema_text(name), "run `dpgraph schemas`"
-    json.loads(path.read_text())
-
-
-def test_no_schema_is_left_over():
-    """Of a method that there is no longer, or of what is written no longer."""
-    folder = WORKFLOW / "schemas"
-    stored = {path.relative_to(folder).as_posix().removesuffix(".schema.json") for path in folder.rglob("*.json")}
-    assert stored == set(models())
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_a_schema_of_each_method_knows_its_settings_and_no_others(name):
-    raw, method = raw_cells()[name], CELLS[name].method
-    validator = Draft202012Validator(json.loads(schema_text(f"cells/{method}")))
-    validator.validate(raw)
-    validator.validate(json.loads(CELLS[name].model_dump_json()))
-    assert not validator.is_valid(raw | {"pagerunk": {}})
-    assert not validator.is_valid(merged(raw, {"training": {"learning_rat": 0.1}}))
-    assert not validator.is_valid(merged(raw, {"model": {"hops": 3}}))
 
 
 def test_default_config_file_says_the_defaults():

@@ -309,19 +309,6 @@ def test_one_batch_without_neighbours_is_the_poisson_gaussian() -> None:
     )
 
 
-def test_it_fits_the_librarys_interface() -> None:
-    loss = DoubleMixtureGaussianPrivacyLoss(
-        Mixture.binomial(count=3, rate=0.3), Mixture.binomial(count=2, rate=0.3), noise_std=2.0
-    )
-    x = -1.7
-    assert loss.inverse_privacy_loss(loss.privacy_loss(x)) == pytest.approx(x, abs=1e-7)
-    bounds = loss.connect_dots_bounds()
-    assert bounds.epsilon_lower < loss.privacy_loss(0) < bounds.epsilon_upper
-    assert loss.mu_upper_cdf(0.0) > 0.5 > math.exp(loss.mu_lower_log_cdf(-0.5))
-    tail = loss.privacy_loss_tail()
-    assert tail.lower_x_truncation < tail.upper_x_truncation
-
-
 def test_fixed_size_batches_need_another_pair() -> None:
     """One replaced record at rate .01, s = 1, T = 1000, delta = 1e-5: displaced roots make it 13.36 instead of 2.84."""
     displaced = MixturePair(Mixture.binomial(count=1, rate=0.01, unit=2.0), Mixture.of([1.0], [0.0]), 1.0)

@@ -6,14 +6,13 @@ kept in .cache/record. A cell that is not in the recorded commit is no differenc
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -71,8 +70,8 @@ def run(tree: Path, folder: Path, suite: str) -> None:
     print(f"{suite} in {folder}: {time.monotonic() - start:.0f} s", flush=True)
 
 
-def results(suite: Path, name_of: Callable[[dict[str, Any]], str]) -> Iterator[tuple[str, Seen]]:
-    """By what the recorded commit calls the cell."""
+def results(suite: Path) -> Iterator[tuple[str, Seen]]:
+    """Yield the name of each cell's folder, which holds the hash of its settings, and its seed 0."""
     for path in sorted(suite.glob("cells/*/result.json")):
         record = json.loads(path.read_text())
         stored = path.parent / "seed=0.predictions.npy"
@@ -85,11 +84,11 @@ def results(suite: Path, name_of: Callable[[dict[str, Any]], str]) -> Iterator[t
         metrics = {
             (row["metric"], row["step"], row["class_id"]): row["value"]
             for seed in record["seeds"]
-            if seed["seed"] == 0  # later seeds have splits of their own, which the recorded commit had not
+            if seed["seed"] == 0
             for row in seed["metrics"]
         }
         yield (
-            name_of(record["cell"]),
+            path.parent.name,
             Seen(
                 path.parent.name,
                 record["status"],
@@ -100,15 +99,8 @@ def results(suite: Path, name_of: Callable[[dict[str, Any]], str]) -> Iterator[t
         )
 
 
-def first_name(cell: dict[str, Any]) -> str:
-    """What the recorded commit calls its cell and its random streams: a hash of all settings but the seeds."""
-    asked = {name: value for name, value in cell.items() if name != "seeds"}
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def recorded_name(cell: dict[str, Any]) -> str:
-    """What the recorded commit would call a cell of this tree."""
+    """Return the name of the cell's random streams, a hash of its settings."""
     return stream_name(resolve(cell))
 
 
@@ -147,12 +139,12 @@ def main(suites: list[str]) -> int:
     tree = recorded_tree()
     for suite in suites or SUITES:
         run(tree, STORE / COMMIT / "run", suite)
-        before = dict(results(STORE / COMMIT / "run/results" / suite, first_name))
+        before = dict(results(STORE / COMMIT / "run/results" / suite))
         if all(seen.status == "not run" for seen in before.values()):
             raise SystemExit(f"error: suite {suite}: its data is not available: set DPGRAPH_MIRROR")
         shutil.rmtree(STORE / "now/results", ignore_errors=True)
         run(ROOT, STORE / "now", suite)
-        now = dict(results(STORE / "now/results" / suite, recorded_name))
+        now = dict(results(STORE / "now/results" / suite))
         found = list(differences(before, now))
         lost += len(found)
         summary = f"{suite}: {len(before)} recorded cells, {len(now)} now, {len(found)} differ"

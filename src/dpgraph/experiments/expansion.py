@@ -1,7 +1,7 @@
 """What workflow files write once for many entries: `define:`, `matrix:` and `$name`, written out before validation.
 
 Plain data to plain data; docs/workflow-files.md describes it to its users. A file without these three words is left as
-it is. What is written out is bounded, so that a short file cannot request an endless one.
+it is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from itertools import product
 from typing import Any, TypeGuard
 
 from dpgraph.errors import shown
-from dpgraph.experiments.documents import DEEPEST, LARGEST, MOST_NODES
 
-MOST_COMBINATIONS = 10_000  # of one matrix
-MOST_EXCLUDED = 100  # items of one exclude
-LARGEST_NUMBER = 1e30  # within a text
-LONGEST_TEXT = 10_000  # characters of a text in which names were replaced
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PATH = rf"{NAME}(?:\.{NAME})*"  # a name, and a key of the mapping that it stands for
 _USED = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}}|(\$))")
@@ -79,7 +74,10 @@ def expanded(
         raise ValueError("matrix: expected in an entry of a mapping or a list, not of the file")
     work = _Expansion(templates)
     rest = {key: value for key, value in document.items() if key not in {"define", *sections}}
-    return work.mapping(rest, names, "", "", 0), work.origins
+    try:
+        return work.mapping(rest, names, "", ""), work.origins
+    except RecursionError:
+        raise ValueError(f"{shown(work.looking)}: a name that stands for itself") from None
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -89,12 +87,10 @@ def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section
 
 
-def _repeats(value: Any, depth: int = 0) -> bool:
-    if depth > DEEPEST:
-        return False
+def _repeats(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return "matrix" in value or any(_repeats(part, depth + 1) for part in value.values())
-    return isinstance(value, list | tuple) and any(_repeats(part, depth + 1) for part in value)
+        return "matrix" in value or any(map(_repeats, value.values()))
+    return isinstance(value, list | tuple) and any(map(_repeats, value))
 
 
 def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -118,80 +114,69 @@ class _Expansion:
     def __init__(self, templates: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         self.templates = templates
         self.origins: dict[str, str] = {}
-        self.steps = 0
-        self.characters = 0
+        self.looking = ""  # the place of the name that is looked up, for an error
 
-    def _count(self, written: str, depth: int = 0) -> None:
-        """Every value and every name that is looked up: what is empty costs time, too."""
-        self.steps += 1
-        if self.steps > MOST_NODES:
-            raise ValueError(f"{written}: more than {MOST_NODES} values when written out: expected fewer")
-        if depth > DEEPEST:
-            raise ValueError(f"{written}: more than {DEEPEST} values within each other: does a name stand for itself?")
-
-    def value(self, value: Any, scope: Scope, where: str, written: str, depth: int) -> Any:
-        self._count(written, depth)
+    def value(self, value: Any, scope: Scope, where: str, written: str) -> Any:
         if isinstance(value, str):
-            return self._text(value, scope, where, written, depth)
+            return self._text(value, scope, where, written)
         if isinstance(value, Mapping):
             if "matrix" in value:
                 raise ValueError(f"{written}.matrix: expected in an entry of a mapping or a list")
-            return self.mapping(value, scope, where, written, depth)
+            return self.mapping(value, scope, where, written)
         if isinstance(value, list | tuple):
-            return self._list(value, scope, where, written, depth)
+            return self._list(value, scope, where, written)
         return value
 
-    def mapping(self, value: Mapping[str, Any], scope: Scope, where: str, written: str, depth: int) -> dict[str, Any]:
+    def mapping(self, value: Mapping[str, Any], scope: Scope, where: str, written: str) -> dict[str, Any]:
         result: dict[str, Any] = {}
         made_by: dict[str, str] = {}
-        for key, part in self._referred(value, scope, written, depth).items():
+        for key, part in self._referred(value, scope, written).items():
             place = _below(written, key)
-            for body, inner in self._repeated(part, scope, place, depth):
-                name = self._key(key, inner, place, depth)
+            for body, inner in self._repeated(part, scope, place):
+                name = self._key(key, inner, place)
                 if name in result:
                     raise ValueError(f"{_below(where, name)}: made by {made_by[name]} and {place}: expected by one")
                 made_by[name] = place
                 if inner is not scope:
                     maker = key if where == written else place
                     self.origins[_below(where, name)] = f"{_below(where, name)}, matrix of {shown(maker)}"
-                result[name] = self.value(body, inner, _below(where, name), place, depth + 1)
+                result[name] = self.value(body, inner, _below(where, name), place)
         return result
 
-    def _list(self, value: Any, scope: Scope, where: str, written: str, depth: int) -> list[Any]:
+    def _list(self, value: Any, scope: Scope, where: str, written: str) -> list[Any]:
         result: list[Any] = []
-        for part, place in self._items(value, scope, written, depth):
-            for body, inner in self._repeated(part, scope, place, depth):
+        for part, place in self._items(value, scope, written):
+            for body, inner in self._repeated(part, scope, place):
                 here = f"{where}[{len(result)}]"
                 if inner is not scope:
                     self.origins[here] = f"{place}, matrix"
                 elif here != place:
                     self.origins[here] = place
-                result.append(self.value(body, inner, here, place, depth + 1))
+                result.append(self.value(body, inner, here, place))
         return result
 
-    def _items(self, value: Any, scope: Scope, written: str, depth: int) -> Iterator[tuple[Any, str]]:
+    def _items(self, value: Any, scope: Scope, written: str) -> Iterator[tuple[Any, str]]:
         """Each item with its place; a name that stands for a list adds the items of that."""
-        self._count(written, depth)
         for index, part in enumerate(value):
             place = f"{written}[{index}]"
             named = self._named(part, scope, place)
             if isinstance(named, list | tuple) and named is not part:
-                yield from self._items(named, scope, f"{place}, {part}", depth + 1)
+                yield from self._items(named, scope, f"{place}, {part}")
             else:
                 yield part, place
 
-    def _key(self, key: Any, scope: Scope, written: str, depth: int) -> Any:
+    def _key(self, key: Any, scope: Scope, written: str) -> Any:
         if not isinstance(key, str) or "$" not in key:
             return key
-        name = self._text(key, scope, written, written, depth)
+        name = self._text(key, scope, written, written)
         return name if isinstance(name, str) else _written_out(name, key, written)
 
-    def _referred(self, value: Mapping[str, Any], scope: Scope, written: str, depth: int) -> Mapping[str, Any]:
+    def _referred(self, value: Mapping[str, Any], scope: Scope, written: str) -> Mapping[str, Any]:
         """With what the entry refers to: its own keys win. A matrix's entry refers when its names are known."""
         for key, (into, section) in self.templates.items():
             if key not in value or "matrix" in value:
                 continue
-            name = self._key(value[key], scope, f"{written}.{key}", depth)
+            name = self._key(value[key], scope, f"{written}.{key}")
             if not isinstance(name, str) or name not in section:
                 known = ", ".join(section) or "a name below it at the top of the file, where none is"
                 raise ValueError(f"{written}.{key}={shown(name)}: expected one of {known}")
@@ -202,7 +187,7 @@ class _Expansion:
             value = rest | {into: merged(section[name], own)}
         return value
 
-    def _repeated(self, part: Any, scope: Scope, written: str, depth: int) -> Iterator[tuple[Any, Scope]]:
+    def _repeated(self, part: Any, scope: Scope, written: str) -> Iterator[tuple[Any, Scope]]:
         """The entry once for each combination of its matrix, with the names that this gives; once where it has none."""
         named = self._named(part, scope, written)
         if not isinstance(named, Mapping) or "matrix" not in named:
@@ -211,7 +196,6 @@ class _Expansion:
         body = {key: value for key, value in named.items() if key != "matrix"}
         for names in self._combinations(named["matrix"], scope, f"{written}.matrix"):
             inner = ChainMap(names, scope)  # type: ignore[arg-type]
-            self._count(written)
             yield merged(body, *self._added(names, inner, f"{written}.matrix")), inner
 
     def _added(self, names: Mapping[str, Any], scope: Scope, written: str) -> Iterator[Mapping[str, Any]]:
@@ -227,20 +211,11 @@ class _Expansion:
         if not isinstance(matrix, Mapping) or not matrix.keys() - {_EXCLUDE}:
             raise ValueError(f"{written}={shown(matrix)}: expected names, each with a list of values")
         axes = []
-        size = 1
         for key, values in matrix.items():
             if key == _EXCLUDE:
                 continue
             axes.append(self._axis(key, values, scope, written))
-            self._count(written)
-            size *= len(axes[-1])
-            if size > MOST_COMBINATIONS:
-                raise ValueError(f"{written}: {size} combinations or more: expected at most {MOST_COMBINATIONS}")
         names = [name for axis in axes for name in axis[0]]
-        if size * len(names) > MOST_NODES:
-            raise ValueError(
-                f"{written}: {size} combinations of {len(names)} names: expected at most {MOST_NODES} values"
-            )
         if len(set(names)) < len(names):
             raise ValueError(f"{written}: {', '.join(sorted(names))}: expected each name once")
         combinations = [{key: value for part in parts for key, value in part.items()} for parts in product(*axes)]
@@ -262,7 +237,7 @@ class _Expansion:
         values = self._named(values, scope, f"{written}.{key}")
         if not isinstance(values, list | tuple) or not values:
             raise ValueError(f"{written}.{key}={shown(values)}: expected a list of values")
-        items = [item for item, _ in self._items(values, scope, f"{written}.{key}", 0)]
+        items = [item for item, _ in self._items(values, scope, f"{written}.{key}")]
         rows = [[item] for item in items] if len(names) == 1 else items
         for row in rows:
             if not isinstance(row, list | tuple) or len(row) != len(names):
@@ -271,15 +246,11 @@ class _Expansion:
 
     def _named(self, value: Any, scope: Scope, written: str) -> Any:
         """What a name stands for, with the names in it left open; anything else is returned as it is."""
-        for _ in range(DEEPEST):
-            name = _whole(value)
-            if name is None:
-                return value
-            value = self._looked_up(name, scope, written)
-        raise ValueError(f"{written}={shown(value)}: a name that stands for itself")
+        name = _whole(value)
+        return value if name is None else self._named(self._looked_up(name, scope, written), scope, written)
 
     def _looked_up(self, name: str, scope: Scope, written: str) -> Any:
-        self._count(written)
+        self.looking = f"{written}: ${name}"
         first, *parts = name.split(".")
         if first not in scope:
             known = ", ".join(map(str, scope)) or "none"
@@ -293,31 +264,20 @@ class _Expansion:
             value = value[part]
         return value
 
-    def _text(self, text: str, scope: Scope, where: str, written: str, depth: int) -> Any:
+    def _text(self, text: str, scope: Scope, where: str, written: str) -> Any:
         """A name alone gives its value, of whatever kind; within a text it is replaced by its text; $$ is $."""
         if "$" not in text:
             return text
         if (name := _whole(text)) is not None:
-            return self.value(self._looked_up(name, scope, written), scope, where, written, depth + 1)
+            return self.value(self._looked_up(name, scope, written), scope, where, written)
 
-        pieces: list[str] = []
-        length = end = 0
-        for match in _USED.finditer(text):
-            piece = "$"
-            if not match[3]:
-                value = self.value(
-                    self._looked_up(match[1] or match[2], scope, written), scope, where, written, depth + 1
-                )
-                piece = _written_out(value, match[0], written)
-            pieces += [text[end : match.start()], piece]
-            length += match.start() - end + len(piece)
-            end = match.end()
-            if length > LONGEST_TEXT:
-                raise ValueError(f"{written}: a text of more than {LONGEST_TEXT} characters: expected a shorter one")
-        self.characters += length + len(text) - end
-        if self.characters > LARGEST:
-            raise ValueError(f"{written}: texts of more than {LARGEST} characters when written out: expected fewer")
-        return "".join((*pieces, text[end:]))
+        def piece(match: re.Match[str]) -> str:
+            if match[3]:
+                return "$"
+            value = self.value(self._looked_up(match[1] or match[2], scope, written), scope, where, written)
+            return _written_out(value, match[0], written)
+
+        return _USED.sub(piece, text)
 
 
 def _below(place: str, key: Any) -> str:
@@ -334,18 +294,15 @@ def _written_out(value: Any, name: str, written: str) -> str:
     """A number within a text, without the zero of 1.0."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a text or a number within a text")
-    if not -LARGEST_NUMBER < value < LARGEST_NUMBER:  # a whole number may be above every float and has no `isfinite`
-        raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a number below {LARGEST_NUMBER:.0e}")
-    return str(int(value)) if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)) else shown(value)
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    return str(int(value) if whole else value)
 
 
 def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"{written}.{_EXCLUDE}={shown(value)}: expected a list of mappings from names to values")
-    if len(value) > MOST_EXCLUDED:
-        raise ValueError(f"{written}.{_EXCLUDE}: {len(value)} items: expected at most {MOST_EXCLUDED}")
     for index, one in enumerate(value):
         if not isinstance(one, Mapping) or not one or not set(one) <= set(names):
             allowed = f"a mapping with some of {', '.join(names)}"

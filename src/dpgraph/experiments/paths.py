@@ -86,11 +86,6 @@ class Paths:
         return self.suite / "references" / f"{task.folder}.json"
 
     @property
-    def encoder_costs(self) -> Path:
-        """How fast the suite's encoders are fine-tuned here, with privacy and without it."""
-        return self.suite / "bench/encoders.csv"
-
-    @property
     def report(self) -> Path:
         return self.suite / "report.html"
 

@@ -30,7 +30,6 @@ PAIRED = frozenset(
         "kept nodes",
         "column priorities",
         "random rows",
-        "groups of bands",
     }
 )
 

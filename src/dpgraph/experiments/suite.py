@@ -14,7 +14,7 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.varies import VARIES, Varies
 from dpgraph.experiments.written import Written
 
-MOST_PLACES = 100_000  # of one grid of an artefact
+COMPUTE = "compute"  # `Grid.not_run` of what would take too long
 
 
 class SuiteTask(Finite):
@@ -123,17 +123,9 @@ class Grid(Finite):
     seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
     not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
         default=None,
-        description="Why these places, which tables show and claims ask for, are not run in this suite: compute (the "
-        "suite measures the speed and says how many hours they would take), or a sentence; an earlier grid that has "
-        "one of the places runs it",
+        description="Why tables show these places and the suite does not run them: compute (tables then say how many "
+        "hours they would take), or a sentence; an earlier grid that has one of the places runs it",
     )
-
-    @model_validator(mode="after")
-    def _places(self) -> Grid:
-        places = len(self.tasks) * max(len(self.epsilons), 1) * max(len(self.values), 1)
-        if places > MOST_PLACES:
-            raise ValueError(f"{places} places (tasks, epsilons and values crossed): expected at most {MOST_PLACES}")
-        return self
 
 
 class SuitePaper(Finite):

@@ -21,10 +21,8 @@ from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import cause, read_json
-from dpgraph.planning.cost import memory_mb, train_seconds
-from dpgraph.planning.estimates import hours_of
+from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
 from dpgraph.planning.plan import Plan
-from dpgraph.planning.throughputs import FILE, learnt, read_throughputs
 
 PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
@@ -69,15 +67,12 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
     return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.minutes_per_job, lambda key, _: key)}
 
 
-def seconds_to_run(plan: Plan, training: Iterable[Bundle], folder: Path) -> dict[str, float]:
-    """Planned seconds of the jobs of all bundles without a marker, corrected by the throughputs in `folder`, if any."""
-    hours = None
-    if (folder / FILE).is_file():
-        hours = hours_of(plan.cells, learnt(read_throughputs(folder / FILE)))
+def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
+    """Return the estimated seconds of the jobs of all bundles without a marker."""
+    hours = hours_of(plan.cells, known_of(plan))
     paths = Paths(plan.config)
     return {
-        bundle.name: SECONDS_PER_JOB
-        + (bundle.seconds if hours is None else 3600 * sum(hours[name].mid for name in bundle.members))
+        bundle.name: SECONDS_PER_JOB + 3600 * sum(hours[name].mid for name in bundle.members)
         for bundle in training
         if not paths.trained(bundle.name).exists()
     }

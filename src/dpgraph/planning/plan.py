@@ -59,6 +59,7 @@ class Plan:
     experiments: dict[str, Experiment]
     entries: tuple[Entry, ...]
     settings: Mapping[str, ChosenSettings] = field(default_factory=dict)  # by name, those that the suite's rules read
+    workflow: Path = WORKFLOW  # the folder of its files
 
     @property
     def minutes_per_job(self) -> float:
@@ -196,7 +197,7 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     experiments = {paper: load(Experiment, workflow / "experiments" / f"{paper}.yaml") for paper in chosen}
     named = {rule.settings for paper in chosen for rule in suite.papers[paper].rules if rule.settings is not None}
     settings = {name: read_settings(workflow, name) for name in sorted(named)}
-    draft = Plan(config, suite, experiments, (), settings)
+    draft = Plan(config, suite, experiments, (), settings, workflow)
     for paper, experiment in experiments.items():
         for name in suite.papers[paper].artefacts:
             if name not in experiment.artefacts:

@@ -1,4 +1,4 @@
-"""JSON schemas of what a user writes, generated from the models: editors complete, a test keeps them from drifting."""
+"""JSON schemas of the YAML files that a user writes, generated from the models, for editors that complete keys."""
 
 from __future__ import annotations
 
@@ -56,13 +56,11 @@ def models() -> dict[str, type[Frozen]]:
     return {**MODELS, **{f"cells/{name}": spec.cell for name, spec in specs().items()}}
 
 
-def schema_text(name: str) -> str:
-    model = models()[name]
+def schema_of(model: type[Frozen]) -> dict[str, Any]:
     schema = model.model_json_schema()
     if issubclass(model, Written):
         schema = _as_written(schema, model)
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def _as_written(schema: dict[str, Any], model: type[Written]) -> dict[str, Any]:
@@ -102,8 +100,7 @@ def _open(part: Any) -> Any:
 
 def write_schemas(folder: Path) -> list[Path]:
     paths = []
-    for name in models():
-        path = folder / f"{name}.schema.json"
-        write_text(path, schema_text(name))
-        paths.append(path)
+    for name, model in models().items():
+        paths.append(folder / f"{name}.schema.json")
+        write_text(paths[-1], json.dumps(schema_of(model), indent=1, ensure_ascii=False) + "\n")
     return paths

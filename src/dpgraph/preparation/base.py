@@ -35,7 +35,6 @@ PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
         {Relation.NODE_NULL, Relation.RECORD_REMOVE, Relation.NODE_REMOVE}  # no list is read
     ),
     (Lists.NONE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
-    (Lists.NONE, Batches.CYCLIC_POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.NONE, Batches.SHUFFLED, Clipped.STEP): frozenset({Relation.RECORD_REPLACE}),
     (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.STEP): frozenset({Relation.GRAPH}),
     (Lists.WHOLE_GRAPH, Batches.MASKED_PARTS, Clipped.ROOT): frozenset({Relation.GRAPH}),

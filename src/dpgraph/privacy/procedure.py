@@ -53,7 +53,6 @@ class Batches(StrEnum):
     """How the roots of a step are drawn."""
 
     POISSON = "poisson"
-    CYCLIC_POISSON = "cyclic poisson, groups by id"
     FIXED_SIZE = "fixed-size without replacement"
     SHUFFLED = "shuffled lots of fixed size"
     MASKED_PARTS = "fixed parts of the loss"
@@ -84,7 +83,7 @@ class ClippedSum(Frozen):
     num_roots: int = Field(description="N: roots that batches are drawn from")
     rate: float | None = Field(default=None, description="q, Poisson batches")
     batch_size: int | None = Field(default=None, description="m, batches of fixed size")
-    num_parts: int | None = Field(default=None, description="s, fixed parts; b, groups that take turns")
+    num_parts: int | None = Field(default=None, description="s, fixed parts")
     clipped: Clipped
     clip_norms: tuple[float, ...] = Field(description="C, or one for each group; inf: none")
     negatives: int | None = Field(default=None, description="k entities for each tuple, each at most once a batch")
@@ -121,7 +120,6 @@ class Procedure(Frozen):
     noise_draws: int
     divisor: float = Field(description="Public number by which the noisy sum is divided")
     steps: int
-    bands: int = Field(default=1, description="b: consecutive steps over which noise is correlated")
     releases: tuple[Release, ...] = ()
 
 

@@ -137,15 +137,6 @@ VOTES = Statement(
     not_covered=(PUBLIC,),
     scope=Scope.JOINT,
 )
-BANDED_VOTES = replace(
-    VOTES,
-    sampling="Poisson in {b} groups that take turns, rate {q} in a step of the own group",
-    assumptions=(
-        "groups are a public function of ids; noise of {b} consecutive steps is correlated by a matrix with {b} bands "
-        "and columns of norm 1",
-        *VOTES.assumptions,
-    ),
-)
 BOUNDED_VOTES = replace(
     VOTES,
     relation=Relation.NODE_REMOVE,

@@ -22,11 +22,11 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.record import SeedRecord
 from dpgraph.files import atomic_path
 from dpgraph.methods.registry import specs
+from dpgraph.planning.cost import left_out_reasons
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
 from dpgraph.reporting.claimed import with_claims
-from dpgraph.reporting.left_out import reasons
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.views.registry import derived_metrics
 
@@ -250,7 +250,7 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
             block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
             for paper in sorted(papers[slug]):
                 yield paper, block.with_metrics(derived.get((paper, slug, block.columns["seed"]), {}))
-    for slug, reason in reasons(plan).items():
+    for slug, reason in left_out_reasons(plan).items():
         block = _left_out(plan.left_out[slug].cell, slug, reason)
         yield from ((paper, block) for paper in sorted(papers[slug]))
 

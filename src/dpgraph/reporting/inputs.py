@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpgraph.experiments.paths import Paths
-from dpgraph.planning.left_out import needs_speeds
+from dpgraph.experiments.suite import COMPUTE
+from dpgraph.planning.cost import FILE
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.views.registry import SuiteFiles, inputs_of, views_with
 
@@ -45,13 +46,15 @@ def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Mar
 
 
 def aggregate_inputs(plan: Plan, trained: Markers) -> list[Path]:
-    """Records of all cells; the graphs of views whose metrics are derived from predictions on them.
+    """Return the records of all cells, and the graphs of views whose metrics are derived from predictions on them.
 
-    And the speeds that say how long would take what the suite leaves out.
+    A suite that leaves something out for want of compute says how long it would take, by the throughputs.
     """
     names = [name for name, one in plan.artefacts.items() if inputs_of(one.view).aggregation_reads_graphs]
-    speeds = [Paths(plan.config).encoder_costs] if needs_speeds(plan) else []
-    return list(dict.fromkeys([*trained.values(), *_graphs(plan, names), *speeds]))
+    estimated = any(entry.not_run == COMPUTE for entry in plan.left_out.values())
+    return list(
+        dict.fromkeys([*trained.values(), *_graphs(plan, names), *([plan.workflow / FILE] if estimated else [])])
+    )
 
 
 def claims_inputs(plan: Plan) -> list[Path]:

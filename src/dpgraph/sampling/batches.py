@@ -82,9 +82,6 @@ class Draws:
         self.count += 1
         return self.sampler.draw(self.generator)
 
-    def start_at(self, step: int) -> None:
-        """So many steps were made in an earlier process: nothing to do where a batch does not depend on its step."""
-
 
 def poisson_batch(num_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:
     """(b,) ascending positions below `num_roots`, each present independently with probability `rate`."""

@@ -33,9 +33,6 @@ class GaussianNoise:
         self.draws += 1
         add_gaussian_noise(sums, self.std, self.generator)
 
-    def start_at(self, step: int, like: Sequence[Tensor]) -> None:
-        """So many steps were made in an earlier process: nothing to do where noise is new in each."""
-
     def fill(self, buffers: Sequence[Tensor]) -> float:
         """Fills one step's buffers with standard normal numbers; returns what they are to be multiplied with.
 

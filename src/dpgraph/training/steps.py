@@ -176,11 +176,6 @@ class PrivateStep:
     noise: GaussianNoise
     divisor: float
 
-    def start_at(self, step: int) -> None:
-        for term in self.terms:
-            term.draws.start_at(step)
-        self.noise.start_at(step, list(self.network.parameters()))
-
     def __call__(self) -> int:
         sums = [torch.zeros_like(p) for p in self.network.parameters()]
         read = 0

@@ -124,13 +124,6 @@ BUGS = (
         "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     edit(
-        "a quantile at half its price",
-        "dpgraph.privacy.accountants.quantile:private_quantile",
-        "2 * affected_roots",
-        "affected_roots",
-        "tests/privacy/test_paid_choices.py::test_the_sampler_draws_from_the_exponential_mechanism",
-    ),
-    edit(
         "rows move by C1",
         PAGERANK_RELEASE + "matrix_sensitivity",
         "2 * num_rows",

@@ -8,7 +8,6 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.methods.votes.readers import NOISE_READERS, READERS
-from dpgraph.privacy.banded import group_rate, participations
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
@@ -23,7 +22,6 @@ def poisson_votes(asked: Asked) -> PoissonVotes:
         **_learnt(asked),
         degree_floor=asked.privacy.degree_floor,
         rounds=rounds,
-        bands=_bands(asked),
     )
 
 
@@ -32,10 +30,6 @@ def _learnt(asked: Asked) -> dict[str, Any]:
     share, steps = asked.privacy.reader_share, asked.privacy.reader_steps
     ratio = _ratio(asked, share, (share,))
     return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
-
-
-def _bands(asked: Asked) -> int:
-    return int(asked.cell.training.bands)
 
 
 def bounded_votes(asked: Asked) -> BoundedVotes:
@@ -84,8 +78,7 @@ def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> floa
     if steps is None:
         raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
     rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
-    taken, rate = participations(steps=steps, bands=_bands(asked)), group_rate(rate=asked.rate, bands=_bands(asked))
-    return math.sqrt(rest / share / taken) / rate if share else None
+    return math.sqrt(rest / share / steps) / asked.rate if share else None
 
 
 def _fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:

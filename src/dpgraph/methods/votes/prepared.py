@@ -16,20 +16,14 @@ from dpgraph.methods.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderS
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.methods.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
-from dpgraph.models.network import Network
-from dpgraph.preparation.bands import as_it_ran, correlated, cyclic_draws
 from dpgraph.preparation.base import Order
-from dpgraph.preparation.trees import Losses, PreparedTrees
-from dpgraph.privacy.banded import group_rate
+from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
-from dpgraph.training.captured.step import CapturedStep
-from dpgraph.training.scaled import ScaledStep
-from dpgraph.training.steps import PrivateStep
 
 # Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
 # norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
@@ -46,7 +40,6 @@ class PreparedVotes(PreparedTrees):
         mechanism, graph = order.mechanism, order.data.graph
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
-        self._scaled = bool(order.cell.training.scaled)
         self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
         features = np.asarray(graph.features)
@@ -59,8 +52,6 @@ class PreparedVotes(PreparedTrees):
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
-        if mechanism.bands > 1:
-            self._take_turns(order, mechanism)
         self.graph: Graph = graph
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
@@ -69,23 +60,6 @@ class PreparedVotes(PreparedTrees):
         self.reader: BucketReader | None = None
         self.learnt: LearntReader | None = None  # from that one on
         self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
-
-    def _take_turns(self, order: Order, mechanism: PoissonVotes) -> None:
-        """Noise that is correlated over steps, for which records take part in one of b steps only."""
-        (term,) = self.terms
-        rate = group_rate(rate=mechanism.sampling_rate, bands=mechanism.bands)
-        draws = cyclic_draws(order, self.batches, num_roots=term.trees.num_roots, rate=rate, bands=mechanism.bands)
-        self.terms = [replace(term, draws=draws)]
-        self.noise = correlated(order, self.noise, steps=self.steps, bands=mechanism.bands)
-
-    def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
-        step = super().step(network, optimizer, losses)
-        if self._scaled:
-            self._step = step = ScaledStep.of(step)
-        return step
-
-    def captured(self) -> CapturedStep | None:
-        return None if self._scaled else super().captured()
 
     @property
     def labels_trained_on(self) -> np.ndarray:
@@ -212,7 +186,4 @@ class PreparedVotes(PreparedTrees):
         return self.learnt.scores(probabilities, read)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
-        ran = super().ran(resumed_at)
-        if self._step is not None:
-            ran = as_it_ran(ran, self._step.noise, self._step.terms[0].draws)
-        return ran.model_copy(update={"releases": tuple(self.made)})
+        return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})

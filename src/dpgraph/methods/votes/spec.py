@@ -19,7 +19,6 @@ from dpgraph.methods.votes.mechanism import (
     capped_votes,
     poisson_votes,
 )
-from dpgraph.privacy.banded import MOST_STEPS, ROUNDED
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -33,27 +32,6 @@ class VotesTraining(RootBatches):
     averaged_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"
     )
-    bands: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1,
-        description="b: steps over which noise is correlated (banded matrix factorisation); records take turns in b "
-        "groups, at rate b q each; 1: independent noise (variant rigorous)",
-    )
-
-    scaled: bool = Field(
-        default=False,
-        description="Adam on softmax regression: gradients are scaled by its second moments of what was released, then "
-        "clipped and noised",
-    )
-
-    @model_validator(mode="after")
-    def _groups(self) -> Self:
-        if self.bands == 1:
-            return self
-        if self.sampling_rate is not None and self.sampling_rate * self.bands > 1 + ROUNDED:
-            raise ValueError(f"bands={self.bands}, sampling_rate={self.sampling_rate}: expected a product <= 1")
-        if self.steps == "max" or not self.bands <= self.steps <= MOST_STEPS:
-            raise ValueError(f"bands={self.bands}, steps={self.steps}: expected from bands to {MOST_STEPS} steps")
-        return self
 
 
 class VotesPrivacy(Privacy):
@@ -201,7 +179,7 @@ class VotesPrivacy(Privacy):
 class DpVotesCell(NetworkCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
-        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share", "scaled"),
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
         "privacy": (
             *NetworkCell.NOISE_IGNORES["privacy"],
             "shrinkage",
@@ -216,16 +194,6 @@ class DpVotesCell(NetworkCell):
     model: UndroppedMlp
     training: VotesTraining
     privacy: VotesPrivacy
-
-    @model_validator(mode="after")
-    def _banded(self) -> Self:
-        if self.training.bands > 1 and self.privacy.variant != "rigorous":
-            raise ValueError(f"bands={self.training.bands}: expected 1 for variant {self.privacy.variant}")
-        layers = self.model.encoder_layers, self.model.decoder_layers
-        if self.training.scaled and (self.training.optimizer != "adam" or layers != (0, 1)):
-            given = f"optimizer={self.training.optimizer}, encoder_layers={layers[0]}, decoder_layers={layers[1]}"
-            raise ValueError(f"scaled=True, {given}: expected adam and 0 and 1 layers")
-        return self
 
 
 def look(cell: Any) -> Look:
@@ -261,16 +229,6 @@ CONTRACT: dict[str, dict[str, Any]] = {
     "own": {
         "model": SOFTMAX,
         "training": {"sampling_rate": 0.3},
-        "privacy": {"epsilon": 6.0, "votes_share": 0.0},
-    },
-    "bands": {
-        "model": SOFTMAX,
-        "training": {"optimizer": "sgd", "momentum": 0.5, "sampling_rate": 0.2, "averaged_share": 0.5, "bands": 3},
-        "privacy": {"epsilon": 6.0, "votes_share": 0.3, "mean_share": 0.1},
-    },
-    "scaled": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.3, "scaled": True},
         "privacy": {"epsilon": 6.0, "votes_share": 0.0},
     },
     "rounds": {

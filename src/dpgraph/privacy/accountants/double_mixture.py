@@ -15,11 +15,6 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_privacy_parameters
-from dp_accounting.pld.privacy_loss_mechanism import (
-    ConnectDotsBounds,
-    MonotonePrivacyLoss,
-    TailPrivacyLossDistribution,
-)
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
@@ -137,19 +132,16 @@ class RevealedPair:
         return mixed
 
 
-class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
+class DoubleMixtureGaussianPrivacyLoss:
     """Privacy loss of `upper` (means at minus its shifts) against `lower` (means at plus its shifts).
 
     `noise_std` is in the unit of the shifts. Signs follow dp-accounting: the loss does not increase in x. Internally x
     is in units of the noise std. With one affected record it equals the library's Poisson-subsampled Gaussian.
     """
 
-    def __init__(self, upper: Mixture, lower: Mixture, *, noise_std: float, log_mass_truncation_bound: float = -50.0):
-        super().__init__(is_discrete=False)
+    def __init__(self, upper: Mixture, lower: Mixture, *, noise_std: float):
         self._upper_log, self._upper_means = np.log(upper.probabilities), -np.asarray(upper.shifts) / noise_std
         self._lower_log, self._lower_means = np.log(lower.probabilities), np.asarray(lower.shifts) / noise_std
-        self._std = noise_std
-        self._tail = float(np.exp(log_mass_truncation_bound))
 
     def _mapped(self, function: str, x: np.ndarray) -> np.ndarray:
         """Applies a method to x (n,) in chunks: its arrays have n times the number of mixture terms."""
@@ -205,14 +197,12 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
                 break
         return guess
 
-    def get_delta_for_epsilon(self, epsilon):  # type: ignore[no-untyped-def]
-        """Hockey-stick divergence H(upper || lower) at exp(epsilon); a number or an array of any order."""
-        values = np.atleast_1d(np.asarray(epsilon, dtype=float))
-        x = self._inverse(values)
+    def get_delta_for_epsilon(self, epsilon: np.ndarray) -> np.ndarray:
+        """(n,) hockey-stick divergence H(upper || lower) at exp(epsilon), epsilon (n,) in any order."""
+        x = self._inverse(epsilon)
         upper, lower = self._mapped("_upper_log_cdf", x), self._mapped("_lower_log_cdf", x)
-        excess = np.minimum(values + lower - upper, 0.0)
-        delta = -np.exp(upper) * np.expm1(excess)
-        return float(delta[0]) if np.ndim(epsilon) == 0 else delta
+        excess = np.minimum(epsilon + lower - upper, 0.0)
+        return np.asarray(-np.exp(upper) * np.expm1(excess))
 
     def loss_std(self) -> float:
         """Standard deviation of the loss under `upper`, by quadrature on the table."""
@@ -245,30 +235,6 @@ class DoubleMixtureGaussianPrivacyLoss(MonotonePrivacyLoss):
         # Rounding of a few 1e-16 may break the order that the library checks.
         deltas = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
         return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(discretization, first, last, deltas)
-
-    def mu_upper_cdf(self, x):  # type: ignore[no-untyped-def]
-        values = self._mapped("_upper_log_cdf", np.atleast_1d(np.asarray(x, dtype=float)) / self._std)
-        return float(np.exp(values[0])) if np.ndim(x) == 0 else np.exp(values)
-
-    def mu_lower_log_cdf(self, x):  # type: ignore[no-untyped-def]
-        values = self._mapped("_lower_log_cdf", np.atleast_1d(np.asarray(x, dtype=float)) / self._std)
-        return float(values[0]) if np.ndim(x) == 0 else values
-
-    def privacy_loss(self, x: float) -> float:
-        return float(self._loss_and_slope(np.array([x / self._std]))[0, 0])
-
-    def inverse_privacy_loss(self, privacy_loss: float) -> float:
-        return float(self._inverse(np.array([privacy_loss]))[0]) * self._std
-
-    def connect_dots_bounds(self) -> ConnectDotsBounds:
-        low, high = self.loss_bounds(self._tail)
-        return ConnectDotsBounds(epsilon_upper=high, epsilon_lower=low)
-
-    def privacy_loss_tail(self) -> TailPrivacyLossDistribution:
-        low, high = self.loss_bounds(self._tail)
-        x_of = [self.inverse_privacy_loss(value) for value in (high, low)]
-        upper_tail = self.mu_upper_cdf(x_of[0])
-        return TailPrivacyLossDistribution(x_of[0], x_of[1], {np.inf: upper_tail, low: 1 - self.mu_upper_cdf(x_of[1])})
 
 
 def affected_roots_pair(

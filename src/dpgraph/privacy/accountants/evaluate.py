@@ -11,9 +11,8 @@ from typing import Any
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants import class_level, pagerank, pate, relational
 from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
-from dpgraph.privacy.accountants.composition import composed_epsilon
+from dpgraph.privacy.accountants.composition import Pair, composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import (
-    MixturePair,
     affected_roots_pair,
     residual_one_batch_pair,
     residual_pair,
@@ -36,9 +35,10 @@ from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.solving import EpsilonAt, shown, solved
-from dpgraph.privacy.statements import Statement
+from dpgraph.privacy.statements import MOST_MOMENTS, Statement
 
 Parameters = Mapping[str, Any]
+Evaluated = Callable[[Parameters, float], float]  # at a delta
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
 ORDERS: dict[str, Orders] = {
     GNN_ORDERS_NAME: GNN_ORDERS,
@@ -47,29 +47,63 @@ ORDERS: dict[str, Orders] = {
 }
 
 
-def _moments(p: Parameters, delta: float) -> float:
-    return moments_epsilon(
-        rate=p["q"],
-        noise_multiplier=p["noise_multiplier"],
-        steps=p["steps"],
-        delta=delta,
-        lambda_max=p.get("lambda_max", 32),
-    )
+def _named(function: Callable[..., float], **names: str) -> Evaluated:
+    """`function` at parameters of the same names; `names`: its own name of a parameter that is called otherwise."""
+    return lambda p, delta: float(function(**{names.get(name, name): value for name, value in p.items()}, delta=delta))
+
+
+def _composed(pair: Callable[[Parameters], Pair]) -> Evaluated:
+    """T steps of a dominating pair, and a choice where it has a price."""
+
+    def epsilon(p: Parameters, delta: float) -> float:
+        once = PureDp(p["eps_quantile"]) if "eps_quantile" in p else None
+        return composed_epsilon(pair(p), steps=p["steps"], delta=delta, once=once)
+
+    return epsilon
 
 
 def _gaussian(p: Parameters, delta: float) -> float:
     return gaussian_epsilon(mu=p["sensitivity"] * math.sqrt(p["compositions"]) / p["sigma"], delta=delta)
 
 
-def _poisson_gaussian(p: Parameters, delta: float) -> float:
+def _record_pair(p: Parameters) -> Pair:
     removed = p.get("relation", "add_or_remove_one") == "add_or_remove_one"
-    pair = affected_roots_pair(affected_roots=1, rate=p["q"], noise_std=p["noise_multiplier"], own_root_removed=removed)
-    return composed_epsilon(pair, steps=p["steps"], delta=delta)
+    return affected_roots_pair(affected_roots=1, rate=p["q"], noise_std=p["noise_multiplier"], own_root_removed=removed)
+
+
+def _roots_pair(p: Parameters) -> Pair:
+    removed = p.get("own_root_removed", True)
+    return affected_roots_pair(
+        affected_roots=p["affected_roots"], rate=p["q"], noise_std=p["sigma_over_clip"], own_root_removed=removed
+    )
+
+
+def _residual_pair(p: Parameters) -> Pair:
+    return residual_pair(
+        affected_roots=p["affected_roots"],
+        self_rate=p["q_self"],
+        neighbour_rate=p.get("q_neighbour", p["q_self"]),
+        neighbour_clip=p["neighbour_to_self_clip"],
+        noise_std=p["sigma_over_self_clip"],
+    )
+
+
+def _one_batch_pair(p: Parameters) -> Pair:
+    return residual_one_batch_pair(
+        affected_roots=p["affected_roots"],
+        rate=p["q"],
+        neighbour_clip=p["neighbour_to_self_clip"],
+        noise_std=p["sigma_over_self_clip"],
+    )
+
+
+def _check_batch(p: Parameters) -> None:
+    if p["batch_size"] > p["num_train"]:
+        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
 
 
 def _theorem1(p: Parameters, orders: Orders) -> dict[str, Any]:
-    if p["batch_size"] > p["num_train"]:
-        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    _check_batch(p)
     affected = tree_size(max_degree=p["max_degree"], hops=p["hops"])
     terms = MOST_EVALUATED // len(orders)
     if min(affected, p["num_train"]) > terms:
@@ -89,67 +123,16 @@ def _hypergeometric(p: Parameters, delta: float) -> float:
 
 
 def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
-    orders = (float(p["order"]),)
-    return float(theorem1_rdp(**_theorem1(p, orders))[0])
+    return float(theorem1_rdp(**_theorem1(p, (float(p["order"]),)))[0])
 
 
-def _roots_pair(p: Parameters) -> MixturePair:
-    return affected_roots_pair(
-        affected_roots=p["affected_roots"],
-        rate=p["q"],
-        noise_std=p["sigma_over_clip"],
-        own_root_removed=p.get("own_root_removed", True),
-    )
-
-
-def _double_mixture(p: Parameters, delta: float) -> float:
-    return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta)
-
-
-def _private_quantile(p: Parameters, delta: float) -> float:
-    return composed_epsilon(_roots_pair(p), steps=p["steps"], delta=delta, once=PureDp(p["eps_quantile"]))
-
-
-def _paid_tuning(p: Parameters, delta: float) -> float:
-    return repeat_and_select_epsilon(
-        rate=p["q"],
-        noise_multiplier=p["noise_multiplier"],
-        steps=p["steps"],
-        runs=p["runs"],
-        mean_runs=p["mean_runs"],
-        delta=delta,
-    )
-
-
-def _residual_clipping(p: Parameters, delta: float) -> float:
-    second = p.get("q_neighbour", p["q_self"])
-    pair = residual_pair(
-        affected_roots=p["affected_roots"],
-        self_rate=p["q_self"],
-        neighbour_rate=second,
-        neighbour_clip=p["neighbour_to_self_clip"],
-        noise_std=p["sigma_over_self_clip"],
-    )
-    return composed_epsilon(pair, steps=p["steps"], delta=delta)
-
-
-def _residual_one_batch(p: Parameters, delta: float) -> float:
-    pair = residual_one_batch_pair(
-        affected_roots=p["affected_roots"],
-        rate=p["q"],
-        neighbour_clip=p["neighbour_to_self_clip"],
-        noise_std=p["sigma_over_self_clip"],
-    )
-    return composed_epsilon(pair, steps=p["steps"], delta=delta)
+def _relations(p: Parameters, noise: str) -> dict[str, Any]:
+    counts = {name: p[name] for name in ("nodes", "relations", "max_degree", "negatives")}
+    return {**counts, "rate": p["q"], "noise": p[noise]}
 
 
 def _coupled(p: Parameters) -> dict[str, Any]:
-    return {
-        **{name: p[name] for name in ("nodes", "relations", "max_degree", "negatives")},
-        "rate": p["q"],
-        "noise": p["sigma_over_sensitivity"],
-        "standard_clipping": p.get("standard_clipping", False),
-    }
+    return _relations(p, "sigma_over_sensitivity") | {"standard_clipping": p.get("standard_clipping", False)}
 
 
 def _relational_coupled(p: Parameters, delta: float) -> float:
@@ -163,44 +146,8 @@ def _relational_coupled_rdp(p: Parameters, delta: float) -> float:
     return float(relational.coupled_rdp(**_coupled(p), orders=(float(p["order"]),))[0])
 
 
-def _relational_static(p: Parameters, delta: float) -> float:
-    return relational.static_epsilon(
-        nodes=p["nodes"],
-        relations=p["relations"],
-        max_degree=p["max_degree"],
-        refill=p.get("refill", 0),
-        negatives=p["negatives"],
-        rate=p["q"],
-        noise=p["sigma_over_clip"],
-        steps=p["steps"],
-        delta=delta,
-    )
-
-
-def _pate_published(p: Parameters, delta: float) -> float:
-    return pate.published_epsilon(
-        checks=p["checks"],
-        answers=p["answers"],
-        sigma_threshold=p["sigma_threshold"],
-        sigma_votes=p["sigma_votes"],
-        delta=delta,
-    )
-
-
-def _pate_capped(p: Parameters, delta: float) -> float:
-    return pate.capped_epsilon(
-        checks=p["checks"],
-        answers=p["answers"],
-        sigma_threshold=p["sigma_threshold"],
-        sigma_votes=p["sigma_votes"],
-        delta=delta,
-    )
-
-
-def _class_theorem5(p: Parameters, delta: float) -> float:
-    return class_level.theorem5_epsilon(
-        rate=p["q"], noise_multiplier=p["noise_multiplier"], steps=p["steps"], delta=delta
-    )
+def _static_pair(p: Parameters) -> Pair:
+    return relational.static_pair(**_relations(p, "sigma_over_clip"), refill=p.get("refill", 0))
 
 
 def _appr_theorem6(p: Parameters, delta: float) -> float:
@@ -208,70 +155,46 @@ def _appr_theorem6(p: Parameters, delta: float) -> float:
 
 
 def _appr_theorem7(p: Parameters, delta: float) -> float:
-    row_delta = p.get("row_delta", delta / (2 * p["rows"]))
-    return pagerank.theorem7_epsilon(
-        rows=p["rows"],
-        top_k=p["top_k"],
-        eps_gumbel=p["eps_gumbel"],
-        row_delta=row_delta,
-        eps_laplace=p.get("eps_laplace"),
-    )
-
-
-def _appr_exponential(p: Parameters, delta: float) -> float:
-    return pagerank.exponential_epsilon(
-        rows=p["rows"], top_k=p["top_k"], eps_gumbel=p["eps_gumbel"], delta=delta, eps_laplace=p.get("eps_laplace")
-    )
+    return pagerank.theorem7_epsilon(**{"row_delta": delta / (2 * p["rows"]), **p})
 
 
 def _appr_theorem8(p: Parameters, delta: float) -> float:
-    if p["batch_size"] > p["num_train"]:
-        raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
+    _check_batch(p)
     rate, noise = p["batch_size"] / p["num_train"], p["noise_multiplier"] / p["column_norm"]
     training = moments_epsilon(
-        rate=rate, noise_multiplier=noise, steps=p["steps"], delta=delta, lambda_max=p.get("lambda_max", 32)
+        rate=rate, noise_multiplier=noise, steps=p["steps"], delta=delta, lambda_max=p.get("lambda_max", MOST_MOMENTS)
     )
     return pagerank.theorem8_epsilon(
         pagerank=p["eps_pagerank"], training=training, sampled_share=p.get("sampled_share", 1.0)
     )
 
 
-def _appr_training(p: Parameters, delta: float) -> float:
-    return pagerank.gaussian_then_training_epsilon(
-        rows=p["rows"],
-        noise=p["sigma_over_clip"],
-        column_support=p["column_support"],
-        rate=p["q"],
-        sgd_noise=p["noise_multiplier"],
-        steps=p["steps"],
-        delta=delta,
-    )
-
-
-FUNCTIONS: dict[tuple[str, Mode, str], Callable[[Parameters, float], float]] = {
-    ("moments", "published", "epsilon"): _moments,
+FUNCTIONS: dict[tuple[str, Mode, str], Evaluated] = {
+    ("moments", "published", "epsilon"): _named(moments_epsilon, q="rate"),
     ("gaussian", "rigorous", "epsilon"): _gaussian,
-    ("poisson_gaussian", "rigorous", "epsilon"): _poisson_gaussian,
+    ("poisson_gaussian", "rigorous", "epsilon"): _composed(_record_pair),
     ("hypergeometric", "published", "epsilon"): _hypergeometric,
     ("hypergeometric", "published", "rdp_per_step"): _hypergeometric_rdp,
-    ("double_mixture", "rigorous", "epsilon"): _double_mixture,
-    ("residual_clipping", "rigorous", "epsilon"): _residual_clipping,
-    ("residual_one_batch", "rigorous", "epsilon"): _residual_one_batch,
-    ("private_quantile", "rigorous", "epsilon"): _private_quantile,
+    ("double_mixture", "rigorous", "epsilon"): _composed(_roots_pair),
+    ("residual_clipping", "rigorous", "epsilon"): _composed(_residual_pair),
+    ("residual_one_batch", "rigorous", "epsilon"): _composed(_one_batch_pair),
+    ("private_quantile", "rigorous", "epsilon"): _composed(_roots_pair),
     ("private_votes", "rigorous", "epsilon"): private_votes,
     ("capped_votes", "rigorous", "epsilon"): capped_votes,
-    ("paid_tuning", "rigorous", "epsilon"): _paid_tuning,
+    ("paid_tuning", "rigorous", "epsilon"): _named(repeat_and_select_epsilon, q="rate"),
     ("relational_coupled", "published", "epsilon"): _relational_coupled,
     ("relational_coupled", "published", "rdp_per_step"): _relational_coupled_rdp,
-    ("relational_static", "rigorous", "epsilon"): _relational_static,
-    ("pate_confident_gnmax", "published", "epsilon"): _pate_published,
-    ("pate_confident_gnmax", "rigorous", "epsilon"): _pate_capped,
-    ("class_dp_theorem5", "published", "epsilon"): _class_theorem5,
+    ("relational_static", "rigorous", "epsilon"): _composed(_static_pair),
+    ("pate_confident_gnmax", "published", "epsilon"): _named(pate.published_epsilon),
+    ("pate_confident_gnmax", "rigorous", "epsilon"): _named(pate.capped_epsilon),
+    ("class_dp_theorem5", "published", "epsilon"): _named(class_level.theorem5_epsilon, q="rate"),
     ("appr_gaussian_theorem6", "published", "epsilon"): _appr_theorem6,
     ("appr_exponential", "published", "epsilon"): _appr_theorem7,
-    ("appr_exponential", "rigorous", "epsilon"): _appr_exponential,
+    ("appr_exponential", "rigorous", "epsilon"): _named(pagerank.exponential_epsilon),
     ("appr_training_theorem8", "published", "epsilon"): _appr_theorem8,
-    ("appr_training", "rigorous", "epsilon"): _appr_training,
+    ("appr_training", "rigorous", "epsilon"): _named(
+        pagerank.gaussian_then_training_epsilon, q="rate", sigma_over_clip="noise", noise_multiplier="sgd_noise"
+    ),
 }
 # paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
 # library's value for the same mechanism.
@@ -296,7 +219,14 @@ def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantit
         raise invalid("mode", mode, f"one of {', '.join(MODES)}")
     kind = MODES[mode]
     values = _checked(name, kind, parameters, delta, quantity)
-    return FUNCTIONS[name, kind, quantity](values, delta)
+    return _function(name, kind, quantity)(values, delta)
+
+
+def _function(name: str, mode: Mode, quantity: str = "epsilon") -> Evaluated:
+    """It is given what it needs; the number of protected units is there to check delta."""
+    known, function = accountant(name, mode, quantity), FUNCTIONS[name, mode, quantity]
+    taken = {*known.required, *known.optional}
+    return lambda values, delta: function({key: one for key, one in values.items() if key in taken}, delta)
 
 
 def _checked(
@@ -363,7 +293,7 @@ def solve_for(
     stored = None if cache is None else cache.get(question)
     if isinstance(stored, int | float) and stored > 0:
         return {**values, open_: stored}
-    function = FUNCTIONS[name, mode, "epsilon"]
+    function = _function(name, mode)
 
     def epsilon_at(value: float) -> float:
         return function({**values, open_: value}, delta)

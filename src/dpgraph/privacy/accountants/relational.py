@@ -6,12 +6,14 @@ std / sensitivity (published) or noise std / clip norm (rigorous).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.interpolate import make_interp_spline
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from dpgraph.privacy.accountants.composition import composed_epsilon, pair_rdp
+from dpgraph.privacy.accountants.composition import pair_rdp
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair, RevealedPair
 from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
 
@@ -36,17 +38,17 @@ def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def _log_moments(
-    log_weights: np.ndarray, shifts: np.ndarray, noise: float, orders: Orders, reverse: bool
+    log_weights: np.ndarray, shifts: np.ndarray, noise: float, orders: np.ndarray, reverse: bool
 ) -> np.ndarray:
     """(orders,): ln E_Q (P/Q)^alpha for P = sum_i w_i N(shift_i, noise^2), Q = N(0, noise^2).
 
     reverse: ln E_P (Q/P)^alpha = ln E_Q (P/Q)^(1 - alpha).
     """
-    tilt = max(orders) * shifts.max() / noise
+    tilt = orders.max() * shifts.max() / noise
     x = np.arange(-12 - (tilt if reverse else 0), 12 + (0 if reverse else tilt), QUADRATURE_STEP)
     ratio = _log_sums(log_weights + x[:, None] * shifts / noise - shifts**2 / (2 * noise**2))
     log_normal = -(x**2) / 2 - np.log(2 * np.pi) / 2 + np.log(QUADRATURE_STEP)
-    powers = np.asarray(orders)[:, None]
+    powers = orders[:, None]
     exponents = (1 - powers if reverse else powers) * ratio
     exponents += log_normal
     return _log_sums(exponents)
@@ -79,32 +81,10 @@ def coupled_rdp(
     largest = max_degree + 2 if standard_clipping else 1
     terms = 2 * (max_degree + 1) if standard_clipping else 2
     kept = np.asarray(orders) * largest / noise <= MOST_NODES * QUADRATURE_STEP / terms
-    if not kept.any():
-        return np.full(len(orders), np.inf)
     rdp = np.full(len(orders), np.inf)
-    rdp[kept] = _coupled_rdp(
-        nodes,
-        relations,
-        max_degree,
-        negatives,
-        rate,
-        noise,
-        tuple(np.asarray(orders)[kept].tolist()),
-        standard_clipping,
-    )
-    return rdp
-
-
-def _coupled_rdp(
-    nodes: float,
-    relations: float,
-    max_degree: int,
-    negatives: int,
-    rate: float,
-    noise: float,
-    orders: Orders,
-    standard_clipping: bool,
-) -> np.ndarray:
+    if not kept.any():
+        return rdp
+    chosen = np.asarray(orders)[kept]
     sizes, probabilities = _batch_sizes(relations, rate)
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
     asked = np.unique(as_negative)
@@ -122,40 +102,19 @@ def _coupled_rdp(
                 enters = -np.expm1(max_degree * np.log1p(-rate) + np.log1p(-probability))
                 weights, shifts = np.array([1 - enters, enters]), np.array([0.0, 1.0])
             directions = (False, True) if standard_clipping else (False,)
-            log_moments.append([_log_moments(np.log(weights), shifts, noise, orders, back) for back in directions])
+            log_moments.append([_log_moments(np.log(weights), shifts, noise, chosen, back) for back in directions])
         per_asked = np.asarray(log_moments)  # (asked, directions, orders)
         per_size = (
             per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
         )
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
-    return np.maximum(totals.max(axis=0) / (np.asarray(orders) - 1), SMALLEST_RDP)  # rounding may go below zero
+    rdp[kept] = np.maximum(totals.max(axis=0) / (chosen - 1), SMALLEST_RDP)  # rounding may go below zero
+    return rdp
 
 
-def coupled_epsilon(
-    *,
-    nodes: float,
-    relations: float,
-    max_degree: int,
-    negatives: int,
-    rate: float,
-    noise: float,
-    steps: int,
-    delta: float,
-    orders: Orders = ORDERS,
-    standard_clipping: bool = False,
-) -> float:
-    """Theorem 3, or C.1 (see `coupled_rdp`), with the improved conversion, as the released accountant."""
-    rdp = coupled_rdp(
-        nodes=nodes,
-        relations=relations,
-        max_degree=max_degree,
-        negatives=negatives,
-        rate=rate,
-        noise=noise,
-        orders=orders,
-        standard_clipping=standard_clipping,
-    )
-    return epsilon_from_rdp(orders, steps * rdp, delta)
+def coupled_epsilon(*, steps: int, delta: float, orders: Orders = ORDERS, **step: Any) -> float:
+    """Theorem 3, or C.1, with the improved conversion, as the released accountant; `step` as in `coupled_rdp`."""
+    return epsilon_from_rdp(orders, steps * coupled_rdp(**step, orders=orders), delta)
 
 
 def static_pair(
@@ -189,51 +148,8 @@ def static_pair(
     )
 
 
-def static_epsilon(
-    *,
-    nodes: int,
-    relations: int,
-    max_degree: int,
-    refill: int,
-    negatives: int,
-    rate: float,
-    noise: float,
-    steps: int,
-    delta: float,
-) -> float:
-    pair = static_pair(
-        nodes=nodes,
-        relations=relations,
-        max_degree=max_degree,
-        refill=refill,
-        negatives=negatives,
-        rate=rate,
-        noise=noise,
-    )
-    return composed_epsilon(pair, steps=steps, delta=delta)
-
-
-def static_rdp(
-    *,
-    nodes: int,
-    relations: int,
-    max_degree: int,
-    refill: int,
-    negatives: int,
-    rate: float,
-    noise: float,
-    orders: Orders = ORDERS,
-) -> np.ndarray:
+def static_rdp(pair: RevealedPair, orders: Orders = ORDERS) -> np.ndarray:
     """RDP of one step with static clipping: moments, which are convex, too, averaged over revealed batch sizes."""
-    pair = static_pair(
-        nodes=nodes,
-        relations=relations,
-        max_degree=max_degree,
-        refill=refill,
-        negatives=negatives,
-        rate=rate,
-        noise=noise,
-    )
     scale = np.asarray(orders) - 1
     moments = np.stack([scale * pair_rdp(one, orders) for one in pair.pairs])
     return logsumexp(np.log(pair.weights)[:, None] + moments, axis=0) / scale

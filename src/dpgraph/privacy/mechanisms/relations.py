@@ -21,6 +21,7 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import COUPLED, COUPLED_STANDARD, STATIC_TUPLES, UNSTABLE_TUPLES
 
 if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import RevealedPair
     from dpgraph.privacy.accountants.renyi import Orders
 
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
@@ -144,33 +145,35 @@ class StaticTuples(TupleSteps):
         return Shape(lists=Lists.STABLE_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     @property
-    def _pair(self) -> dict[str, Any]:
-        _, noise = self.closed()
-        return {
-            "nodes": self.num_entities,
-            "relations": self.num_roots,
-            "max_degree": self.max_degree,
-            "refill": self.list_cap,
-            "negatives": self.negatives,
-            "rate": self.sampling_rate,
-            "noise": noise,
-        }
+    def dominating_pair(self) -> RevealedPair:
+        """Of one step, in units of the clip norm."""
+        from dpgraph.privacy.accountants.relational import static_pair
+
+        return static_pair(
+            nodes=self.num_entities,
+            relations=self.num_roots,
+            max_degree=self.max_degree,
+            refill=self.list_cap,
+            negatives=self.negatives,
+            rate=self.sampling_rate,
+            noise=self.closed()[1],
+        )
 
     def published(self) -> Guarantee:
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
-        from dpgraph.privacy.accountants.relational import static_epsilon
+        from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
         numbers = {**self._numbers, "K + D": self.degree, "D": self.list_cap}
-        epsilon = static_epsilon(**self._pair, steps=steps, delta=self.delta)
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         return self._proved(STATIC_TUPLES.filled(numbers), epsilon)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.relational import static_rdp
 
-        return self.closed()[0] * static_rdp(**self._pair, orders=orders)
+        return self.closed()[0] * static_rdp(self.dominating_pair, orders)
 
 
 class StandardTuples(TupleSteps):

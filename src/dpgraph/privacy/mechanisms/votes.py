@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.privacy.banded import group_rate, participations
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE, Shape
+from dpgraph.privacy.mechanisms.base import NOISE_RANGE
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, releases_of, texts
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release
+from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import BANDED_VOTES, BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
+from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
 from dpgraph.privacy.vote_sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class PoissonVotes(PoissonLots):
         default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
     )
     reader_steps: int = Field(default=0, description="T_r: steps in which a reader is learnt, with that noise")
-    bands: int = Field(default=1, description="b: the noise of b steps is correlated, and roots take turns in b groups")
 
     @model_validator(mode="after")
     def _votes(self) -> PoissonVotes:
@@ -76,29 +74,12 @@ class PoissonVotes(PoissonLots):
             raise invalid("reader_steps", self.reader_steps, "an integer > 0 exactly with reader_ratio, else 0")
         if self.reader_steps and not self.learns:
             raise invalid("reader_steps", self.reader_steps, "0 where nobody votes, in several rounds or node-remove")
-        if self.bands != 1:
-            group_rate(rate=self.sampling_rate, bands=self.bands)
-            if self.relation is not Relation.NODE_NULL:
-                raise invalid("bands", self.bands, f"1: nothing else is stated under {self.relation}")
-            if self.steps is None:
-                raise invalid("steps", "max", "a number: with bands every step has noise of its own")
-            participations(steps=self.steps, bands=self.bands)
         return self
 
     @property
     def learns(self) -> bool:
         """Whether it is proved that a reader may be learnt (Theorem L)."""
         return self.relation is Relation.NODE_NULL and self.rounds == 1 and self.votes_ratio is not None
-
-    @property
-    def charged(self) -> Self:
-        """The same run with ceil(T / b) plain steps at rate b q, which dominate the T correlated ones (Theorem M)."""
-        if self.bands == 1:
-            return self
-        steps, _ = self.closed()
-        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
-        changed = {"bands": 1, "steps": participations(steps=steps, bands=self.bands), "sampling_rate": rate}
-        return type(self)(**{**dict(self), **changed})
 
     def _mu(self, ratio: float | None) -> float:
         """mu of a release whose noise std is `ratio` noise multipliers, per unit of sensitivity."""
@@ -126,7 +107,7 @@ class PoissonVotes(PoissonLots):
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.quantile import PureDp
 
-        steps = super(PoissonVotes, self.charged).rdp(orders)
+        steps = super().rdp(orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
 
     def fixed_epsilon(self, mode: Mode) -> float:
@@ -155,10 +136,9 @@ class PoissonVotes(PoissonLots):
     def _epsilon_under(self, relation: VotesRelation) -> float:
         from dpgraph.privacy.accountants.votes import votes_epsilon
 
-        charged = self.charged
-        steps, noise = charged.closed()
+        steps, noise = self.closed()
         return votes_epsilon(
-            rate=charged.sampling_rate,
+            rate=self.sampling_rate,
             noise_multiplier=noise,
             steps=steps,
             mean_mu=self.mean_mu,
@@ -179,24 +159,7 @@ class PoissonVotes(PoissonLots):
             none = {"votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1}
             early = type(self)(**{**dict(self), **none, "reader_ratio": None, "reader_steps": 0})
             return early.at_step(step)
-        if step < self.bands != 1:  # no group has come back: charged as after the first step of each
-            first = self.at_step(self.bands) if step else self.charged.at_step(0)
-            return first.model_copy(update={"steps": step})
         return super().at_step(step)
-
-    @property
-    def shape(self) -> Shape:
-        batches = Batches.POISSON if self.bands == 1 else Batches.CYCLIC_POISSON
-        return Shape(lists=Lists.NONE, batches=batches, clipped=Clipped.ROOT)
-
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        if self.bands == 1:
-            return super().terms(clip_norms)
-        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
-        return (self._term(clip_norms, rate=rate, num_parts=self.bands),)
-
-    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        return super().procedure(clip_norms).model_copy(update={"bands": self.bands})
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -209,10 +172,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _stated(self) -> Statement:
-        if self.bands == 1:
-            return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
-        rate = group_rate(rate=self.sampling_rate, bands=self.bands)
-        return BANDED_VOTES.filled({"q": f"{rate:.6g}", "b": self.bands})
+        return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
 
 
 class BoundedVotes(PoissonVotes):

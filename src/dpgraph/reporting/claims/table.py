@@ -26,10 +26,9 @@ from dpgraph.experiments.claim import (
     WeightedSum,
     uses,
 )
-from dpgraph.experiments.suite import SuiteTask
+from dpgraph.experiments.suite import COMPUTE, SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
-from dpgraph.planning.left_out import COMPUTE
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.along import compare_along
