@@ -41,7 +41,7 @@ test-all: test test-slow test-fuzz test-mutants test-record
 test-slurm: setup
 	tests/slurm/install.sh
 	slurm=$$(tests/slurm/start.sh) || exit 1; trap tests/slurm/stop.sh EXIT; trap 'exit 130' INT TERM; eval "$$slurm"; \
-	  OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q tests/slurm
+	  OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 6 --dist loadfile tests/slurm
 
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
@@ -56,8 +56,8 @@ setup: .venv/.ready
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "error: $(PYTHON3) is too old: expected Python >= 3.11 (set PYTHON3=...)"; exit 2; }
 	$(PYTHON3) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch
+	.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 clean:

@@ -54,7 +54,7 @@ rule audit_report:
     message:
         "Figure of the audits"
     shell:
-        "python -m dpgraph audit-report {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph page audits {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 # all audits, those of whole training runs among them: minutes

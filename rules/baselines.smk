@@ -45,4 +45,4 @@ rule baselines:
     message:
         "Baselines of {CONFIG.suite}"
     shell:
-        "python -m dpgraph baselines {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph page baselines {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -1,4 +1,4 @@
-# Cost and memory of the private steps of every architecture against the step without privacy. Never part of a test.
+# Time and memory of steps, samplers and the whole pipeline (bench/), in the folder of a checkout. Never part of a test.
 
 
 rule bench:
@@ -8,52 +8,62 @@ rule bench:
         f"logs/{CONFIG.suite}/bench.log",
     conda:
         "../envs/cpu.yaml"
-    threads: 1
     params:
-        sources=sources_digest("bench"),
-        device=CONFIG.device,
+        device="cuda" if CONFIG.device == "cuda" else "cpu",
     message:
         "Benchmark of the training steps"
     shell:
-        "python -m dpgraph bench --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m bench.steps --out {output} --device {params.device} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
-rule bench_growth:
+# clipped sums by other libraries
+rule bench_peers:
     output:
-        table=SUITE / "bench/growth.csv",
-        figure=SUITE / "bench/growth.png",
+        multiext(str(SUITE / "bench/peers"), ".csv", ".md"),
     log:
-        f"logs/{CONFIG.suite}/bench_growth.log",
+        f"logs/{CONFIG.suite}/bench_peers.log",
     conda:
         "../envs/cpu.yaml"
-    threads: 1
-    params:
-        sources=sources_digest("bench"),
-    message:
-        "Growth of the cost of a private step"
-    shell:
-        "python -m dpgraph bench-growth --out {output.table} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
-
-
-# speeds of the suite's encoders, which say how long would take what it leaves out
-rule bench_encoders:
-    input:
-        SUITE_FILES,
-        [PATHS.graph_record(task) for task in ENCODER_TASKS],
-    output:
-        PATHS.encoder_costs,
-    log:
-        f"logs/{CONFIG.suite}/bench_encoders.log",
-    conda:
-        CONDA
-    threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
-    params:
-        sources=sources_digest("bench"),
-        plan=PLAN_ARGUMENTS,
+        mem_mb=6000,
+        runtime=120,
     message:
-        "Speeds of the encoders of {CONFIG.suite}"
+        "Clipped sums by this package and by other libraries"
     shell:
-        "python -m dpgraph bench-encoders {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m bench.peers --out {output[0]} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# edge lists and ego trees at the size of ogbn-products
+rule bench_sampling:
+    output:
+        SUITE / "bench/sampling.csv",
+    log:
+        f"logs/{CONFIG.suite}/bench_sampling.log",
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=8000,
+        runtime=30,
+    message:
+        "Benchmark of the samplers"
+    shell:
+        "python -m bench.sampling --out {output} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+
+
+# the pipeline at the sizes of ogbn-products and ogbn-mag, on generated files
+rule bench_size:
+    output:
+        SUITE / "bench/size.csv",
+    log:
+        f"logs/{CONFIG.suite}/bench_size.log",
+    conda:
+        "../envs/cpu.yaml"
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        work=SUITE / "bench/size",
+    message:
+        "The pipeline at the sizes of ogbn-products and ogbn-mag"
+    shell:
+        "python -m bench.size --out {output} --work {params.work} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

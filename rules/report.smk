@@ -117,7 +117,7 @@ rule claims:
     message:
         "Claims of {CONFIG.suite}"
     shell:
-        "python -m dpgraph claims {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph page claims {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 rule runtimes:
@@ -141,7 +141,7 @@ rule runtimes:
     message:
         "Runtimes of {CONFIG.suite}"
     shell:
-        "python -m dpgraph runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph page runtimes {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 # the first page: links to all else, so it comes after what it links to
@@ -166,7 +166,7 @@ rule index:
     message:
         "First page of {CONFIG.suite}"
     shell:
-        "python -m dpgraph index {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m dpgraph page index {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 localrules:

@@ -81,7 +81,7 @@ def test_a_cell_alone(tmp_path, capsys):
         (["figure", "daigavane/table1"], "figure=daigavane/table1: expected one of daigavane/fig2"),
         (["fetch", "nope"], "dataset=nope: expected one of"),
         (["preprocess", "cora/sideways.public"], "setting=sideways: expected"),
-        (["check-accounting", "nope.csv"], "nope.csv"),
+        (["check", "accounting", "nope.csv"], "nope.csv"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(capsys, arguments, message):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpgraph.experiments.imports import import_closure
+from dpgraph.experiments.imports import Package
 from dpgraph.sampling import list_loops
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
@@ -132,7 +132,7 @@ def test_loops_are_among_the_sources_of_what_calls_them():
         "training.fused.shared": "training.fused.row_loops",
         "training.fused.inputs": "training.fused.row_loops",
     }.items():
-        found = import_closure(PACKAGE, f"dpgraph.{caller}")
+        found = Package(PACKAGE).closure([f"dpgraph.{caller}"])
         assert {f"dpgraph.{loops}", "dpgraph.compiled"} <= set(found)
     called = {path for path in PACKAGE.rglob("*.py") if "import compiled\n" in path.read_text()}
     assert called == {

@@ -27,10 +27,10 @@ from dpgraph.pipeline.fingerprints import (
     preprocess_digest,
     training_digest,
 )
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.schemas import models
 from dpgraph.problems.preprocess import preprocess
+from dpgraph.problems.registry import size_of
 from dpgraph.reporting.aggregate import blocks
 from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.display import Footnotes, epsilon_cell
@@ -46,8 +46,8 @@ def own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(outside.VARIABLE, "")
     name = f"outsidetest{next(counter)}"
-    assert main(["new-method", name, "--out", "own"]) == 0
-    assert main(["new-dataset", "mine", "--out", "own"]) == 0
+    assert main(["new", "method", name, "--out", "own"]) == 0
+    assert main(["new", "dataset", "mine", "--out", "own"]) == 0
     assert "registry: [own]" in capsys.readouterr().out
     (tmp_path / "config.yaml").write_text("registry: [own]\n")
     monkeypatch.setenv(outside.VARIABLE, str(tmp_path / "own"))
@@ -120,7 +120,7 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
     assert row["relation_rigorous"] == row["scope_rigorous"] == "none"
     assert row["eps_claimed"] == read_back.statement.rigorous.epsilon
     assert (row["relation_claimed"], row["scope_claimed"]) == ("node-null", "joint")
-    assert row["checks"].endswith("none (dpgraph check-method has not run)")
+    assert row["checks"].endswith("none (dpgraph check method has not run)")
     outside.write_checks(own, {"blinding": True, "audit facts": False})
     (row, *_) = [block.columns for block in blocks(read_back)]
     assert row["checks"].endswith("(every run), blinding (passed), audit facts (FAILED)")
@@ -143,7 +143,7 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
 @pytest.mark.slow
 def test_check_method_passes_the_template(own, capsys):
     name = f"dp-{own.name}"
-    assert main(["check-method", name]) == 0
+    assert main(["check", "method", name]) == 0
     assert "7 of 7 passed" in capsys.readouterr().out
     assert "audit facts (passed)" in outside.checks_of(own)
 
@@ -153,7 +153,7 @@ def test_check_method_finds_a_mechanism_of_another_rate(own, capsys):
     path = own / "mechanism.py"
     path.write_text(path.read_text().replace("sampling_rate=asked.rate", "sampling_rate=asked.rate / 2"))
     with pytest.raises(SystemExit, match="1"):
-        main(["check-method", f"dp-{own.name}"])
+        main(["check", "method", f"dp-{own.name}"])
     assert "audit facts: FAILED" in capsys.readouterr().out
     assert "audit facts (FAILED)" in outside.checks_of(own)
 
@@ -183,19 +183,19 @@ WORKFLOW = Path(__file__).resolve().parents[1] / "workflow"
 
 def test_names_that_are_taken_are_refused(own, tmp_path, monkeypatch, capsys):
     for arguments, message in (
-        (["new-method", "json"], "one that no Python package has"),
-        (["new-method", "Mine"], "name=Mine: expected small letters"),
-        (["new-dataset", "mine"], "one that no data set has"),
-        (["new-dataset", "a_b"], "name=a_b: expected small letters"),
-        (["check-method", "dp-mlp"], f"method=dp-mlp: expected one from outside: dp-{own.name}"),
-        (["check-method", "dp-nothing"], "method=dp-nothing: expected one of"),
+        (["new", "method", "json"], "one that no Python package has"),
+        (["new", "method", "Mine"], "name=Mine: expected small letters"),
+        (["new", "dataset", "mine"], "one that no data set has"),
+        (["new", "dataset", "a_b"], "name=a_b: expected small letters"),
+        (["check", "method", "dp-mlp"], f"method=dp-mlp: expected one from outside: dp-{own.name}"),
+        (["check", "method", "dp-nothing"], "method=dp-nothing: expected one of"),
     ):
         assert main(arguments) == 2
         said = capsys.readouterr().err
         assert message in said
         assert said.count("\n") == 1
     other = f"outsidetest{next(counter)}"
-    assert main(["new-method", other, "--out", "own2"]) == 0
+    assert main(["new", "method", other, "--out", "own2"]) == 0
     path = tmp_path / "own2" / other / "spec.py"
     path.write_text(path.read_text().replace(f'name="dp-{other}"', 'name="dp-mlp"'))
     monkeypatch.setenv(outside.VARIABLE, f"{own.parent}:{tmp_path / 'own2'}")
@@ -270,7 +270,7 @@ def test_a_package_that_pip_installed_needs_no_registry(own, tmp_path):
     assert f"dp-{own.name} " in called("list", "methods")
     said = called("compare", "--dataset", "mine", "--epsilon", "4", "--seeds", "1", "--methods", f"dp-{own.name}")
     assert f"dp-{own.name} | node-null (claimed); joint" in said
-    assert "none (dpgraph check-method has not run)" in said
+    assert "none (dpgraph check method has not run)" in said
 
 
 def test_methods_and_data_sets_are_listed_in_a_folder_without_suites(own, capsys):

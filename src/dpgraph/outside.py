@@ -1,7 +1,7 @@
-"""What users add from files outside the package: data sets and methods.
+"""Find data sets and methods in a user's own files.
 
-They are named by `registry:` in config.yaml, by $DPGRAPH_REGISTRY (what the config names is put there for the jobs),
-and by entry points of installed packages in the group `dpgraph.registry`. A place is a YAML file of data set entries, a
+`registry:` in config.yaml names them, or entry points of installed packages in the group `dpgraph.registry`. What the
+config names is handed to jobs in an environment variable. A place is a YAML file of data set entries, a
 folder with `datasets.yaml` and packages of methods (`<name>/spec.py`), or such a package itself.
 
 Nothing here imports what it finds but `import_method` and `function_of`. Every mistake in these files is one line.
@@ -32,14 +32,14 @@ Places = tuple[Path, ...]
 
 
 def use(named: Iterable[str]) -> None:
-    """Names places to this process and to those that it starts; without any, what the variable names stays."""
+    """Name places to this process and to those that it starts; without any, those named before stay."""
     given = [str(Path(place).expanduser().absolute()) for place in named]
     if given:
         os.environ[VARIABLE] = os.pathsep.join(given)
 
 
 def places() -> Places:
-    """All places. Raises UserError for one that does not exist."""
+    """Return all places. Raises UserError for one that does not exist."""
     return _places(os.environ.get(VARIABLE, ""))
 
 
@@ -53,7 +53,7 @@ def _places(named: str) -> Places:
 
 
 def _installed(name: str, value: str) -> Path:
-    """The folder of the package that an entry point names."""
+    """Return the folder of the package that an entry point names."""
     try:
         spec = importlib.util.find_spec(value)
     except (ImportError, ValueError, AttributeError) as error:
@@ -65,13 +65,14 @@ def _installed(name: str, value: str) -> Path:
 
 @cache
 def dataset_files(of: Places) -> tuple[Path, ...]:
+    """Return the files of entries of data sets."""
     files = (place / DATASETS if place.is_dir() else place for place in of)
     return tuple(path for path in files if path.is_file())
 
 
 @cache
 def method_folders(of: Places) -> dict[str, Path]:
-    """Packages of methods by the name under which they are imported."""
+    """Return packages of methods by the name under which they are imported."""
     found: dict[str, Path] = {}
     for place in (one for one in of if one.is_dir()):
         inner = [place] if (place / SPEC).is_file() else sorted(path.parent for path in place.glob(f"*/{SPEC}"))
@@ -86,7 +87,7 @@ def method_folders(of: Places) -> dict[str, Path]:
 
 @cache
 def import_method(folder: Path) -> ModuleType:
-    """Its module `spec`. Raises UserError, with the line of its own file, for whatever the import raises."""
+    """Import its module `spec`. Raises UserError, with the line of its own file, for whatever the import raises."""
     loaded = sys.modules.get(folder.name)
     known = importlib.util.find_spec(folder.name) if loaded is None else loaded.__spec__
     if known is None:
@@ -103,7 +104,7 @@ def import_method(folder: Path) -> ModuleType:
 
 
 def function_of(path: Path, name: str) -> Any:
-    """A function of a Python file. Raises UserError for a file that is not there, broken or without it."""
+    """Return a function of a Python file. Raises UserError for a file that is not there, broken or without it."""
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(f"dpgraph_outside_{digest_of([path])}", path)
@@ -120,7 +121,7 @@ def function_of(path: Path, name: str) -> Any:
 
 
 def broken(place: Path, error: BaseException) -> UserError:
-    """What went wrong in a user's file, with the last line of it that was at work."""
+    """Return an error about a user's file, with the last line of it that was at work."""
     if isinstance(error, UserError):
         return UserError(f"{place}: {error}")
     own = place if place.is_dir() else place.parent
@@ -133,20 +134,20 @@ def broken(place: Path, error: BaseException) -> UserError:
 
 
 def checks_of(folder: Path) -> tuple[str, ...]:
-    """What `dpgraph check-method` found of these very files; the first text says that nothing did, where that is so."""
+    """Return what `dpgraph check method` found of these very files, or why there is nothing."""
     try:
         noted = json.loads((folder / CHECKS).read_text(encoding="utf-8"))
         if noted["files"] != digest_of(sorted(folder.rglob("*.py"))):
             return ("none of these files: they were edited since",)
         return tuple(f"{name} ({'passed' if passed else 'FAILED'})" for name, passed in noted["checks"].items())
     except FileNotFoundError:
-        return ("none (dpgraph check-method has not run)",)
+        return ("none (dpgraph check method has not run)",)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{folder / CHECKS}: not what check-method writes ({error}): delete it") from None
+        raise UserError(f"{folder / CHECKS}: not what `dpgraph check method` writes ({error}): delete it") from None
 
 
 def write_checks(folder: Path, checks: Mapping[str, bool]) -> Path:
-    """Beside the method, for the results to list."""
+    """Write outcomes of checks beside the method, for the results to list."""
     noted = {"files": digest_of(sorted(folder.rglob("*.py"))), "checks": dict(checks)}
     path = folder / CHECKS
     path.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
@@ -154,17 +155,17 @@ def write_checks(folder: Path, checks: Mapping[str, bool]) -> Path:
 
 
 def is_within(module: str) -> bool:
-    """Whether a module is of this package, not of a user's."""
+    """Return whether a module is of this package, not of a user's."""
     return module.split(".")[0] == "dpgraph"
 
 
 def sources(folder: Path) -> tuple[Path, ...]:
-    """What a method's results depend on: all of its Python files but the description, whose settings are the cell's."""
+    """Return the files that a method's results depend on: all but the description, whose settings are the cell's."""
     return tuple(path for path in sorted(folder.rglob("*.py")) if path != folder / SPEC)
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Hash of names and contents."""
+    """Return a hash of names and contents."""
     hashed = hashlib.sha256()
     for path in paths:
         hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.data import checks
 from dpgraph.data.adjacency import symmetric_csr, transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
@@ -140,8 +139,8 @@ def test_a_killed_save_leaves_no_header(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "array", "told"),
     [
-        ("in_idx", [1, 0, 0, 1], "the list of node 1 names a node twice: expected ascending ids, each once"),
-        ("in_idx", [1, 2, 0, 1], "the list of node 1 does not ascend: expected ascending ids, each once"),
+        ("in_idx", [1, 0, 0, 1], "a list names a node twice or does not ascend: expected ascending ids, each once"),
+        ("in_idx", [1, 2, 0, 1], "a list names a node twice or does not ascend: expected ascending ids, each once"),
         ("in_idx", [1, 0, 1, 1], r"node 1 is in its own list: expected no self-loops"),
         ("in_idx", [1, 0, 4, 1], r"does not fit the other arrays of this graph: ids 0\.\.4 instead of 0\.\.3"),
         ("in_idx", [1, 0, -1, 1], r"does not fit the other arrays of this graph: ids -1\.\.1 instead of 0\.\.3"),
@@ -166,49 +165,8 @@ def test_a_duplicate_in_the_one_list_of_a_symmetric_graph(tmp_path):
     idx = np.array([1, 0, 0, 1], dtype=np.int32)
     save_graph(replace(graph, out_idx=idx, in_idx=idx), tmp_path)
     assert not (tmp_path / "in_idx.npy").exists()
-    with pytest.raises(UserError, match=r"out_idx\.npy: the list of node 1 names a node twice"):
+    with pytest.raises(UserError, match=r"out_idx\.npy: a list names a node twice"):
         load_graph(tmp_path)
-
-
-def test_everything_is_read_where_it_is_verified(tmp_path):
-    graph = toy(edges=((0, 1), (1, 2), (2, 3)))
-    for value in (np.nan, np.inf):
-        features = graph.features.copy()
-        features[-1, -1] = value
-        save_graph(replace(graph, features=features), tmp_path / f"{value}")
-        load_graph(tmp_path / f"{value}")
-        with pytest.raises(UserError, match=r"features\.npy: nan or inf: expected finite numbers \(delete"):
-            load_graph(tmp_path / f"{value}", verify=True)
-    lone = np.array([1, 2, 3, 1, 3, 2], dtype=np.int32)  # 1 -> 3, which 3 does not return
-    ptr = np.array([0, 1, 3, 5, 6])
-    save_graph(replace(graph, out_ptr=ptr, out_idx=lone, in_ptr=ptr, in_idx=lone), tmp_path / "lone")
-    with pytest.raises(UserError, match=r"out_idx\.npy: an edge is in one list only"):
-        load_graph(tmp_path / "lone", verify=True)
-    directed = toy(edges=((0, 1), (1, 2)), symmetric=False)
-    save_graph(replace(directed, in_idx=np.array([1, 0, 3, 1], dtype=np.int32)), tmp_path / "other")
-    with pytest.raises(UserError, match=r"in_idx\.npy: not the edges of out_idx\.npy by the node pointed to"):
-        load_graph(tmp_path / "other", verify=True)
-    save_graph(directed, tmp_path / "good")
-    load_graph(tmp_path / "good", verify=True)
-
-
-@settings(max_examples=40)
-@given(st.data(), st.integers(1, 5))
-def test_checks_in_pieces_find_what_a_loop_finds(data, piece):
-    """Of any size of the pieces, with lists that begin and end anywhere in them."""
-    nodes = 5
-    lists = [data.draw(st.lists(st.integers(0, nodes - 1), max_size=4)) for _ in range(nodes)]
-    ptr = np.cumsum([0, *map(len, lists)])
-    idx = np.array([entry for one in lists for entry in one], dtype=np.int32)
-    arrays = {"out_ptr": ptr, "out_idx": idx, "features": np.zeros((nodes, 1)), "labels": np.zeros(nodes, dtype=int)}
-    arrays["split"] = np.zeros(nodes, dtype=np.uint8)
-    good = all(one == sorted(set(one)) and node not in one for node, one in enumerate(lists))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "PIECE", piece)
-        assert (checks.problem(arrays, 1, symmetric=True) is None) == good
-        if good:
-            both = all(node in lists[entry] for node, one in enumerate(lists) for entry in one)
-            assert (checks.problem_of_values(arrays, symmetric=True) is None) == both
 
 
 @pytest.mark.parametrize("found", ["the split", [1], 5])

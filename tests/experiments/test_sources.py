@@ -11,7 +11,7 @@ import pytest
 
 from dpgraph.errors import UserError
 from dpgraph.experiments import sources
-from dpgraph.experiments.imports import Package, import_closure, imported_names
+from dpgraph.experiments.imports import Package, imported_names
 from dpgraph.experiments.shell import export_interpreter
 from dpgraph.experiments.sources import (
     NEUTRAL,
@@ -22,7 +22,6 @@ from dpgraph.experiments.sources import (
     digest_of,
     files_of,
     job_digest,
-    source_files,
     sources_digest,
 )
 from dpgraph.pipeline.fingerprints import ENCODER, preprocess_roots
@@ -40,8 +39,8 @@ def test_every_root_and_pattern_is_there(stage):
         assert package.matching(f"dpgraph.{root}"), root
     for pattern in STAGES[stage].files:
         assert list(PACKAGE.glob(pattern)), pattern
-    assert source_files(stage)
-    assert all(path.is_file() for path in source_files(stage))
+    assert files_of(STAGES[stage], Package(PACKAGE))
+    assert all(path.is_file() for path in files_of(STAGES[stage], Package(PACKAGE)))
 
 
 def test_unknown_stages_and_modules_are_refused():
@@ -100,12 +99,12 @@ def test_an_import_is_found_wherever_it_stands(tmp_path):
         "    )\nexcept ImportError:\n    pass\ndef f():\n    x = 1; import top.f\nfrom top.inner.deep import name\n"
         "from top import g as \\\n    h\n"
     )
-    found = import_closure(package, "top.a")
+    found = Package(package).closure(["top.a"])
     assert set(found) == {"top", "top.inner", "top.inner.deep", *(f"top.{name}" for name in "abcdefg")}
     (package / "inner/deep.py").write_text("from . import near\nfrom ..h import y\n")
     (package / "inner/near.py").write_text('"""Prose:\n\nfrom top of it, import nothing\n"""\n')
-    assert {"top.h", "top.inner.near"} <= set(import_closure(package, "top.a"))
-    assert "top.h" not in import_closure(package, "top.a", without={"top.inner.deep"})
+    assert {"top.h", "top.inner.near"} <= set(Package(package).closure(["top.a"]))
+    assert "top.h" not in Package(package).closure(["top.a"], {"top.inner.deep"})
 
 
 def test_statements_alone_say_the_same_as_whole_files():
@@ -167,7 +166,7 @@ def test_every_module_that_is_loaded_by_name_is_a_root():
     found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if computed.search(path.read_bytes())}
     assert found == {
         "loading.py", "methods/registry.py", "problems/registry.py", "data/readers/__init__.py", "data/text/bert.py",
-        "cli_run.py",  # starts Snakemake, no job
+        "cli/app.py", "cli/snakemake.py",  # no job imports them
         "outside.py",  # a user's own files, whose hashes fingerprints take whole
     }  # fmt: skip
 

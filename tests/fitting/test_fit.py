@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph import cli_fit
-from dpgraph.cli import _parser, main
+from dpgraph.cli import main
+from dpgraph.cli.graph import PublicOptions
 from dpgraph.errors import UserError
 from dpgraph.fitting import secret
 from dpgraph.fitting.budget import PublicNumbers, budgeted
@@ -196,15 +196,13 @@ def test_whether_features_may_be_negative_is_declared(stated, kept, said):
 
 
 def test_signs_are_an_option_or_what_the_registry_declares():
-    def stated(*asked):
-        arguments = ["fit", *asked, "--epsilon", "1", "--out", "x"]
-        return cli_fit._stated(_parser(arguments).parse_args(arguments))
+    def signed(dataset=None, option=None):
+        return PublicOptions(signed=option).stated(dataset)["signed"]
 
-    csv_files = ["--edges", "e", "--nodes", "n"]
-    assert [stated(*csv_files, *more)["signed"] for more in ([], ["--signed"], ["--no-signed"])] == [None, True, False]
-    assert stated("--dataset", "ogbn-arxiv")["signed"] is True
-    assert stated("--dataset", "ogbn-arxiv", "--no-signed")["signed"] is False
-    assert stated("--dataset", "cora-ml")["signed"] is None
+    assert [signed(option=option) for option in (None, True, False)] == [None, True, False]
+    assert signed("ogbn-arxiv") is True
+    assert signed("ogbn-arxiv", False) is False
+    assert signed("cora-ml") is None
     public = dict(nodes=90, labelled=30, classes=2, features=4)
     assert [PublicNumbers(**public, **one).may_be_negative for one in ({}, {"words": 2.0})] == [True, False]
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 
-from dpgraph.cli_stages import read_cell
+from dpgraph.cli.options import read_cell
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.config import Config
 from dpgraph.methods.points import evaluation_steps

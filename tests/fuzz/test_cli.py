@@ -32,8 +32,6 @@ def run(arguments: list[str], folder: Path) -> tuple[int, str]:
     try:
         with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
             status = main(arguments)
-    except SystemExit as end:  # argparse's own refusals
-        status = int(end.code or 0)
     finally:
         os.chdir(before)
     return status, error.getvalue()

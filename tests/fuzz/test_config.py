@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import strategies as st
 
-from dpgraph.cli_stages import read_cell
+from dpgraph.cli.options import read_cell
 from dpgraph.errors import UserError, one_line, shown
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.documents import json_value, yaml_value

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpgraph.data.arrays import Arrays, load_npy
+from dpgraph.data.arrays import load_npy
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import arxiv_text, graphsaint, idx, npz, ogb, planetoid, pokec, pokec_extract, reddit
-from dpgraph.data.text.fasttext import check_binary, mean_vectors
+from dpgraph.data.text.fasttext import check_binary
 from dpgraph.errors import UserError
 from tests.data.test_idx import FILES as IDX_FILES
 from tests.data.test_idx import encoded
@@ -94,7 +94,6 @@ EXTRACT = {
     pokec_extract.FRIENDSHIPS: b"source,target\n0,1\n3,2\n11,0\n",
 }
 GUESSES = b"3,1\n0\n\n2,1,0,3\n"
-VEC = b"4 3\nword 1 2 0\npes 0 -1 4\n. 3 3 3\nunused 9 9 9\n"
 BIN = (
     b"\xba\x16\x4f\x2f"
     + struct.pack("<i12id", 12, 3, 5, 5, 1, 5, 1, 1, 2, 4, 3, 6, 100, 1e-4)
@@ -235,12 +234,6 @@ def test_arxiv_guesses(place, seed):
     told(lambda: arxiv_text.ranked_guesses(place / "guesses.csv", 4))
 
 
-@fuzzed(500, seed=SEEDS)
-def test_word_vectors(place, seed):
-    write(place, spoilt({"a.vec": VEC}, random := Random(seed), packed=random.random() < 0.3))
-    told(lambda: mean_vectors(["pes word.", "", "none"], place / "a.vec"))
-
-
 @fuzzed(400, seed=SEEDS)
 def test_binary_models(place, seed):
     write(place, {"a.bin": damaged(BIN, Random(seed)) or b"\0"})
@@ -274,7 +267,7 @@ def test_what_they_damage_is_good(tmp_path):
     write(
         tmp_path, {**{name: gzip.compress(content) for name, content in (OGB | POKEC).items()}, "a.npz": zipped(**NPZ)}
     )
-    write(tmp_path, SAINT | REDDIT | PLANETOID | IDX | EXTRACT | {"a.vec": VEC, "a.bin": BIN})
+    write(tmp_path, SAINT | REDDIT | PLANETOID | IDX | EXTRACT | {"a.bin": BIN})
     ogb.read(tmp_path, split="time", directed=True)
     npz.read(tmp_path, "a.npz", True)
     graphsaint.read(tmp_path)
@@ -283,7 +276,6 @@ def test_what_they_damage_is_good(tmp_path):
     idx.read(tmp_path)
     pokec.read(tmp_path, per_class=5, min_count=1, max_count=1000, label_column_in_text=False)
     pokec_extract.read(tmp_path, "pokec-20k")
-    mean_vectors(["pes"], tmp_path / "a.vec")
     check_binary(tmp_path / "a.bin")
 
 
@@ -311,11 +303,11 @@ def test_no_file_runs_code(tmp_path):
     content = io.BytesIO()
     np.save(content, objects, allow_pickle=True)
     write(raw, {"feats.npy": content.getvalue()})
-    assert "expected numbers or texts" in str(told(lambda: graphsaint.read(raw)))
+    assert "allow_pickle=False" in str(told(lambda: graphsaint.read(raw)))
     content = io.BytesIO()
     np.savez(content, **{**NPZ, "labels": objects})
     write(raw, {"a.npz": content.getvalue()})
-    assert "expected numbers or texts" in str(told(lambda: npz.read(raw, "a.npz", True)))
+    assert "allow_pickle=False" in str(told(lambda: npz.read(raw, "a.npz", True)))
     assert not mark.exists()
 
 
@@ -347,11 +339,7 @@ def test_headers_that_lie(tmp_path):
     text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}"
     header = b"\x93NUMPY\x01\x00\x76\x00" + text.ljust(117) + b"\n"
     write(tmp_path, SAINT | {"feats.npy": header + bytes(80)})
-    assert "needs 8000000000000 bytes, found 80" in str(told(lambda: graphsaint.read(tmp_path)))
-    write(tmp_path, {"a.vec": b"1000000000 1000000000000\npes 1 2 3\n"})
-    assert "1000000000000 dimensions" in str(told(lambda: mean_vectors(["pes"], tmp_path / "a.vec")))
-    write(tmp_path, {"a.vec": b"1 9000\npes 1 2 3\n"})
-    assert "line 2 has 3 numbers instead of 9000" in str(told(lambda: mean_vectors(["pes"], tmp_path / "a.vec")))
+    assert "feats.npy" in str(told(lambda: graphsaint.read(tmp_path)))
     write(tmp_path, PLANETOID | {"ind.toy.test.index": b"501\n502\n900000000000\n"})
     assert "more than half of them are missing" in str(told(lambda: planetoid.read(tmp_path, "toy")))
 
@@ -365,16 +353,6 @@ def test_indices_that_compiled_code_would_trust(tmp_path, name, value):
     arrays[f"adj_{name}"] = np.array(value if name == "indptr" else [*value, *array[1:]], dtype=array.dtype)
     write(tmp_path, {"a.npz": zipped(**arrays)})
     assert "a.npz" in str(told(lambda: npz.read(tmp_path, "a.npz", True)))
-
-
-def test_a_bomb_is_known_by_what_it_claims(tmp_path):
-    content = bytearray(zipped(a=np.zeros(1000)))
-    place = content.rfind(b"PK\x01\x02") + 24  # the size uncompressed, in the archive's directory
-    content[place : place + 4] = struct.pack("<I", 1 << 31)
-    path = tmp_path / "a.npz"
-    path.write_bytes(content)
-    with Arrays(path) as arrays, pytest.raises(ValueError, match="bytes that claim to hold 2147483648"):
-        arrays["a"]
 
 
 def test_markup_without_end_takes_no_time(tmp_path):

@@ -1,4 +1,4 @@
-"""DP-APPR through its method: which rows training reads, seeds together, what resumes, what a node may change."""
+"""DP-APPR through its method: which rows training reads, both engines, what resumes, what a node may change."""
 
 from dataclasses import replace
 
@@ -8,19 +8,16 @@ import scipy.sparse as sp
 import torch
 
 from dpgraph.data.records import NO_SPLIT, TRAIN
-from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
-from dpgraph.methods.base import StackedMethod
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.pagerank import row_training
+from dpgraph.methods.pagerank import train as row_training
 from dpgraph.methods.pagerank.prepared import clip_columns, longest, with_own
-from dpgraph.methods.pagerank.row_training import Reading
+from dpgraph.methods.pagerank.train import Reading
 from dpgraph.methods.registry import method
 from dpgraph.models.weighted_rows import PaddedRows
-from dpgraph.pipeline.stages import train_cell
-from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
-from dpgraph.training import stacked_rows
+from dpgraph.planning.resolve import calibrate, mechanism_for
+from dpgraph.training import closed_rows
 from dpgraph.training.checkpoint import Checkpoint
 from dpgraph.training.loop import Diverged
 from tests.contract.cells import CELLS, pagerank_cell
@@ -75,16 +72,12 @@ class StubCalibration:
         self.mechanism, self.statement = mechanism, None
 
 
-def jobs_of(cell, seeds, graph=GRAPH, checkpoint=None):
-    return [replace(unsolved(cell, graph, seed), checkpoint=checkpoint) for seed in seeds]
-
-
 def nothing(step, logits):
     return {"step": step}
 
 
-def together(cell, seeds, graph=GRAPH, checkpoint=None, observe=nothing):
-    return method(cell.method).run_all(jobs_of(cell, seeds, graph, checkpoint), [observe] * len(seeds))
+def trained(cell, seed=0, checkpoint=None, observe=nothing):
+    return method(cell.method).run(replace(unsolved(cell, seed=seed), checkpoint=checkpoint), observe)
 
 
 @every_cell
@@ -168,39 +161,24 @@ def test_rows_fit_their_places(name, variant, release):
         assert found.length == longest(job.cell.pagerank, 40) <= 41
 
 
-@pytest.mark.parametrize("size", [4096, 0])
+@pytest.mark.parametrize("places", [4096, 0])
 @every_cell
-def test_a_stack_is_what_the_engine_for_any_network_gives(name, variant, release, size, monkeypatch):
+def test_closed_forms_are_what_the_engine_for_any_network_gives(name, variant, release, places, monkeypatch):
     """Same rows, batches, parameters and noise: the same logits, exposure, notes, but for rounding."""
-    monkeypatch.setattr(stacked_rows, "TOGETHER", size)
-    model = {"activation": "relu" if size else "tanh"}
-    cell = pagerank_cell(name, variant, release, model)
-    assert isinstance(method(name), StackedMethod)
-    stack = together(cell, [0, 3])
-    monkeypatch.setattr(row_training, "stackable", lambda model: False)
-    alone = together(cell, [0, 3])
-    for one, other in zip(stack, alone, strict=True):
-        assert np.allclose(one.logits, other.logits, atol=2e-4)
-        assert np.array_equal(one.exposure.roots, other.exposure.roots)
-        assert np.array_equal(one.exposure.candidates, GRAPH.train_nodes)
-        assert np.allclose(one.exposure.embeddings, other.exposure.embeddings, atol=2e-4)
-        assert np.allclose(one.exposure.losses, other.exposure.losses, atol=2e-4)
-        assert one.observations == other.observations == [{"step": 2}, {"step": 4}, {"step": 6}]
-        assert other.notes | {"stacked_seeds": 2} == one.notes
-        assert one.steps_per_second > 0
-        assert one.roots_per_second > 0
-    assert not np.allclose(stack[0].logits, stack[1].logits, atol=1e-3)
-
-
-@every_cell
-def test_a_seed_has_the_same_bits_alone_and_in_company(name, variant, release):
-    cell = pagerank_cell(name, variant, release)
-    company = together(cell, [0, 1, 2])
-    for seed in range(3):
-        (alone,) = together(cell, [seed])
-        assert np.array_equal(alone.logits, company[seed].logits)
-        assert np.array_equal(alone.exposure.embeddings, company[seed].exposure.embeddings)
-        assert alone.notes["stacked_seeds"] == 1
+    monkeypatch.setattr(closed_rows, "ALL_PLACES", places)
+    cell = pagerank_cell(name, variant, release, {"activation": "relu" if places else "tanh"})
+    one = trained(cell, 3)
+    monkeypatch.setattr(row_training, "has_closed_form", lambda model: False)
+    other = trained(cell, 3)
+    assert np.allclose(one.logits, other.logits, atol=2e-4)
+    assert np.array_equal(one.exposure.roots, other.exposure.roots)
+    assert np.array_equal(one.exposure.candidates, GRAPH.train_nodes)
+    assert np.allclose(one.exposure.embeddings, other.exposure.embeddings, atol=2e-4)
+    assert np.allclose(one.exposure.losses, other.exposure.losses, atol=2e-4)
+    assert one.observations == other.observations == [{"step": 2}, {"step": 4}, {"step": 6}]
+    assert one.notes == other.notes
+    assert one.steps_per_second > 0
+    assert one.roots_per_second > 0
 
 
 class Killed(Exception):
@@ -211,43 +189,28 @@ class Killed(Exception):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("case", [EVERY[0], ("dp-appr", "rigorous", "gaussian"), ("dp-appr", "published", "exact")])
 def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, case, optimizer, deep):
-    """Killed at its third observation; a checkpoint after each step. Deeper networks go seed by seed."""
+    """Killed at its third observation; a checkpoint after each step."""
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     training = {"steps": 19, "evaluations": 4, "optimizer": optimizer}
     cell = pagerank_cell(*case, {"encoder_layers": 2} if deep else {}, training)
-    whole = together(cell, [0, 1])
-    seen = []
+    whole, seen = trained(cell), []
 
     def observe(step, logits):
         seen.append(step)
-        if len(seen) == 5:
+        if len(seen) == 3:
             raise Killed
         return {"step": step}
 
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Killed):
-        together(cell, [0, 1], checkpoint=path, observe=observe)
-    assert list(tmp_path.iterdir())
-    resumed = together(cell, [0, 1], checkpoint=path)
-    assert [one.notes["resumed_at"] for one in resumed] == ([18, 4] if deep else [14, 14])
-    for one, other in zip(whole, resumed, strict=True):
-        assert np.array_equal(one.logits, other.logits)
-        assert one.observations == other.observations
-    assert list(tmp_path.iterdir())  # the stage removes them, once its results are written
-
-
-def test_a_checkpoint_of_other_seeds_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    cell = pagerank_cell(*EVERY[0])
-
-    def observe(step, logits):
-        raise Killed
-
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(Killed):
-        together(cell, [0, 1], checkpoint=path, observe=lambda step, logits: observe(step, logits) if step > 2 else {})
+        trained(cell, checkpoint=path, observe=observe)
+    resumed = trained(cell, checkpoint=path)
+    assert resumed.notes["resumed_at"] == 14
+    assert np.array_equal(whole.logits, resumed.logits)
+    assert whole.observations == resumed.observations
+    assert path.exists()  # the stage removes it, once its results are written
     with pytest.raises(UserError, match="checkpoint of run"):
-        together(cell, [0, 2], checkpoint=path)
+        trained(cell, 2, checkpoint=path)
 
 
 def test_the_divisor_is_public():
@@ -268,48 +231,11 @@ def test_the_divisor_is_public():
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_all_that_diverge_say_so(deep):
+def test_a_run_that_diverges_says_so(deep):
     model = {"encoder_layers": 1 + deep, "activation": "relu"}
     wild = pagerank_cell(*EVERY[0], model, {"learning_rate": 1e38, "optimizer": "sgd"})
-    found = together(wild, [0, 1])
-    assert all(isinstance(one, Diverged) for one in found)
     with pytest.raises(Diverged):
-        method("appr").run(jobs_of(wild, [0])[0], nothing)
-
-
-def test_one_that_diverges_leaves_the_others_alone(monkeypatch):
-    """The parameters of seed 1 are broken before the first step."""
-    cell = pagerank_cell("dp-appr", "published", "random")
-    expected = together(cell, [0, 2])
-    real = row_training.RowStack
-
-    def broken(networks, activation):
-        stack = real(networks, activation)
-        stack.theta.data[1, 0] = np.inf
-        return stack
-
-    monkeypatch.setattr(row_training, "RowStack", broken)
-    found = together(cell, [0, 1, 2])
-    assert isinstance(found[1], Diverged)
-    assert found[1].step == 2  # found at the first observation
-    for one, other in zip((found[0], found[2]), expected, strict=True):
-        assert np.array_equal(one.logits, other.logits)
-        assert one.observations == other.observations
-
-
-def test_seeds_train_together_through_the_stage(tmp_path):
-    save_graph(GRAPH, tmp_path / "graph")
-    cell = given_noise("dp-appr", "published", "random")
-
-    def trained(name, *seeds):
-        asked = resolve({**cell.model_dump(), "seeds": seeds})
-        return train_cell(asked, tmp_path / name, tmp_path / "graph", device="cpu", workers=2)
-
-    both, alone = trained("both", 0, 1), trained("alone", 1)
-    assert [seed.notes["stacked_seeds"] for seed in both.seeds] == [2, 2]
-    assert both.seeds[1].metrics == alone.seeds[0].metrics
-    assert (tmp_path / "both/seed=1.exposure.npz").is_file()
-    assert not list((tmp_path / "both").glob("*.checkpoint"))
+        trained(wild)
 
 
 def test_rows_of_a_solved_release_are_those_that_are_accounted_for():

@@ -106,13 +106,3 @@ def test_a_killed_run_goes_on_bit_by_bit(capturing, tmp_path, monkeypatch, name)
     assert resumed.resumed_at == 5
     assert np.array_equal(whole.logits, resumed.logits)
     assert job.prepared.check(resumed.resumed_at) == job.prepared.accounted()
-
-
-def test_seeds_are_trained_in_turn(capturing, tmp_path):
-    jobs = jobs_of(NAMES[1], (0, 1), tmp_path / "run.checkpoint")
-    outcomes = method(jobs[0].cell.method).run_all(jobs, [look] * 2)
-    assert ["stacked_seeds" in outcome.notes for outcome in outcomes] == [False, False]
-    for job, outcome in zip(jobs_of(NAMES[1], (0, 1)), outcomes, strict=True):
-        assert np.array_equal(outcome.logits, run(job).logits)
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        job.prepared.check(outcome.resumed_at)

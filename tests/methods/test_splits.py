@@ -1,6 +1,5 @@
-"""Graph splits through the train stage: seeds together, records apart; what resumes, what a node may change."""
+"""Graph splits through the train stage: what resumes, what a node may change."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,8 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
-from dpgraph.methods.base import StackedMethod
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.pipeline import execute
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.training.checkpoint import Checkpoint
@@ -51,34 +48,19 @@ def metrics(record):
     return {seed.seed: seed.metrics for seed in record.seeds}
 
 
-def stacked(cell, graph, seeds, checkpoint=None, observe=lambda step, logits: {"step": step}):
-    calibration = calibrate(cell, len(graph.train_nodes))
-    jobs = make_jobs(graph, cell, seeds, calibration, CPU, checkpoint)
-    return method(cell.method).run_all(jobs, [observe] * len(jobs))
-
-
-@every_variant
-def test_seeds_train_together_and_end_as_if_alone(folder, tmp_path, name, variant):
-    cell = split_cell(name, variant, 3, steps=20)
-    assert isinstance(method(name), StackedMethod)
-    both = train_cell(seeded(cell, 0, 1, 2), tmp_path / "both", folder, device="cpu", workers=2)
-    assert [seed.notes["stacked_seeds"] for seed in both.seeds] == [3, 3, 3]
-    for seed in range(3):
-        alone = train_cell(seeded(cell, seed), tmp_path / f"alone {seed}", folder, device="cpu")
-        assert metrics(alone)[seed] == metrics(both)[seed]
-        for file in (f"seed={seed}.predictions.npy",):
-            assert np.array_equal(np.load(tmp_path / "both" / file), np.load(tmp_path / f"alone {seed}" / file))
-    assert not list((tmp_path / "both").glob("*.checkpoint"))
+def trained(cell, graph, seed=0, checkpoint=None, observe=lambda step, logits: {"step": step}):
+    (job,) = make_jobs(graph, cell, [seed], calibrate(cell, len(graph.train_nodes)), CPU, checkpoint)
+    return method(cell.method).run(job, observe)
 
 
 def test_only_new_seeds_are_trained(folder, tmp_path):
     cell = split_cell("dp-subgraph", "cut", 3)
     first = train_cell(seeded(cell, 0, 1), tmp_path / "out", folder, device="cpu")
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("seed=?.json")}
-    more = train_cell(seeded(cell, 0, 1, 2, 3), tmp_path / "out", folder, device="cpu")
-    assert [seed.notes["stacked_seeds"] for seed in more.seeds] == [2, 2, 2, 2]
+    more = train_cell(seeded(cell, 0, 1, 2, 3), tmp_path / "out", folder, device="cpu", workers=2)
     assert all((tmp_path / "out" / name).stat().st_mtime_ns == at for name, at in before.items())
     assert {seed: metrics(more)[seed] for seed in (0, 1)} == metrics(first)
+    assert not list((tmp_path / "out").glob("*.checkpoint"))
 
 
 class Killed(Exception):
@@ -91,31 +73,25 @@ def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, variant):
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     cell = split_cell(name, variant, 4, steps=19, evaluations=4, optimizer="adam")
     graph = toy_graph()
-    whole = stacked(cell, graph, [0, 1])
-    seen = []
+    whole, seen = trained(cell, graph), []
 
     def observe(step, logits):
         seen.append(step)
-        if len(seen) == 3:
+        if len(seen) == 2:
             raise Killed
         return {"step": step}
 
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Killed):
-        stacked(cell, graph, [0, 1], path, observe)
+        trained(cell, graph, 0, path, observe)
     assert path.exists()
-    resumed = stacked(cell, graph, [0, 1], path)
-    assert resumed[0].notes["resumed_at"] == 9
-    for a, b in zip(whole, resumed):
-        assert np.array_equal(a.logits, b.logits)
-        assert a.observations == b.observations
+    resumed = trained(cell, graph, 0, path)
+    assert resumed.notes["resumed_at"] == 9
+    assert np.array_equal(whole.logits, resumed.logits)
+    assert whole.observations == resumed.observations
     assert path.exists()  # the stage removes it, once its results are written
-    path.unlink()
-    seen.clear()
-    with pytest.raises(Killed):
-        stacked(cell, graph, [0, 1], path, observe)
     with pytest.raises(UserError, match="checkpoint of run"):
-        stacked(cell, graph, [0, 2], path)
+        trained(cell, graph, 2, path)
 
 
 def test_early_stopping_through_the_stage(folder, tmp_path):
@@ -132,21 +108,7 @@ def test_early_stopping_through_the_stage(folder, tmp_path):
     assert final[:2] == final[2:]
     unsplit = replace(toy_graph(), split=np.zeros(60, dtype=np.uint8))
     with pytest.raises(UserError, match="patience=4: expected null"):
-        stacked(cell, unsplit, [0])
-
-
-def test_one_diverged_seed_is_its_own_failure(folder, tmp_path, monkeypatch):
-    real = method("kipf-gcn").run_all
-    cell = split_cell("kipf-gcn", None, 1)
-
-    def run_all(self, jobs, observes):
-        return [Diverged(3), *real(jobs[1:], observes[1:])]
-
-    monkeypatch.setattr(type(method("kipf-gcn")), "run_all", run_all)
-    record = train_cell(seeded(cell, 0, 1), tmp_path / "out", folder, device="cpu")
-    assert record.status == "ok"
-    assert [seed.status for seed in record.seeds] == ["failed", "ok"]
-    assert record.seeds[0].reason == "diverged: parameters are not finite after step 3"
+        trained(cell, unsplit)
 
 
 def test_a_run_in_which_all_diverge(folder, tmp_path):
@@ -176,15 +138,15 @@ def test_nodes_without_a_loss_are_not_read(variant):
     """Validation, test and unused training nodes may hold anything: the parameters stay, as logits elsewhere show."""
     graph = toy_graph()
     cell = split_cell("dp-subgraph", variant, 3)
-    first = stacked(cell, graph, [0])[0].logits
+    first = trained(cell, graph).logits
     outside = 59
     assert graph.split[outside] != TRAIN
-    second = stacked(cell, without(graph, outside), [0])[0].logits
+    second = trained(cell, without(graph, outside)).logits
     far = ~reached(graph, outside)
     assert far.any()
     assert np.array_equal(first[far], second[far])
     masked = split_cell("dp-subgraph", "published", 3)
-    first, second = (stacked(masked, one, [0])[0].logits for one in (graph, without(graph, outside)))
+    first, second = (trained(masked, one).logits for one in (graph, without(graph, outside)))
     assert not np.array_equal(first[far], second[far])
 
 
@@ -204,11 +166,11 @@ def test_the_share_of_training_nodes_is_used_and_nested():
     for share in (0.25, 0.5):
         cell = split_cell("kipf-gcn", None, 1, train_share=share)
         changed = []
-        first = stacked(cell, graph, [0])[0].logits
+        first = trained(cell, graph).logits
         for node in graph.train_nodes:
             other = labels.copy()
             other[node] = (other[node] + 1) % 3
-            changed.append(not np.array_equal(first, stacked(cell, replace(graph, labels=other), [0])[0].logits))
+            changed.append(not np.array_equal(first, trained(cell, replace(graph, labels=other)).logits))
         found.append(set(graph.train_nodes[np.array(changed)]))
     assert [len(used) for used in found] == [10, 20]
     assert found[0] < found[1]
@@ -217,22 +179,22 @@ def test_the_share_of_training_nodes_is_used_and_nested():
 def test_impossible_settings():
     graph = toy_graph()
     with pytest.raises(UserError, match="num_splits=30: expected an integer from 1 to"):
-        stacked(split_cell("kipf-gcn", None, 30), graph, [0])
+        trained(split_cell("kipf-gcn", None, 30), graph)
     few = replace(graph, split=np.where(graph.split == TRAIN, NO_SPLIT, graph.split))
     few.split[:2] = TRAIN
     with pytest.raises(UserError, match="num_splits=3"):
-        stacked(split_cell("dp-subgraph", "cut", 3), few, [0])
+        trained(split_cell("dp-subgraph", "cut", 3), few)
 
 
 def test_pure_noise_reads_no_training_record():
     """Other labels, other features of training nodes far from what is compared: nothing moves."""
     graph = toy_graph()
     cell = split_cell("dp-pure-noise", "published", 3)
-    first = stacked(cell, graph, [0])[0]
-    second = stacked(cell, replace(graph, labels=(graph.labels + 1) % 3), [0])[0]
+    first = trained(cell, graph)
+    second = trained(cell, replace(graph, labels=(graph.labels + 1) % 3))
     assert np.array_equal(first.logits, second.logits)
     assert calibrate(cell, 40).statement.rigorous.epsilon == 0
-    learnt = stacked(split_cell("dp-subgraph", "published", 3, model={"dropout": 0.0}), graph, [0])[0]
+    learnt = trained(split_cell("dp-subgraph", "published", 3, model={"dropout": 0.0}), graph)
     assert not np.array_equal(learnt.logits, first.logits)
 
 
@@ -249,11 +211,3 @@ def test_baselines():
     few = any_cell("majority", 0, None, train_share=0.1)
     (job,) = make_jobs(replace(graph, labels=labels), few, [0], calibrate(few, 40), CPU)
     assert method("majority").run(job, lambda step, logits: {}).logits[0].sum() == 4
-
-
-def test_seconds_are_shares_of_the_stack(folder, tmp_path, monkeypatch):
-    ticks = iter([0.0, 10.0])
-    monkeypatch.setattr(execute.time, "monotonic", lambda: next(ticks, 10.0))
-    record = train_cell(seeded(split_cell("kipf-gcn", None, 1), 0, 1), tmp_path / "out", folder, device="cpu")
-    assert sum(seed.seconds for seed in record.seeds) <= 10
-    assert json.loads((tmp_path / "out/result.json").read_text())["seeds"][0]["seconds"] == record.seeds[0].seconds

@@ -5,6 +5,8 @@ Parameters are shared, not copied: both computations are differentiated by the v
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,17 +14,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_geometric.nn import APPNP, GATConv, GCNConv
+from torch_geometric.nn import APPNP, GATConv, GCNConv, GINConv, SimpleConv, TransformerConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import degree, to_undirected
+from torch_geometric.utils import add_remaining_self_loops, degree, to_undirected
 
-from dpgraph.benchmarks.references import pyg_logits
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
 from dpgraph.models.additive_attention import AttentionNetwork, ClosedLists
 from dpgraph.models.dropout import Dropout
+from dpgraph.models.gat import GatLayer
+from dpgraph.models.gin import GinLayer
 from dpgraph.models.inference import FullGraph
-from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
 from dpgraph.models.sparse import Bags, Csr
@@ -34,6 +37,36 @@ from dpgraph.training.clipping import clipped_gradient_sum
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
 FEATURES, CLASSES = 4, 3
 KINDS = [("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
+
+
+def pyg_logits(network: Network, features: Tensor, edges: Tensor) -> Tensor:
+    """(N, F) features of all nodes, (2, E) edges from who is read to who reads -> (N, classes), differentiable.
+
+    Encoder and decoder are the network's; messages are passed by PyTorch Geometric with the network's parameters.
+    """
+    states: Tensor = network.encoder(features)
+    for layer in network.aggregation:
+        states = pyg_layer(layer, states, edges)
+    return network.decoder(states)
+
+
+def pyg_layer(layer: nn.Module, states: Tensor, edges: Tensor) -> Tensor:
+    """(N, width) -> (N, width) by PyTorch Geometric's convolution, around which activation and skip are written out."""
+    act: Any = layer.activation
+    if isinstance(layer, GinLayer):
+        convolution = GINConv(nn.Identity(), train_eps=True)  # it would draw new parameters of what it is given
+        convolution.nn, convolution.eps = layer.linear, layer.self_weight.epsilon
+        return act(convolution(states, edges))
+    if isinstance(layer, GatLayer):
+        convolution = TransformerConv(states.shape[1], layer.head_width, heads=layer.query.heads, root_weight=False)
+        for name, ours in (("lin_query", layer.query), ("lin_key", layer.key), ("lin_value", layer.value)):
+            theirs = getattr(convolution, name)
+            theirs.weight, theirs.bias = ours.weight, ours.bias
+        closed, _ = add_remaining_self_loops(edges, num_nodes=len(states))
+        return act(layer.output(convolution(states, closed)))
+    mean: Tensor = SimpleConv(aggr="mean", combine_root="self_loop")(states, edges)
+    linear: Any = layer.linear
+    return mean + act(linear(mean))
 
 
 def random_graph(nodes: int, density: float, seed: int, undirected: bool = False) -> Graph:
@@ -128,8 +161,8 @@ def test_kipfs_network_is_gcnconv_twice(nodes, density, seed):
     """In float64, with PyTorch Geometric's normalisation as ours is stored: rounded to float32, which is checked."""
     graph = random_graph(nodes, density, seed, undirected=True)
     edges, features = edges_of(graph), torch.from_numpy(graph.features).double()
-    stack = KipfStack(FEATURES, 5, CLASSES, [torch_generator("kipf", seed)], torch.device("cpu"))
-    theta = stack.theta.data.double()
+    network = KipfNetwork(FEATURES, 5, CLASSES, torch_generator("kipf", seed), torch.device("cpu")).double()
+    theta = network.theta.data
     theta += 0.1 * torch.randn(theta.shape, generator=torch_generator("kipf", "moved", seed), dtype=torch.float64)
     block = GraphBlocks(graph, torch.device("cpu")).whole()
 
@@ -139,20 +172,20 @@ def test_kipfs_network_is_gcnconv_twice(nodes, density, seed):
     torch.testing.assert_close(ours, theirs, rtol=3e-7, atol=0.0)
     rounded = ours[closed[1], closed[0]]
 
-    leaf = theta[0].clone().requires_grad_()
+    leaf = theta.clone().requires_grad_()
     hidden = features
-    for weight, bias in zip(*[iter(stack.layers(leaf))] * 2, strict=True):
+    for weight, bias in zip(*[iter(network.layers(leaf))] * 2, strict=True):
         convolution = GCNConv(*weight.shape, normalize=False).double()
         del convolution.lin.weight, convolution.bias  # ours are functions of `leaf`, no parameters
         convolution.lin.weight, convolution.bias = weight.T, bias
         hidden = torch.relu(hidden) if hidden is not features else hidden
         hidden = convolution(hidden, closed, rounded)
-    torch.testing.assert_close(stack.logits(list(theta), block)[0], hidden.detach(), **TOLERANCE)
+    torch.testing.assert_close(network.logits(block), hidden.detach(), **TOLERANCE)
     loss = nn.functional.cross_entropy(hidden, torch.from_numpy(graph.labels))
     (expected,) = torch.autograd.grad(loss, leaf)
-    stack.theta.data, gradients = theta, torch.zeros_like(theta)
-    stack.gradients({0: Read(block)}, gradients)
-    torch.testing.assert_close(gradients[0], expected, **TOLERANCE)
+    found = torch.zeros_like(theta)
+    network.gradient(Read(block), found)
+    torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 10])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
-from dpgraph.models.kipf import GraphBlocks, KipfStack, Read, dropout_factors
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork, Read, dropout_factors
 from dpgraph.models.sparse import Bags, Csr, DenseMatrix, Features, SparseMatrix
 from dpgraph.randomness import numpy_generator, torch_generator
 
@@ -57,9 +57,9 @@ def dense_normalized(matrix):
     return torch.from_numpy(scale[:, None] * closed * scale)
 
 
-def oracle(network, row, matrix, features, chosen, labels, kept=None):
+def oracle(network, matrix, features, chosen, labels, kept=None):
     """Logits and gradient in float64 by dense products and autograd (Eq. 4 of the paper, twice)."""
-    theta = row.detach().double().requires_grad_()
+    theta = network.theta.detach().double().requires_grad_()
     w1, b1, w2, b2 = network.layers(theta)
     hidden = torch.relu(matrix @ torch.from_numpy(features).double() @ w1 + b1)
     if kept is not None:
@@ -69,8 +69,8 @@ def oracle(network, row, matrix, features, chosen, labels, kept=None):
     return logits, torch.autograd.grad(loss, theta)[0]
 
 
-def stack(seeds=2, width=5, features=6, classes=3):
-    return KipfStack(features, width, classes, [torch_generator("kipf", s) for s in range(seeds)], CPU)
+def network_of(width=5, features=6, classes=3):
+    return KipfNetwork(features, width, classes, torch_generator("kipf"), CPU)
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,7 +84,7 @@ def test_logits_and_gradients_are_those_of_dense_matrices(size, seed, zeros, den
     graph = random_graph(size, seed, density, zeros)
     nodes = np.flatnonzero(numpy_generator("chosen", seed).random(size) < 0.5)
     nodes = nodes if len(nodes) else np.array([0])
-    blocks, network, dense = GraphBlocks(graph, CPU), stack(), adjacency(graph)
+    blocks, network, dense = GraphBlocks(graph, CPU), network_of(), adjacency(graph)
     whole, among = dense_normalized(dense), dense_normalized(dense[np.ix_(nodes, nodes)])
     cases = [
         (blocks.whole(), whole, graph.features, np.arange(size), graph.labels),
@@ -92,13 +92,12 @@ def test_logits_and_gradients_are_those_of_dense_matrices(size, seed, zeros, den
         (blocks.induced(nodes), among, graph.features[nodes], np.arange(len(nodes)), graph.labels[nodes]),
     ]
     for block, matrix, features, chosen, labels in cases:
-        logits, gradient = oracle(network, network.theta[1], matrix, features, chosen, labels)
-        gradients = torch.zeros_like(network.theta.data)
-        network.gradients({1: Read(block), 0: Read(block)}, gradients)
-        rows = list(network.theta.data)
-        assert torch.allclose(network.logits(rows, block)[1].double(), logits, atol=1e-5)
-        assert torch.allclose(gradients[1].double(), gradient, atol=1e-5)
-        assert network.losses(rows, block)[1] == pytest.approx(
+        logits, gradient = oracle(network, matrix, features, chosen, labels)
+        found = torch.zeros_like(network.theta.data)
+        network.gradient(Read(block), found)
+        assert torch.allclose(network.logits(block).double(), logits, atol=1e-5)
+        assert torch.allclose(found.double(), gradient, atol=1e-5)
+        assert float(network.loss(block)) == pytest.approx(
             float(torch.nn.functional.cross_entropy(logits.detach(), torch.from_numpy(labels))), abs=1e-5
         )
 
@@ -109,27 +108,24 @@ def test_a_node_without_label_has_no_loss():
     labels = graph.labels.copy()
     labels[[2, 5]] = -1
     graph = replace(graph, labels=labels)
-    network, block = stack(), GraphBlocks(graph, CPU).whole()
+    network, block = network_of(), GraphBlocks(graph, CPU).whole()
     matrix, labelled = dense_normalized(adjacency(graph)), np.flatnonzero(labels >= 0)
-    _, gradient = oracle(network, network.theta[1], matrix, graph.features, labelled, labels[labelled])
+    _, gradient = oracle(network, matrix, graph.features, labelled, labels[labelled])
     computed = torch.zeros_like(network.theta.data)
-    network.gradients({1: Read(block)}, computed)
-    assert torch.allclose(computed[1].double(), gradient * len(labelled) / 9, atol=1e-5)
-    network.gradients({1: Read(GraphBlocks(graph, CPU).induced(np.array([2, 5])))}, computed)
-    assert not computed[1].any()
+    network.gradient(Read(block), computed)
+    assert torch.allclose(computed.double(), gradient * len(labelled) / 9, atol=1e-5)
+    network.gradient(Read(GraphBlocks(graph, CPU).induced(np.array([2, 5]))), computed)
+    assert not computed.any()
 
 
 def test_dropout_multiplies_the_hidden_layer():
     graph = random_graph(9, 1, zeros=0.0)
-    network, block = stack(), GraphBlocks(graph, CPU).whole()
+    network, block = network_of(), GraphBlocks(graph, CPU).whole()
     kept = dropout_factors(9, 5, 0.5, torch_generator("dropout"))
-    _, gradient = oracle(
-        network, network.theta[0], dense_normalized(adjacency(graph)), graph.features, np.arange(9), graph.labels, kept
-    )
-    gradients = torch.zeros_like(network.theta.data)
-    network.gradients({0: Read(block, kept)}, gradients)
-    assert torch.allclose(gradients[0].double(), gradient, atol=1e-5)
-    assert not gradients[1].any()
+    _, gradient = oracle(network, dense_normalized(adjacency(graph)), graph.features, np.arange(9), graph.labels, kept)
+    found = torch.zeros_like(network.theta.data)
+    network.gradient(Read(block, kept), found)
+    assert torch.allclose(found.double(), gradient, atol=1e-5)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -143,18 +139,18 @@ def test_dropout_keeps_the_mean(rate):
 
 
 def test_initial_parameters_are_glorot_uniform():
-    network = KipfStack(300, 32, 7, [torch_generator("glorot")], CPU)
-    w1, b1, w2, b2 = network.layers(network.theta.data[0])
+    network = KipfNetwork(300, 32, 7, torch_generator("glorot"), CPU)
+    w1, b1, w2, b2 = network.layers(network.theta.data)
     for weights in (w1, w2):
         bound = math.sqrt(6 / sum(weights.shape))
         assert weights.abs().max() <= bound
         assert weights.std() == pytest.approx(bound / math.sqrt(3), rel=0.1)
     assert not b1.any()
     assert not b2.any()
-    assert network.theta.shape[1] % 64 == 0
+    assert len(network.theta) % 64 == 0
     assert network.size == 300 * 32 + 32 + 32 * 7 + 7
     with pytest.raises(UserError, match="width=0"):
-        KipfStack(3, 0, 2, [torch_generator("glorot")], CPU)
+        KipfNetwork(3, 0, 2, torch_generator("glorot"), CPU)
 
 
 def test_lists_that_hold_an_edge_once_are_taken_as_undirected():
@@ -175,11 +171,11 @@ def test_induced_blocks_read_nothing_else():
     edges = np.where(inside[:, None] & inside[None, :], adjacency(graph), adjacency(wild)).astype(bool)
     features = np.where(inside[:, None], graph.features, 100 * wild.features).astype(np.float32)
     other = graph_of(edges, features, np.where(inside, graph.labels, wild.labels))
-    network = stack(1)
+    network = network_of()
     rows = []
     for one in (graph, other):
         gradients = torch.zeros_like(network.theta.data)
-        network.gradients({0: Read(GraphBlocks(one, CPU).induced(nodes))}, gradients)
+        network.gradient(Read(GraphBlocks(one, CPU).induced(nodes)), gradients)
         rows.append(gradients)
     assert torch.equal(*rows)
 
@@ -198,25 +194,9 @@ def test_sparse_matrices(rows, columns, seed, zeros):
         expected = torch.from_numpy(dense[chosen])
         assert torch.allclose(matrix.times(right), expected @ right, atol=1e-5)
         assert torch.allclose(matrix.transposed_times(left), expected.T @ left, atol=1e-5)
-        each = [torch.randn(columns, 4) for _ in range(3)]
-        assert all(torch.allclose(a, expected @ b, atol=1e-5) for a, b in zip(matrix.times_each(each), each))
-        each = [torch.randn(5, 4) for _ in range(3)]
-        products = matrix.transposed_times_each(each)
-        assert all(torch.allclose(a, expected.T @ b, atol=1e-5) for a, b in zip(products, each))
     used = np.unique(csr.columns)
     renamed = Bags.of(csr.renamed(used), CPU).sums(right[used])
     assert torch.allclose(renamed, torch.from_numpy(dense) @ right, atol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(60, 5), (700, 100), (3000, 300)])
-def test_products_side_by_side_have_the_bits_of_one_by_one(shape):
-    generator = torch_generator("side by side", *shape)
-    matrix = DenseMatrix(torch.randn(shape, generator=generator))
-    for width in (7, 16, 32):
-        wide = [torch.randn(shape[1], width, generator=generator) for _ in range(3)]
-        assert all(map(torch.equal, matrix.times_each(wide), map(matrix.times, wide)))
-        tall = [torch.randn(shape[0], width, generator=generator) for _ in range(3)]
-        assert all(map(torch.equal, matrix.transposed_times_each(tall), map(matrix.transposed_times, tall)))
 
 
 def test_features_are_dense_only_where_few_are_zero():

@@ -23,7 +23,7 @@ from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists
 from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.sampling.units import Units, cluster_units
-from dpgraph.training.stacked import Privatizer
+from dpgraph.training.kipf import Privatizer
 
 
 def smaller(factor: float) -> Callable[[property], property]:
@@ -132,10 +132,9 @@ def each_group_alone(plain: Any) -> Any:
 def each_tensor_alone(plain: Any) -> Any:
     """Make a subgraph's tensors clipped one by one, each at C."""
 
-    def clip(self: Privatizer, gradients: torch.Tensor) -> None:
-        network = _network(1)
-        for part in gradients[:, : network.size].split(network.sizes, dim=1):
-            part.mul_((self.clip_norm / part.norm(dim=1, keepdim=True)).clamp(max=1.0))
+    def clip(self: Privatizer, gradient: torch.Tensor) -> None:
+        for part in gradient[: self.size].split(_network().sizes):
+            part.mul_((self.clip_norm / part.norm()).clamp(max=1.0))
 
     return clip
 
@@ -143,10 +142,9 @@ def each_tensor_alone(plain: Any) -> Any:
 def noise_before_clipping(plain: Any) -> Any:
     """Make noise come first: whatever it is, the vector that is released is no longer than C."""
 
-    def apply(self: Privatizer, gradients: torch.Tensor) -> None:
-        for row, buffer, noise in zip(gradients, self.buffer, self.noises):
-            row += noise.fill([buffer[: self.size]]) * buffer
-            row *= (self.clip_norm / row.norm()).clamp(max=1.0)
+    def apply(self: Privatizer, gradient: torch.Tensor) -> None:
+        gradient += self.noise.fill([self.buffer[: self.size]]) * self.buffer
+        gradient *= (self.clip_norm / gradient.norm()).clamp(max=1.0)
 
     return apply
 

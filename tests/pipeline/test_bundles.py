@@ -25,8 +25,9 @@ from dpgraph.pipeline.bundles import (
     last_asked,
     training_bundles,
 )
-from dpgraph.planning.cost import memory_mb, size_of, train_seconds
+from dpgraph.planning.cost import memory_mb, train_seconds
 from dpgraph.planning.plan import load_plan
+from dpgraph.problems.registry import size_of
 from tests.contract.cells import cell as toy_cell
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"

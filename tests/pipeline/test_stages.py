@@ -214,7 +214,7 @@ def seeded(folder, setting):
 
 @pytest.mark.parametrize("setting", ["transductive", "disjoint"])
 def test_every_seed_has_its_own_split(tmp_path, setting):
-    """Alone and in company, side by side or one after the other: a stack holds seeds of one split only."""
+    """Alone and in company."""
     task = seeded(tmp_path / "graph", setting)
     for name in ("kipf-gcn-3-none", "gnn-1-none"):
         cell = resolve({**CELLS[name].model_dump(), "task": task, "seeds": (0, 1, 2)})

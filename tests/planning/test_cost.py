@@ -32,12 +32,12 @@ from dpgraph.planning.cost import (
     measured,
     parts_of,
     read_throughputs,
-    size_of,
     train_seconds,
     wall_hours,
     write_throughputs,
 )
 from dpgraph.planning.plan import load_plan
+from dpgraph.problems.registry import size_of
 from tests.contract.cells import changed
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -151,7 +151,7 @@ def test_a_table_of_throughputs_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such file: expected the table that `dpgraph throughputs` writes"),
+        (None, "no such file: expected the table that `dpgraph cost --learn` writes"),
         ("method,cells\nmlp,3\n", "expected the columns method, dataset, device, cells"),
         ("{head}\nmlp,d,cpu,a,1,1,1,1,1,1,1,s,c,p\n", "numbers where they are"),
         ("{head}\nmlp,d,cpu,1,1,0,0,0,1,1,1,s,c,p\n", "mlp: expected seconds above 0"),
@@ -320,7 +320,7 @@ def test_a_run_replaces_the_rows_of_its_own_suite(plan, tmp_path, monkeypatch, c
     other = row(SMALL[0], 3.0, "other", suite="search")
     write_throughputs([other, replace(other, suite="demo")], out)
     given = ["--suite", "demo", "--workflow", str(WORKFLOW), "--config", '{"papers": ["daigavane"]}']
-    assert main(["throughputs", *given, "--out", str(out)]) == 0
+    assert main(["cost", *given, "--learn", "--out", str(out)]) == 0
     rows = read_throughputs(out)
     assert rows[0] == other
     assert {one.suite for one in rows[1:]} == {"demo"}

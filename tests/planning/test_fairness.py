@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpgraph.experiments.config import Config
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.fairness import settings_of, unequal
 from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.problems.registry import size_of
 
 SUITES = sorted(path.stem for path in Path("workflow/suites").glob("*.yaml"))
 

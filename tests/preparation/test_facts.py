@@ -205,7 +205,7 @@ def test_a_null_record_is_drawn_and_not_read(name):
     labels = GRAPH.labels.copy()
     labels[gone] = -1
     prepared = prepared_of(name, graph=replace(GRAPH, labels=labels))
-    source = source_of([prepared], GraphBlocks(prepared.data.graph, CPU))
+    source = source_of(prepared, GraphBlocks(prepared.data.graph, CPU))
     drawn = prepared.schedule.nodes(0)
     assert gone in drawn
-    assert source.of(0, 0).num_nodes == len(drawn) - 1
+    assert source.of(0).num_nodes == len(drawn) - 1

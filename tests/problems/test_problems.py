@@ -16,9 +16,8 @@ from dpgraph.experiments.config import MOST_SEEDS
 from dpgraph.experiments.streams import SEEDS_OF_A_TRIAL, initialisation_number, split_number, trial_seeds
 from dpgraph.methods.assembly import set_up
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.problems.registry import problem, problem_of, problems
+from dpgraph.problems.registry import problem, problem_of, problems, size_of
 from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks, rare_tails
 from tests.contract.values import prepared
 

@@ -19,61 +19,18 @@ T = TypeVar("T")
 HERE = Path(__file__).parent
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
 
-# Three training jobs; every cell is long enough to be caught, and short enough to be trained again.
-FAILURES = """
-name: failures
-title: Jobs to be killed
-note: No number means anything.
-demonstration: true
-seeds: 2
-tasks:
-  sbm: {label: SBM, task: {dataset: demo-sbm}}
-  sbm-disjoint: {label: "SBM, disjoint", task: {dataset: demo-sbm, setting: disjoint}}
-  digits: {label: digits, task: {dataset: demo-digits, split: random-60-15-25}}
-papers:
-  daigavane:
-    rules:
-      - set:
-          model: {width: 16}
-          training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 250}
-      - {methods: [gcn-1], set: {training: {steps: 40}}}
-      - {methods: ["dp-*"], set: {privacy: {max_degree: 3, clip_norm: 1.0}}}
-    artefacts:
-      table1:
-        - {methods: [gcn-1, mlp], tasks: [sbm, sbm-disjoint]}
-        - {methods: [gcn-1, dp-gcn-1, mlp], tasks: [digits], epsilons: [12]}
-"""
-
-
-# An encoder of relations, with privacy and without. Texts need the optional group `text`; a perceptron does not.
-RELATIONS = """
-name: relations
-title: Relations
+# Every problem from nothing: an encoder of relations, with privacy and without; the same of a user's own texts, in the
+# layout csv, as hashed words, without an optional package; teachers of PATE and two students of one release.
+PROBLEMS = """
+name: problems
+title: Every problem
 note: No number means anything.
 demonstration: true
 seeds: 2
 tasks:
   relations: {label: Relations, task: {dataset: demo-relations, split: random-60-15-25}}
-papers:
-  huang:
-    rules:
-      - set: {model: {encoder: mlp, width: 16}, training: {learning_rate: 0.01, steps: 20, negatives: 4}}
-      - {methods: [encoder], set: {training: {batch_size: 64}}}
-      - {methods: [dp-encoder], set: {training: {sampling_rate: 0.005}, privacy: {max_degree: 4, list_cap: 1}}}
-    artefacts:
-      table1-mrr: [{methods: [encoder, dp-encoder], tasks: [relations], epsilons: [10]}]
-"""
-
-
-# Texts of a user's own, in the layout csv, as hashed words: from two files to an encoder without an optional package.
-TEXTS = """
-name: texts
-title: Texts
-note: No number means anything.
-demonstration: true
-seeds: 2
-tasks:
   texts: {label: Texts, task: {dataset: own-texts, split: random-60-15-25}}
+  images: {label: Images, task: {dataset: demo-images, split: random-60-15-25}}
 papers:
   huang:
     rules:
@@ -81,8 +38,20 @@ papers:
       - {methods: [encoder, dp-encoder], set: {model: {encoder: mlp, width: 16}, training: {negatives: 2}}}
       - {methods: [dp-encoder], set: {privacy: {max_degree: 4, list_cap: 1}}}
     artefacts:
-      table1-mrr: [{methods: [cosine, encoder, dp-encoder], tasks: [texts], epsilons: [10]}]
+      table1-mrr:
+        - {methods: [encoder, dp-encoder], tasks: [relations], epsilons: [10]}
+        - {methods: [cosine, encoder, dp-encoder], tasks: [texts], epsilons: [10]}
       table2: [{tasks: [texts]}]
+  zhang-ch3:
+    rules:
+      - set:
+          training:
+            {learning_rate: 0.002, steps: 40, student_batch_size: 50, teachers: 10, teacher_channels: 2,
+             teacher_width: 8, teacher_steps: 20}
+      - methods: [pate-proved, frozen]
+        set: {privacy: {max_checks: 270, max_answers: 120, check_ratio: 3.0, threshold: 0.5}}
+    artefacts:
+      table3.1: [{methods: [pate-proved, frozen], tasks: [images], epsilons: [8]}]
 """
 OWN_TEXTS = """
 own-texts:
@@ -100,35 +69,12 @@ own-texts:
 """
 
 
-# Images: teachers of PATE and two students of one release.
-IMAGES = """
-name: images
-title: Images
-note: No number means anything.
-demonstration: true
-seeds: 2
-tasks:
-  images: {label: Images, task: {dataset: demo-images, split: random-60-15-25}}
-papers:
-  zhang-ch3:
-    rules:
-      - set:
-          training:
-            {learning_rate: 0.002, steps: 40, student_batch_size: 50, teachers: 10, teacher_channels: 2,
-             teacher_width: 8, teacher_steps: 20}
-      - methods: [pate-proved, frozen]
-        set: {privacy: {max_checks: 270, max_answers: 120, check_ratio: 3.0, threshold: 0.5}}
-    artefacts:
-      table3.1: [{methods: [pate-proved, frozen], tasks: [images], epsilons: [8]}]
-"""
-
-
-# A private cell and another of each problem, long enough to be stopped between two checkpoints. Where a job's time is
-# over, Slurm wakes it before it ends it: on a loaded machine 600 steps of votes were done in between. The encoder of
-# texts is a perceptron on their vectors.
-PROBLEMS = """
-name: problems
-title: Texts, images and votes whose jobs are lost
+# A private cell and another of each problem, long enough to be stopped between two checkpoints, and short enough to be
+# trained again. Where a job's time is over, Slurm wakes it before it ends it: on a loaded machine 600 steps of votes
+# were done in between. The encoder of texts is a perceptron on their vectors.
+FAILURES = """
+name: failures
+title: Jobs to be killed
 note: No number means anything.
 demonstration: true
 seeds: 2
@@ -136,6 +82,7 @@ tasks:
   texts: {label: Texts, task: {dataset: demo-relations, split: random-60-15-25}}
   images: {label: Images, task: {dataset: demo-images, split: random-60-15-25}}
   votes: {label: Votes, task: {dataset: demo-sbm}}
+  digits: {label: Digits, task: {dataset: demo-digits, split: random-60-15-25}}
 papers:
   huang:
     rules:
@@ -156,7 +103,24 @@ papers:
       - set: {training: {learning_rate: 0.1, steps: 2000, sampling_rate: 0.2}, privacy: {clip_norm: 1.0}}
     artefacts:
       accuracy: [{methods: [own, votes], tasks: [votes], epsilons: [8]}]
+  daigavane:
+    rules:
+      - set:
+          model: {width: 16}
+          training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 250}
+      - {methods: [gcn-1], set: {training: {steps: 40}}}
+      - {methods: ["dp-*"], set: {privacy: {max_degree: 3, clip_norm: 1.0}}}
+    artefacts:
+      table1: [{methods: [gcn-1, dp-gcn-1, mlp], tasks: [digits], epsilons: [12]}]
 """
+
+
+TEXTS, IMAGES, VOTES, DIGITS = TASKS = (
+    "demo-relations-transductive",
+    "demo-images-transductive",
+    "demo-sbm-transductive",
+    "demo-digits-transductive",
+)
 
 
 def write_texts(folder: Path) -> None:
@@ -186,7 +150,7 @@ def slurm(*command: str) -> str:
 
 
 def kill(daemon: str) -> None:
-    """SIGKILL for slurmctld or slurmd; jobs have processes of their own and run on."""
+    """Send SIGKILL to slurmctld or a node's slurmd; jobs have processes of their own and run on."""
     pid = int((Path(os.environ["DPGRAPH_SLURM"]) / f"{daemon}.pid").read_text())
     os.kill(pid, signal.SIGKILL)
     wait_for(f"the end of {daemon}", lambda: _state(pid) in ("", "Z"))
@@ -243,17 +207,22 @@ class Process:
 
 @dataclass
 class Run:
-    """`snakemake --profile slurm` in `folder`, its output in snakemake.log."""
+    """A run of `snakemake --profile slurm` in `folder`, its output in snakemake.log.
+
+    `literal`: by that very program; otherwise by frequent_checks.py, so that no test waits between two status checks.
+    """
 
     folder: Path
     suite: str
+    literal: bool = False
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, *options: str) -> None:
+        program = [str(SNAKEMAKE)] if self.literal else [sys.executable, str(HERE / "frequent_checks.py")]
         with (self.folder / "snakemake.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [SNAKEMAKE, "--profile", "slurm", *options],
+                [*program, "--profile", "slurm", *options],
                 cwd=self.folder,
                 env={**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **self.environment},
                 stdout=log,

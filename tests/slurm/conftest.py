@@ -1,4 +1,7 @@
-"""Runs of `snakemake --profile slurm` on the Slurm that start.sh has started; without it these tests are skipped."""
+"""Runs of `snakemake --profile slurm` on the Slurm that start.sh has started; without it these tests are skipped.
+
+A run mostly waits, so `make test-slurm` starts all of them at once: a file has one, and a worker of pytest-xdist each.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.cluster import FAILURES, IMAGES, PROBLEMS, RELATIONS, TEXTS, Run, write_texts
-from tests.workflow.conftest import copy_workflow
+from tests.slurm.cluster import FAILURES, PROBLEMS, Run, write_texts
+from tests.workflow.conftest import copy_workflow, make_once
 
 # a test waits for jobs on a machine that may be busy; nothing here is measured
-POLLING = {"slurm-init-seconds-before-status-checks": 10, "latency-wait": 20}
+POLLING = {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 20}
 
 
 def pytest_collection_modifyitems(items):
@@ -26,70 +29,42 @@ def pytest_collection_modifyitems(items):
             item.add_marker(skip)
 
 
-def workflow(folder: Path, suite: str) -> Run:
+def workflow(folder: Path, suite: str, *, literal: bool = False) -> Run:
+    """Return a run of `suite` in a copy of the workflow in which nothing has run."""
     copy_workflow(folder)
     config = folder / "config.yaml"
     text = config.read_text().replace("suite: demo", f"suite: {suite}", 1)
-    if suite == "texts":
+    if suite == "problems":
         text = text.replace("registry: []", "registry: [own]", 1)
         write_texts(folder / "own")
     config.write_text(text)
-    suites = {"failures": FAILURES, "images": IMAGES, "problems": PROBLEMS, "relations": RELATIONS, "texts": TEXTS}
-    for name, text in suites.items():
+    for name, text in {"failures": FAILURES, "problems": PROBLEMS}.items():
         (folder / f"workflow/suites/{name}.yaml").write_text(text)
-    run = Run(folder.resolve(), suite)
+    run = Run(folder.resolve(), suite, literal)
     run.profile(**POLLING)
     return run
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """The tiny suite, run on Slurm from nothing to its report."""
-    run = workflow(tmp_path_factory.mktemp("finished"), "tiny")
-    # No accounting here: this replaces the program that the executor queries for accounts.
-    programs = tmp_path_factory.mktemp("bin")
-    (programs / "sacctmgr").write_text("#!/bin/sh\necho dpgraph-tests\n")
-    (programs / "sacctmgr").chmod(0o755)
-    run.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    run.profile(
-        **{
-            "default-resources": {
-                "slurm_partition": "cpu",
-                "slurm_account": "dpgraph-tests",
-                "runtime": 30,
-                "mem_mb": 1500,
-            },
-            "set-resources": {"train": {"slurm_partition": "gpu", "constraint": "small", "gpu": 1}},
-        }
-    )
-    assert run() == 0, run.output[-5000:]
-    return run
-
-
-def run_locally(folder: Path, suite: str) -> Run:
-    """The suite, run without Slurm: what every run that meets a failure must come to."""
-    run = workflow(folder, suite)
+def run_locally(folder: Path) -> None:
+    """Run the suite of failures without Slurm: every run that meets a failure must come to the same results."""
+    run = workflow(folder, "failures")
     local = [sys.executable, "-m", "snakemake", "--cores", "2", "--", "cells"]
     environment = {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(local, cwd=run.folder, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
-    return run
-
-
-def before_training(finished: Run, folder: Path) -> Run:
-    """The same with its graphs and calibrations, and no cell."""
-    copy = Run(folder.resolve() / "run", finished.suite)
-    shutil.copytree(finished.folder, copy.folder, symlinks=True)
-    for name in ("cells", "trained"):
-        shutil.rmtree(copy.results / name)
-    return copy
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    return run_locally(tmp_path_factory.mktemp("undisturbed"), "failures")
+    """The suite of failures, run once for all workers of pytest-xdist; no test may change it."""
+    return Run(make_once(tmp_path_factory, "undisturbed", run_locally).resolve(), "failures")
 
 
 @pytest.fixture
 def run(undisturbed, tmp_path):
-    return before_training(undisturbed, tmp_path)
+    """A copy of the undisturbed run with its graphs and calibrations, and no cell."""
+    copy = Run(tmp_path.resolve() / "run", undisturbed.suite)
+    shutil.copytree(undisturbed.folder, copy.folder, symlinks=True)
+    for name in ("cells", "trained"):
+        shutil.rmtree(copy.results / name)
+    return copy

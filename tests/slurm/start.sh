@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A one-node Slurm for the tests, everything below $DPGRAPH_SLURM except the link /etc/slurm/slurm.conf:
-# munged, slurmctld and slurmd, without systemd, cgroups or accounting. Prints the environment of its clients.
+# A Slurm of three nodes for the tests, everything below $DPGRAPH_SLURM except the link /etc/slurm/slurm.conf:
+# munged, slurmctld and a slurmd per node, without systemd, cgroups or accounting. Prints the environment of its clients.
 #
 #   exports=$(tests/slurm/start.sh) && eval "$exports"     # all of it
-#   tests/slurm/start.sh slurmd                            # one daemon again
+#   tests/slurm/start.sh slurmd.lost                       # one daemon again
 #
 # Needs root and what install.sh installs.
 set -euo pipefail
@@ -35,9 +35,12 @@ taken() { (: </dev/tcp/127.0.0.1/"$1") 2>/dev/null; }
 configure() {
     local port number device spare=(/dev/null /dev/zero /dev/full /dev/random)
     port=$((20000 + RANDOM % 10000)) # below the ports that the kernel hands out
-    while taken "$port" || taken $((port + 1)); do port=$((20000 + RANDOM % 10000)); done
-    sed -e "s|@ROOT@|$root|g; s|@HOST@|$host|g; s|@PORT@|$port|; s|@SLURMD_PORT@|$((port + 1))|" \
-        -e "s|@SRUN_PORTS@|$((port + 2))-$((port + 300))|" "$here/slurm.conf.in" >"$SLURM_CONF"
+    while taken "$port" || taken $((port + 1)) || taken $((port + 2)) || taken $((port + 3)); do
+        port=$((20000 + RANDOM % 10000))
+    done
+    sed -e "s|@ROOT@|$root|g; s|@HOST@|$host|g; s|@PORT@|$port|; s|@CALM_PORT@|$((port + 1))|" \
+        -e "s|@RESTARTED_PORT@|$((port + 2))|; s|@LOST_PORT@|$((port + 3))|" \
+        -e "s|@SRUN_PORTS@|$((port + 4))-$((port + 1000))|" "$here/slurm.conf.in" >"$SLURM_CONF"
     # The Snakemake inside a job drops SLURM_CONF before its srun, which then looks here.
     [[ ! -e /etc/slurm/slurm.conf || -L /etc/slurm/slurm.conf ]] || fail "/etc/slurm/slurm.conf: a Slurm is configured here"
     mkdir -p /etc/slurm
@@ -47,7 +50,7 @@ configure() {
     for number in 0 1 2 3; do
         device=$root/gpu$number
         mknod "$device" c 1 3 2>/dev/null || device=${spare[number]}
-        echo "NodeName=$host Name=gpu File=$device" >>"$root/gres.conf"
+        echo "NodeName=calm,restarted,lost Name=gpu File=$device" >>"$root/gres.conf"
     done
 }
 
@@ -63,11 +66,11 @@ start() {
             slurmctld
             wait_for slurmctld sh -c 'scontrol ping | grep -q UP'
             ;;
-        slurmd)
-            slurmd -N "$host" -f "$SLURM_CONF"
-            wait_for slurmd sh -c "sinfo -h -o %t | grep -qE '^(idle|mix|alloc)\$'"
+        slurmd.*)
+            slurmd -N "${1#*.}" -f "$SLURM_CONF"
+            wait_for "$1" sh -c "sinfo -h -n ${1#*.} -o %t | grep -qE '^(idle|mix|alloc)\$'"
             ;;
-        *) fail "daemon=$1: expected munged, slurmctld or slurmd" ;;
+        *) fail "daemon=$1: expected munged, slurmctld, slurmd.calm, slurmd.restarted or slurmd.lost" ;;
     esac
 }
 
@@ -79,7 +82,7 @@ if [[ $# == 0 ]]; then
     chmod 755 "$root" "$root/munge"
     trap '[[ $? == 0 ]] || "$here/stop.sh"' EXIT
     configure
-    set -- munged slurmctld slurmd
+    set -- munged slurmctld slurmd.calm slurmd.restarted slurmd.lost
     echo "export DPGRAPH_SLURM='$root' SLURM_CONF='$SLURM_CONF'"
 fi
 for daemon in "$@"; do start "$daemon"; done

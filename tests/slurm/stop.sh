@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends what start.sh started, by recorded process id: `stop.sh slurmd` one daemon, `stop.sh` all, with all jobs.
+# Ends what start.sh started, by recorded process id: `stop.sh slurmctld` one daemon, `stop.sh` all, with all jobs.
 set -u
 
 root=${DPGRAPH_SLURM:-${TMPDIR:-/tmp}/dpgraph-slurm}
@@ -24,7 +24,7 @@ if [[ $# == 0 ]]; then
         [[ -n $(timeout 10 squeue -h 2>/dev/null) ]] || break
         sleep 0.1
     done
-    for daemon in slurmd slurmctld munged; do stop "$daemon"; done
+    for daemon in slurmd.calm slurmd.restarted slurmd.lost slurmctld munged; do stop "$daemon"; done
     [[ $(readlink /etc/slurm/slurm.conf 2>/dev/null) != "$SLURM_CONF" ]] || rm -f /etc/slurm/slurm.conf
     rm -rf "$root"
 else

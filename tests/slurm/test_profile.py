@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
+from tests.slurm.conftest import workflow
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The tiny suite, run on Slurm from nothing to its report."""
+    run = workflow(tmp_path_factory.mktemp("finished"), "tiny", literal=True)
+    # No accounting here: this replaces the program that the executor queries for accounts.
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "sacctmgr").write_text("#!/bin/sh\necho dpgraph-tests\n")
+    (programs / "sacctmgr").chmod(0o755)
+    run.environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    run.profile(
+        **{
+            "default-resources": {
+                "slurm_partition": "cpu",
+                "slurm_account": "dpgraph-tests",
+                "runtime": 30,
+                "mem_mb": 1500,
+            },
+            "set-resources": {"train": {"slurm_partition": "gpu", "constraint": "small", "gpu": 1}},
+        }
+    )
+    assert run() == 0, run.output[-5000:]
+    return run
+
 
 def test_the_report_is_there_and_the_queue_empty(finished):
     assert (finished.folder / "results/tiny/report.html").stat().st_size > 10_000

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
-from dpgraph.benchmarks.references import opacus_ghost, opacus_hooks, plain_layers
+from dpgraph.models.network import Network
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import clipped_gradient_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")
 TOLERANCE = {"rtol": 1e-8, "atol": 1e-8}
+Gradients = Callable[[], list[Tensor]]
 POSITIONS = np.array([0, 44, 7, 3, 21, 43, 12, 13, 14, 30, 31, 7])  # one root twice
 
 
@@ -24,6 +30,55 @@ class Exact(GradSampleModuleFastGradientClipping):
 
     def get_clipping_coef(self) -> Tensor:
         return (self.max_grad_norm / self.get_norm_sample()).clamp(max=1.0)
+
+
+def plain_layers(network: Network) -> nn.Sequential:
+    """An MLP as layers that Opacus knows, with copies of the parameters in the same order."""
+    activation = {torch.tanh: nn.Tanh, torch.relu: nn.ReLU}[network.encoder.activation]
+    modules: list[nn.Module] = []
+    for layer in [*network.encoder.layers, *network.decoder.layers]:
+        modules += [copy.deepcopy(layer), activation()]
+    return nn.Sequential(*modules[:-1])
+
+
+def opacus_hooks(layers: nn.Sequential, limit: float, features: Tensor, labels: Tensor) -> Gradients:
+    """Clipped sums of gradients that Opacus forms for each record."""
+    module = GradSampleModule(layers, loss_reduction="sum")
+    optimizer = DPOptimizer(
+        torch.optim.SGD(module.parameters(), lr=1.0),
+        noise_multiplier=0.0,
+        max_grad_norm=limit,
+        expected_batch_size=1,
+        loss_reduction="sum",
+    )
+
+    def gradients() -> list[Tensor]:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(features), labels, reduction="sum").backward()
+        optimizer.clip_and_accumulate()
+        return [parameter.summed_grad for parameter in module.parameters()]
+
+    return gradients
+
+
+def opacus_ghost(layers: nn.Sequential, limit: float, features: Tensor, labels: Tensor) -> tuple[Exact, Gradients]:
+    """Return Opacus' module with ghost clipping, and the clipped sums that it makes."""
+    module = Exact(layers, loss_reduction="sum", max_grad_norm=limit, use_ghost_clipping=True)
+    optimizer = DPOptimizerFastGradientClipping(
+        torch.optim.SGD(module.parameters(), lr=1.0),
+        noise_multiplier=0.0,
+        max_grad_norm=limit,
+        expected_batch_size=1,
+        loss_reduction="sum",
+    )
+    loss = DPLossFastGradientClipping(module, optimizer, nn.CrossEntropyLoss(reduction="sum"), loss_reduction="sum")
+
+    def gradients() -> list[Tensor]:
+        optimizer.zero_grad()
+        loss(module(features), labels).backward()
+        return [parameter.grad for parameter in module.parameters()]
+
+    return module, gradients
 
 
 @pytest.fixture(params=[(1, 1), (2, 1), (2, 3)], ids=str)
@@ -75,7 +130,7 @@ def test_ghost_clipping(parts, activation, share):
     network, trees, features, labels, chosen = parts(activation)
     norms = clipped_gradient_sum(network, trees, POSITIONS, features, labels, 1.0).norms[:, 0]
     limit = share * float(norms.median())
-    module, gradients = opacus_ghost(plain_layers(network), limit, features[chosen], labels[chosen], Exact)
+    module, gradients = opacus_ghost(plain_layers(network), limit, features[chosen], labels[chosen])
     expected = gradients()
     result = clipped_gradient_sum(network, trees, POSITIONS, features, labels, limit)
     torch.testing.assert_close(module.get_norm_sample(), result.norms[:, 0], **TOLERANCE)

@@ -162,8 +162,10 @@ def copy_workflow(folder: Path) -> Copy:
     return Copy(folder)
 
 
-def once(folder: Path, make: Callable[[Path], object]) -> Path:
-    """`folder`, filled by the first process that comes here; the others wait for it, and fail if it has failed."""
+def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that the first worker of pytest-xdist fills; the others wait, and fail if it has failed."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     state = folder.with_name(f"{folder.name}.state")
     with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -191,8 +193,7 @@ def workflow(tmp_path):
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """Where the tiny suite has run to its report, once for all workers of pytest-xdist; no test may change it."""
-    shared = tmp_path_factory.getbasetemp()
-    return once((shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "tiny", run_tiny)
+    return make_once(tmp_path_factory, "tiny", run_tiny)
 
 
 @pytest.fixture

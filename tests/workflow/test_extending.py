@@ -25,7 +25,7 @@ def own(finished):
     """The finished workflow with sources of its own."""
     source = finished.folder / "src"
     source.unlink()
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "src", source)
     return finished
 
 

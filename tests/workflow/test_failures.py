@@ -23,7 +23,7 @@ from tests.contract.cells import pagerank_cell, split_cell
 from tests.contract.conftest import toy_graph
 
 STEPS = 40
-DEEPER = {"encoder_layers": 2}  # seeds are trained one by one
+DEEPER = {"encoder_layers": 2}  # no closed form
 CELLS = {
     "dp-gnn": toy_cell("dp-gnn", 1, "rigorous", steps=STEPS, evaluations=4),
     "dp-residual": toy_cell("dp-residual", 1, "rigorous", steps=STEPS, evaluations=4),
@@ -32,7 +32,6 @@ CELLS = {
     "dp-appr, deeper": pagerank_cell("dp-appr", "rigorous", "gaussian", model=DEEPER, training={"steps": STEPS}),
 }
 CELLS = {name: cell.model_copy(update={"seeds": (0, 1)}) for name, cell in CELLS.items()}
-ONE_BY_ONE = ("dp-gnn", "dp-residual", "dp-appr, deeper")
 
 
 @dataclass(frozen=True)
@@ -184,23 +183,17 @@ def nursery(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_killed_training_goes_on_where_it_stopped_and_ends_the_same(bench, nursery, tmp_path, name):
-    """Killed in the second seed, or in the stack of both: the first seed is not trained again."""
+    """Killed in the second seed: the first one is not trained again."""
     cell, out = CELLS[name], tmp_path / "out"
-    alone = name in ONE_BY_ONE
-    saves = STEPS - 1 + 11 if alone else 11
-    assert nursery.run(bench.options(cell, out), saves=saves) == -signal.SIGKILL
+    assert nursery.run(bench.options(cell, out), saves=STEPS - 1 + 11) == -signal.SIGKILL
     assert not (out / "result.json").exists()
     assert list(out.glob("*.checkpoint"))
     first = out / "seed=0.json"
-    before = first.stat().st_mtime_ns if first.exists() else None
+    before = first.stat().st_mtime_ns
     assert main(bench.options(cell, out)) == 0
     assert_same(out, bench.finished(cell))
-    if name == "dp-appr, deeper":  # one job of both seeds: the first one's last checkpoint is taken up, too
-        assert resumed_at(out) == [STEPS - 1, 11]
-    else:
-        assert resumed_at(out) == ([0, 11] if alone else [11, 11])
-        assert (before is not None) == alone
-        assert before is None or first.stat().st_mtime_ns == before
+    assert resumed_at(out) == [0, 11]
+    assert first.stat().st_mtime_ns == before
     statement = record(out)["statement"]
     assert statement["steps"] == STEPS  # each once, in whatever attempt
     assert statement["rigorous"]["epsilon"] <= 6
@@ -232,14 +225,14 @@ def checkpoints(out: Path) -> list[str]:
 
 
 LONG = {
-    "stacked": split_cell("kipf-gcn", None, 3, steps=10**6).model_copy(update={"seeds": (0, 1)}),
-    "one by one": toy_cell("gnn", 1, None, steps=10**6).model_copy(update={"seeds": (0, 1)}),
+    "kipf-gcn": split_cell("kipf-gcn", None, 3, steps=10**6).model_copy(update={"seeds": (0, 1)}),
+    "gnn": toy_cell("gnn", 1, None, steps=10**6).model_copy(update={"seeds": (0, 1)}),
 }
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_ended_training_says_so_in_one_line_and_keeps_its_checkpoint(bench, nursery, tmp_path, number, status):
-    pid, log = nursery.start(bench.options(LONG["stacked"], tmp_path))
+    pid, log = nursery.start(bench.options(LONG["kipf-gcn"], tmp_path))
     until(lambda: checkpoints(tmp_path))
     os.kill(pid, number)
     assert nursery.wait(pid) == status
@@ -265,7 +258,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc")
 def test_workers_end_with_a_killed_parent(bench, nursery, tmp_path):
-    pid, _ = nursery.start([*bench.options(LONG["one by one"], tmp_path), "--workers", "2"])
+    pid, _ = nursery.start([*bench.options(LONG["gnn"], tmp_path), "--workers", "2"])
     until(lambda: checkpoints(tmp_path))
     workers = children(pid)
     assert len(workers) >= 2

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from dpgraph.cli import main
 from dpgraph.files import locked
 
 SUITE = "results/tiny"
@@ -83,12 +84,13 @@ def cut(path: Path) -> None:
 
 
 def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_without_need(finished):
-    """A cell's folder, another one's record, a calibration, a graph's folder and the table of all results."""
+    """A cell's folder, the records of two others, a calibration, a graph's folder and the table of all results."""
     suite = finished.folder / SUITE
     results = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "cpu_seconds", "steps_per_second"])
     before = seeds(finished)
-    gone, damaged, *_ = sorted((suite / "cells").glob("demo-sbm-*.*gnn-*"))
+    gone, damaged, bare, *_ = sorted((suite / "cells").glob("demo-sbm-*.*gnn-*"))
     shutil.rmtree(gone)
+    (bare / "result.json").unlink()
     cut(damaged / "result.json")
     cut(next((suite / "privacy").glob("demo-sbm-*.json")))
     shutil.rmtree(finished.folder / "data/graphs/demo-sbm/transductive.public")
@@ -97,25 +99,21 @@ def test_what_was_deleted_or_cut_off_is_made_again_and_nothing_is_trained_withou
     assert run.returncode == 0, run.stdout + run.stderr
     after = seeds(finished)
     assert {name.split("/")[1] for name in before if after[name] != before[name]} == {gone.name}
+    assert (bare / "result.json").is_file()
     again = pd.read_parquet(suite / "results.parquet").drop(columns=["seconds", "cpu_seconds", "steps_per_second"])
     unlike = ["roots_per_second", "peak_memory_bytes"]
     pd.testing.assert_frame_equal(again.drop(columns=unlike), results.drop(columns=unlike))
 
 
-def test_a_damaged_table_of_results_is_named_with_the_remedy(finished):
-    table = finished.folder / SUITE / "results.parquet"
-    shown = finished.folder / TABLE[0]
-    before = shown.read_bytes()
+def test_a_damaged_table_of_results_is_named_with_the_remedy(finished, monkeypatch, capsys):
+    monkeypatch.chdir(finished.folder)
+    table = Path(SUITE, "results.parquet")
     column = pq.read_metadata(table).row_group(0).column(0)
     begin = column.dictionary_page_offset or column.data_page_offset
     content = bytearray(table.read_bytes())
     content[begin + column.total_compressed_size - 1] ^= 8  # of the page's values: no checksum covers page headers
     table.write_bytes(content)
-    run = finished.snakemake(targets=TABLE)
-    assert run.returncode != 0
-    text = run.stdout + run.stderr
+    assert main(["table", "daigavane/table1", "--suite", "tiny"]) == 2
+    text = capsys.readouterr().err
     assert f"error: {SUITE}/results.parquet: not a parquet file (" in text
     assert "): delete it and run again" in text
-    table.unlink()
-    assert finished.snakemake(targets=TABLE).returncode == 0
-    assert shown.read_bytes() == before

@@ -35,7 +35,7 @@ def unpacked(columns):
 def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     folder = workflow.folder
     commands = re.findall(r"^(dpgraph new-\S+ \S+)", PAGE, re.M)
-    assert commands == ["dpgraph new-method smooth", "dpgraph new-dataset mine"]
+    assert commands == ["dpgraph new method smooth", "dpgraph new dataset mine"]
     for command in commands:
         dpgraph(folder, *command.split()[1:])
     config = folder / "config.yaml"
@@ -49,7 +49,7 @@ def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     table = (folder / "results/mine/tables/mine/table1.md").read_text()
     (line,) = [line for line in table.splitlines() if line.startswith("| My method ")]
     assert "| claimed 4.00<sup>1</sup> |" in line
-    assert "checks: what ran is what its mechanism states (every run), none (dpgraph check-method has not run)" in table
+    assert "checks: what ran is what its mechanism states (every run), none (dpgraph check method has not run)" in table
 
     frame = pd.read_parquet(folder / "results/mine/results.parquet")
     own, rival = frame[frame["method"] == "dp-smooth"], frame[frame["method"] == "dp-mlp"]
@@ -69,9 +69,9 @@ def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     assert "DP-MLP" in best
     assert "My method" not in best
 
-    # after check-method the results list what it found, and nothing is trained again
+    # after `check method` the results list what it found, and nothing is trained again
     cells = {path: path.stat().st_mtime_ns for path in (folder / "results/mine/cells").glob("*/seed=?.json")}
-    dpgraph(folder, "check-method", "dp-smooth")
+    dpgraph(folder, "check", "method", "dp-smooth")
     dpgraph(folder, "run", "--suite", "mine", "--cores", "1", "mine/table1")
     table = (folder / "results/mine/tables/mine/table1.md").read_text()
     assert "blinding (passed)" in table

@@ -18,7 +18,7 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from dpgraph.progress import last_lines
-from snakemake_logger_plugin_dpgraph import LogHandler, LogHandlerSettings
+from snakemake_logger_plugin_dpgraph import LogHandler
 from snakemake_logger_plugin_dpgraph.jobs import ENOUGH, Jobs
 
 SNAKEFILE = """
@@ -53,20 +53,18 @@ def test_before_a_job_has_ended_no_time_is_told(jobs):
     assert jobs.line(500) == "0 of 12 jobs (0 %), 2 running (train)"
 
 
-def test_time_left_goes_on_as_many_at_a_time(jobs):
-    jobs.start([0, 1], 100)
-    jobs.finish(0, 400)
-    jobs.finish(1, 400)
-    jobs.start([2, 3], 400)
+def test_work_goes_on_at_its_speed():
+    found = Jobs(expected={"train": {f"b{job}": 100.0 for job in range(10)}})
+    found.plan({"train": 10, "total": 10})
+    for job in range(10):
+        found.describe(job, "train", {"bundle": f"b{job}"})
+    found.start([0, 1], 100)
+    found.finish(0, 400)
+    found.finish(1, 400)
+    found.start([2, 3], 400)
     # eight are left at 300 s each, two at a time, 100 s of two are done
-    seconds, complete = jobs.seconds_left(500)
-    assert seconds == pytest.approx((8 * 300 - 2 * 100) / 2)
-    assert not complete  # how long a table takes nobody knows yet
-    assert jobs.line(500) == "2 of 12 jobs (16 %), 2 running (train), at least 18 min left"
-    jobs.start([10], 500)
-    jobs.finish(10, 510)
-    assert jobs.seconds_left(510)[1]
-    assert jobs.name(10) == "table huang/t10"
+    assert found.seconds_left(500) == pytest.approx((8 * 300 - 2 * 100) / 2)
+    assert found.line(500) == "2 of 10 jobs (20 %), 2 running (train), about 18 min left"
 
 
 def test_no_time_is_left_where_no_job_is():
@@ -83,14 +81,12 @@ def test_no_time_is_left_where_no_job_is():
     assert found.line(63) == "2 of 2 jobs (100 %)"
 
 
-def test_no_time_is_told_while_most_of_what_is_left_is_unknown(jobs):
-    """A few short jobs say nothing of the long ones: the time would jump when the first of these ends."""
+def test_short_jobs_say_nothing_of_long_ones(jobs):
+    jobs.expected = {"train": {f"b{job}": 100.0 for job in range(10)}}
     jobs.start([10], 100)
     jobs.finish(10, 101)
-    jobs.start([0], 101)
-    assert jobs.seconds_left(130) is None  # ten trainings are left and one table
-    jobs.finish(0, 200)
-    assert jobs.seconds_left(200) == (pytest.approx(9 * 99 + 1), True)
+    assert jobs.seconds_left(130) is None  # 3 of 1006 planned seconds
+    assert jobs.name(10) == "table huang/t10"
 
 
 def told_along(expected, taken, at_a_time=2):
@@ -112,9 +108,9 @@ def told_along(expected, taken, at_a_time=2):
                 found.start([job], when)
             else:
                 found.finish(job, when)
-        told = found.told(now)
+        told = found.seconds_left(now)
         if told is not None:
-            said.append((now, told[0], max(ends.values()) - now))
+            said.append((now, told, max(ends.values()) - now))
     return said
 
 
@@ -141,19 +137,19 @@ def test_the_time_told_does_not_jump(order):
 
 
 def test_what_was_planned_need_not_be_what_runs():
-    """More jobs than anybody expected, one of another name, and one that fails."""
+    """One job of another name, and one that fails."""
     found = Jobs(expected={"train": {"a": 10.0, "b": 30.0}})
     found.plan({"train": 4, "total": 4})
     for job, name in enumerate(("a", "b", "other", "c")):
         found.describe(job, "train", {"bundle": name})
     found.start([0], 0)
     found.finish(0, 20)
-    assert found.seconds_left(20) == (pytest.approx(2 * (80 - 10)), True)
+    assert found.seconds_left(20) == pytest.approx(2 * (80 - 10))
     found.start([1], 20)
-    found.fail(1, 30)
-    assert found.seconds_left(30)[0] == pytest.approx(2 * (80 - 10 - 30))
-    found.start([2, 3], 30)
-    assert found.seconds_left(1000)[0] == 0
+    found.fail(1, 80)
+    assert found.seconds_left(80) == pytest.approx(2 * (80 - 10 - 30))
+    found.start([2, 3], 80)
+    assert found.seconds_left(10_000) == 0
 
 
 def test_jobs_that_ctrl_c_ends_are_no_failures(handler, tmp_path):
@@ -225,7 +221,8 @@ def handler(monkeypatch):
         stream.terminal = terminal
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", stream)
-        handler = LogHandler(SimpleNamespace(stdout=False, dryrun=dryrun), LogHandlerSettings(every_seconds=3600))
+        monkeypatch.setattr("snakemake_logger_plugin_dpgraph.LOG_SECONDS", 3600)
+        handler = LogHandler(SimpleNamespace(stdout=False, dryrun=dryrun), None)
         handler.setFormatter(Formatter("%(message)s"))
         handlers.append(handler)
         return handler, stream

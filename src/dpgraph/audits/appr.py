@@ -9,14 +9,14 @@ from torch import Tensor
 
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.experiments.cell import Model
+from dpgraph.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.pagerank_release import cap_columns, matrix_sensitivity, noisy_rows
-from dpgraph.training.stacked_rows import write_gradients
+from dpgraph.training.closed_rows import write_gradient
 
 ROWS, CLIP_NORM, MU = 3, 0.3, 1.0
 ROOTS, COLUMN_CAP = 12, 3
@@ -75,14 +75,14 @@ def _gradients(matrix: sp.csr_matrix, features: Tensor, labels: Tensor) -> np.nd
     """(roots, parameters) clipped gradients of every root of `matrix`, from the engine that trains on such rows."""
     model = Model(architecture="mlp", hops=0, width=3)
     network = Network(model, features.shape[1], 3, torch_generator("audits", "appr"), torch.float64)
-    stack = RowStack([network], model.activation)
+    trained = RowNetwork(network, model.activation)
     roots, records = np.arange(matrix.shape[0]), features.numpy()
     padded = PaddedRows.of(matrix, roots, matrix.shape[1] + 1)
-    rows = SeedRows(padded, with_constant(records, CPU), records, labels.numpy(), CPU, torch.float64)
-    batch, gradients = rows.batch(roots), np.zeros((len(roots), stack.size))
+    rows = RowTable(padded, with_constant(records, CPU), records, labels.numpy(), CPU, torch.float64)
+    batch, gradients = rows.batch(roots), np.zeros((len(roots), trained.size))
     for root in roots:
-        into, alone = torch.zeros_like(stack.theta.data), torch.zeros(1, len(roots), dtype=torch.float64)
-        alone[0, root] = 1.0
-        write_gradients(stack, slice(None), batch, alone, CLIP_NORM, into)
-        gradients[root] = into[0, : stack.size].numpy()
+        into, alone = torch.zeros_like(trained.theta.data), torch.zeros(len(roots), dtype=torch.float64)
+        alone[root] = 1.0
+        write_gradient(trained, batch, alone, CLIP_NORM, into)
+        gradients[root] = into[: trained.size].numpy()
     return gradients

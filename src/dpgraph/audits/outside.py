@@ -1,4 +1,4 @@
-"""The checks of `dpgraph check-method`: those of the package's own methods that need no knowledge of the method.
+"""The checks of `dpgraph check method`: those of the package's own methods that need no knowledge of the method.
 
 They find mistakes, not proofs: a method from outside keeps "claimed" whatever it passes. Each runs the cells that the
 method's specification names in `contract` on a graph of 60 nodes; the audits run its `attacks`.

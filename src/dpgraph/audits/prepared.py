@@ -25,9 +25,9 @@ from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.audits.subgraphs import Positions, crowd
 from dpgraph.experiments.cell import Model
 from dpgraph.methods.attacks import RunAttack
-from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
+from dpgraph.methods.pagerank.prepared import PreparedRows
+from dpgraph.models.closed_rows import RowNetwork
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts
@@ -170,17 +170,17 @@ def _row_scores(kind: Kind, settings: Settings, seed: int) -> Scores:
     features[v, place], labels[v] = -1000 * HUGE, 0
     present = _halves((kind.name, seed), count)
     graph = null_records(directed_graph([], [], features, labels), v[~present])
-    prepared = [expected(one, PreparedRows) for one in prepared_steps(kind, settings, graph, (seed,))]
-    networks = [Network(Model(architecture="mlp", hops=0, width=1), count, 2, torch_generator("audits", "rows"))]
-    stack = RowStack(networks, "tanh")
-    step = stacked(prepared, stack, torch.optim.SGD([stack.theta], lr=settings.learning_rate))
+    (one,) = prepared_steps(kind, settings, graph, (seed,))
+    initial = Network(Model(architecture="mlp", hops=0, width=1), count, 2, torch_generator("audits", "rows"))
+    network = RowNetwork(initial, "tanh")
+    step = expected(one, PreparedRows).closed(network, torch.optim.SGD([network.theta], lr=settings.learning_rate))
     undo = public_divisor(kind, settings, size) / settings.learning_rate / CLIP_NORM
     claim = theory.poisson(1 if own_only else 2, RATE, settings.noise, 1)
     scores = np.zeros(count)
     for _ in range(STEPS):
-        flat(stack.parts(stack.theta.data[0]))
+        flat(network.parts(network.theta.data))
         step()
-        scores += claim.log_ratio(-stack.parts(stack.theta.data[0])[0][0].double().numpy() * undo)
+        scores += claim.log_ratio(-network.parts(network.theta.data)[0][0].double().numpy() * undo)
     return scores[present], scores[~present]
 
 

@@ -20,10 +20,10 @@ from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
-from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
-from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.methods.pagerank.prepared import PreparedRows
+from dpgraph.models.closed_rows import RowNetwork
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import PreparedStep
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
@@ -31,7 +31,7 @@ from dpgraph.preparation.trees import Losses, PreparedTrees
 from dpgraph.randomness import torch_generator
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.training.ghost import Recorder
-from dpgraph.training.stacked import SeedStates, StackedStep
+from dpgraph.training.kipf import KipfStep
 
 BLOCKS = 8  # of columns of the first layer in probes of trees: one for each term, the rest for noise
 UNITS = 8  # hidden units of data probes, of which the first is pushed
@@ -163,51 +163,54 @@ def _of_directions(pushed: np.ndarray, free: np.ndarray, apart: bool = False) ->
     return Seen([drawn], [heights], free, rest)
 
 
-def open_first_unit(network: KipfStack) -> None:
-    """Of every seed: the first hidden unit is on whatever it reads, all others are off, two classes."""
+def open_first_unit(network: KipfNetwork) -> None:
+    """Turn the first hidden unit on whatever it reads, and all others off; for two classes."""
     network.theta.data.zero_()
-    for row in network.theta.data:
-        _, b1, w2, _ = network.layers(row)
-        b1.fill_(-1.0)
-        b1[0] = 1.0
-        w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
+    _, b1, w2, _ = network.layers(network.theta.data)
+    b1.fill_(-1.0)
+    b1[0] = 1.0
+    w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
 
 
 def _parts(prepared: list[PreparedParts], kind: Kind, settings: Settings, undo: float) -> list[Seen]:
-    graph = prepared[0].data.graph
-    blocks = GraphBlocks(graph, CPU)
-    network = KipfStack(graph.num_features, UNITS, 2, [torch_generator("audits", "probe")] * len(prepared), CPU)
-    source = source_of(prepared, blocks)
-    states = SeedStates(network)
-    privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data))
-    step = StackedStep(states, _sgd([network.theta], settings), source, 0.0, [], privatizer)
+    signs = _signs(prepared[0].data.graph)
+    seen = []
+    for one in prepared:
+        sums = _part_sums(one, settings) * undo  # (T, F, H)
+        seen.append(_of_directions(sums[:, :, 0] * signs, sums[:, :, 1:].reshape(len(sums), -1), kind.each_node))
+    return seen
+
+
+def _part_sums(prepared: PreparedParts, settings: Settings) -> np.ndarray:
+    """Return the (T, F, H) moves of the first layer, at parameters that are the same in each step."""
+    graph = prepared.data.graph
+    network = KipfNetwork(graph.num_features, UNITS, 2, torch_generator("audits", "probe"), CPU)
+    source, privatizer = source_of(prepared, GraphBlocks(graph, CPU)), privatizer_of(prepared, network)
+    step = KipfStep(network, _sgd([network.theta], settings), source, privatizer=privatizer)
     moves = []
     for _ in range(settings.steps):
         open_first_unit(network)
         step()
-        moves.append([network.layers(row)[0].double().numpy().copy() * undo for row in network.theta.data])
-    sums = np.array(moves)  # (T, S, F, H)
-    signs = _signs(graph)
-    return [
-        _of_directions(sums[:, seed, :, 0] * signs, sums[:, seed, :, 1:].reshape(len(sums), -1), kind.each_node)
-        for seed in range(len(prepared))
-    ]
+        moves.append(network.layers(network.theta.data)[0].double().numpy().copy())
+    return np.array(moves)
 
 
 def _rows(prepared: list[PreparedRows], settings: Settings, undo: float) -> list[Seen]:
-    graph = prepared[0].data.graph
+    return [_rows_seen(one, _row_sums(one, settings) * undo) for one in prepared]
+
+
+def _row_sums(prepared: PreparedRows, settings: Settings) -> np.ndarray:
+    """Return the (T, H, F) moves of the first layer, at parameters that are the same in each step."""
     model = Model(architecture="mlp", hops=0, width=UNITS)
-    networks = [Network(model, graph.num_features, 2, torch_generator("audits", "probe")) for _ in prepared]
-    stack = RowStack(networks, model.activation)
-    step = stacked(prepared, stack, _sgd([stack.theta], settings))
+    network = Network(model, prepared.data.graph.num_features, 2, torch_generator("audits", "probe"))
+    trained = RowNetwork(network, model.activation)
+    step = prepared.closed(trained, _sgd([trained.theta], settings))
     moves = []
     for _ in range(settings.steps):
-        for row in stack.theta.data:
-            flat(stack.parts(row))
+        flat(trained.parts(trained.theta.data))
         step()
-        moves.append([stack.parts(row)[0].double().numpy().copy() * undo for row in stack.theta.data])
-    sums = np.array(moves)  # (T, S, H, F)
-    return [_rows_seen(one, sums[:, seed]) for seed, one in enumerate(prepared)]
+        moves.append(trained.parts(trained.theta.data)[0].double().numpy().copy())
+    return np.array(moves)
 
 
 def _rows_seen(prepared: PreparedRows, sums: np.ndarray) -> Seen:

@@ -21,16 +21,16 @@ from dpgraph.audits.result import AuditResult
 from dpgraph.audits.subgraphs import KEY, OTHERS, WIDTH, crowd
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
-from dpgraph.methods.pagerank.prepared import PreparedRows, stacked
-from dpgraph.models.kipf import GraphBlocks, KipfStack
+from dpgraph.methods.pagerank.prepared import PreparedRows
+from dpgraph.models.closed_rows import RowNetwork
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.components import PreparedComponents
 from dpgraph.preparation.lots import PreparedLots
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
 from dpgraph.randomness import torch_generator
-from dpgraph.training.stacked import SeedStates, StackedStep
+from dpgraph.training.kipf import KipfStep
 
 COPIES, SPARE = 40, 2
 NOISE = 1e-3
@@ -122,16 +122,17 @@ def _lot(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
 
 
 def _subgraph(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
-    prepared = [expected(one, PreparedParts) for one in prepared_steps(kind, settings, graph)]
-    network = KipfStack(2, WIDTH, 2, [torch_generator("audits", "kipf", KEY)], CPU)
+    (one,) = prepared_steps(kind, settings, graph)
+    prepared = expected(one, PreparedParts)
+    network = KipfNetwork(2, WIDTH, 2, torch_generator("audits", "kipf", KEY), CPU)
     source = source_of(prepared, GraphBlocks(graph, CPU))
     if kind.each_node:
         open_first_unit(network)
-    privatizer = privatizer_of(prepared, network.size, torch.zeros_like(network.theta.data))
+    privatizer = privatizer_of(prepared, network)
     optimizer = torch.optim.SGD([network.theta], lr=settings.learning_rate)
-    before = network.theta.data[0].clone()
-    StackedStep(SeedStates(network), optimizer, source, 0.0, [], privatizer)()
-    return network.theta.data[0] - before
+    before = network.theta.data.clone()
+    KipfStep(network, optimizer, source, privatizer=privatizer)()
+    return network.theta.data - before
 
 
 def _rows(kind: Kind) -> Reach:
@@ -199,15 +200,16 @@ def component_reach(kind: Kind) -> Reach:
 
 
 def _row_sum(kind: Kind, settings: Settings, graph: Graph) -> np.ndarray:
-    prepared = [expected(one, PreparedRows) for one in prepared_steps(kind, settings, graph)]
+    (one,) = prepared_steps(kind, settings, graph)
     model = Model(architecture="mlp", hops=0, width=1)
-    stack = RowStack([Network(model, graph.num_features, 2, torch_generator("audits", "rows"))], model.activation)
-    step = stacked(prepared, stack, torch.optim.SGD([stack.theta], lr=settings.learning_rate))
-    flat(stack.parts(stack.theta.data[0]))
-    before = stack.theta.data[0].clone()
+    initial = Network(model, graph.num_features, 2, torch_generator("audits", "rows"))
+    network = RowNetwork(initial, model.activation)
+    step = expected(one, PreparedRows).closed(network, torch.optim.SGD([network.theta], lr=settings.learning_rate))
+    flat(network.parts(network.theta.data))
+    before = network.theta.data.clone()
     step()
     undo = public_divisor(kind, settings, graph.num_nodes) / settings.learning_rate
-    return (stack.theta.data[0] - before).double().numpy() * undo
+    return (network.theta.data - before).double().numpy() * undo
 
 
 def _releases(kind: Kind) -> bool:

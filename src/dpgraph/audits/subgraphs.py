@@ -16,7 +16,7 @@ from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Settings, prepared_steps
 from dpgraph.audits.graphs import directed_graph, without_node
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
-from dpgraph.models.kipf import GraphBlocks, KipfStack, Read
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
 from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
@@ -24,18 +24,18 @@ from dpgraph.privacy.auditing import joint_errors, profile_test
 from dpgraph.privacy.mechanisms.subgraphs import PoissonSubgraphs
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.graph_splits import FixedParts
-from dpgraph.training.stacked import GraphSource, SeedStates, StackedStep
+from dpgraph.training.kipf import GraphSource, KipfStep
 
 DELTA = 1e-3
 PARTS, EPOCHS, NOISE = 4, 2, 2.0
 WIDTH = 3
 KEY = 158  # of initial parameters for which one node turns gradients around: cosine -0.999
-OTHERS, SEEDS = 30, 100  # nodes besides the one that changes; stacked seeds of each side
+OTHERS, SEEDS = 30, 100  # nodes besides the one that changes; seeds of each side
 
 
-def _network(num_seeds: int) -> KipfStack:
-    """Two features, two classes; the same parameters for every seed."""
-    return KipfStack(2, WIDTH, 2, [torch_generator("audits", "kipf", KEY) for _ in range(num_seeds)], CPU)
+def _network() -> KipfNetwork:
+    """Return a network of two features and two classes, always with the same parameters."""
+    return KipfNetwork(2, WIDTH, 2, torch_generator("audits", "kipf", KEY), CPU)
 
 
 STEPS = "composed steps on fresh subgraphs"
@@ -76,14 +76,10 @@ class Positions:
     """Steps of all seeds on `crowd` at parameters that do not change, from "without" node 0 (0) to "with" it (1)."""
 
     def __init__(self, prepared: list[PreparedParts], graph: Graph) -> None:
-        self.network = _network(1)
+        self.network = _network()
         self.graph, blocks = graph, GraphBlocks(graph, CPU)
-        source = source_of(prepared, blocks)
-        if not isinstance(source, GraphSource):
-            raise TypeError("the audited method reads nodes")
-        self.source = source
-        self.gradients = torch.zeros(len(prepared), self.network.theta.shape[1])
-        self.privatizer = privatizer_of(prepared, self.network.size, torch.zeros_like(self.gradients))
+        self.sources = [_source(one, blocks) for one in prepared]
+        self.privatizers = [privatizer_of(one, self.network) for one in prepared]
         self._found: dict[tuple[int, bool], Tensor] = {}
         self.direction = -self._of(np.arange(1, 8))
         self.direction /= self.direction.norm()
@@ -91,13 +87,14 @@ class Positions:
 
     def step(self, step: int) -> tuple[np.ndarray, np.ndarray]:
         """(S,) positions, and which seeds drew node 0."""
-        drawn = np.zeros(len(self.gradients), dtype=bool)
-        for seed, schedule in enumerate(self.source.schedules):
-            nodes = schedule.nodes(step)
-            self.gradients[seed] = self._of(nodes)
+        moved, drawn = np.zeros(len(self.sources)), np.zeros(len(self.sources), dtype=bool)
+        for seed, (source, privatizer) in enumerate(zip(self.sources, self.privatizers, strict=True)):
+            nodes = source.schedule.nodes(step)
+            gradient = self._of(nodes).clone()
             drawn[seed] = len(nodes) > 0 and nodes[0] == 0
-        self.privatizer.apply(self.gradients)
-        return (self.gradients @ self.direction).double().numpy() / (2 * CLIP_NORM) + 0.5, drawn
+            privatizer.apply(gradient)
+            moved[seed] = float(gradient @ self.direction)
+        return moved / (2 * CLIP_NORM) + 0.5, drawn
 
     def due(self, step: int) -> bool:
         """Whether a schedule of parts in a known order would read the node."""
@@ -110,9 +107,16 @@ class Positions:
         if key not in self._found:
             row = torch.zeros_like(self.network.theta.data)
             if len(nodes):
-                self.network.gradients({0: Read(self.source.block(nodes))}, row)
-            self._found[key] = row[0]
+                self.network.gradient(Read(self.sources[0].block(nodes)), row)
+            self._found[key] = row
         return self._found[key]
+
+
+def _source(prepared: PreparedParts, blocks: GraphBlocks) -> GraphSource:
+    source = source_of(prepared, blocks)
+    if not isinstance(source, GraphSource):
+        raise TypeError("the audited methods read nodes")
+    return source
 
 
 def crowd(present: bool) -> Graph:
@@ -170,28 +174,23 @@ def whole_graph_reach(index: int) -> int:
 
 def _clipped_gradients(graph: Graph, variant: str, index: int) -> list[tuple[np.ndarray, Tensor]]:
     """Nodes read and clipped gradient of the eight steps of two epochs, without noise, at fixed parameters."""
-    prepared = _prepared(graph, Settings(rate=0.25), range(index, index + 1), variant)
-    for one in prepared:
-        one.noise.std = 0.0
-    blocks = GraphBlocks(graph, CPU)
-    source = source_of(prepared, blocks)
-    if not isinstance(source, GraphSource):
-        raise TypeError("the audited methods read nodes")
+    (prepared,) = _prepared(graph, Settings(rate=0.25), range(index, index + 1), variant)
+    prepared.noise.std = 0.0
+    blocks, network = GraphBlocks(graph, CPU), _network()
+    source = _source(prepared, blocks)
     nodes_read: list[np.ndarray] = []
 
     def build(nodes: np.ndarray):  # type: ignore[no-untyped-def]
         nodes_read[-1] = nodes
         return source.block(nodes)
 
-    states = SeedStates(_network(1))
-    privatizer = privatizer_of(prepared, states.network.size, torch.zeros_like(states.network.theta.data))
-    still = torch.optim.SGD([states.network.theta], lr=0.0)
-    step = StackedStep(states, still, replace(source, block=build), 0.0, [], privatizer)
+    still = torch.optim.SGD([network.theta], lr=0.0)
+    step = KipfStep(network, still, replace(source, block=build), privatizer=privatizer_of(prepared, network))
     gradients = []
     for _ in range(8):
         nodes_read.append(np.zeros(0, dtype=np.int64))
         step()
-        gradients.append((nodes_read[-1], step.gradients[0].clone()))
+        gradients.append((nodes_read[-1], step.gradient.clone()))
     return gradients
 
 

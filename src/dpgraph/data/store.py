@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpgraph.data.checks import problem, problem_of_values
+from dpgraph.data.checks import problem
 from dpgraph.data.graph import Graph
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import drawn_split, is_drawn
@@ -89,8 +89,7 @@ def load_status(folder: Path) -> Stored:
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
     """The graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
 
-    Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes,
-    and checks that features are finite and each edge is in both lists.
+    Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
@@ -101,8 +100,6 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
     wrong = problem(arrays, header.num_classes, header.symmetric)
-    if wrong is None and verify:
-        wrong = problem_of_values(arrays, header.symmetric)
     if wrong is None and whole is not None and split:
         edges = {**arrays, **dict(zip(("out_ptr", "out_idx"), whole, strict=True))}
         wrong = problem(edges, header.num_classes, symmetric=True)

@@ -122,7 +122,7 @@ def read_arrays(
 
 def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
     try:
-        array = load_npy(path, mmap)
+        array = load_npy(path, mmap and 0 not in shape)  # an empty array cannot be mapped
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected an array {shape} {dtype} ({REMEDY})") from None
     except (ValueError, OSError, EOFError):

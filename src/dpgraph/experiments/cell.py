@@ -147,14 +147,14 @@ class Model(Finite):
 
 
 class MlpModel(Model):
-    """Of methods that read no edges in training."""
+    """A model of methods that read no edges in training."""
 
     architecture: Literal["mlp"]
     hops: Literal[0]
 
 
 class UndroppedMlp(MlpModel):
-    """Of methods that, besides, drop nothing."""
+    """A model of methods that, besides, drop nothing."""
 
     dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
 
@@ -178,7 +178,7 @@ class Training(Finite):
     )
 
     def roots_per_step(self, num_train: int) -> float:
-        """How many nodes a step has a loss of, to estimate what it costs."""
+        """Return how many nodes a step has a loss of, to estimate what it costs."""
         return num_train
 
 
@@ -299,7 +299,7 @@ class Cell(Finite):
 
     @property
     def shape(self) -> str:
-        """What a readable name includes of the model, if anything."""
+        """Return what a readable name includes of the model, if anything."""
         return ""
 
     @property
@@ -336,7 +336,7 @@ def _default(field: FieldInfo, name: str) -> Any:
 
 
 class NetworkCell(Cell):
-    """Of methods that train a network of `models/` on nodes or other records."""
+    """A cell of methods that train a network of `models/` on nodes or other records."""
 
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "model": (
@@ -363,7 +363,7 @@ class NetworkCell(Cell):
 
 
 class TreePrivacy(Privacy):
-    """Of methods on ego trees with bounded lists."""
+    """A cell of methods on ego trees with bounded lists."""
 
     max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: lists in which a node may occur")] = 4
     list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(

@@ -83,7 +83,7 @@ def parse(model: type[M], value: Any, where: str, given: Mapping[str, str] = Map
 
 
 def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Of a validation of `model`, if it is known, with a name that an unknown key may have been meant to be."""
+    """Return the first error of a validation of `model`, with a name that an unknown key may have been meant to be."""
     first = error.errors(include_url=False)[0]
     name = ".".join(shown(part) for part in first["loc"])
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
@@ -115,6 +115,6 @@ def load(model: type[M], path: Path) -> M:
 
 
 def knows(model: type[BaseModel], path: Path) -> bool:
-    """Whether the file is a mapping whose keys all are the model's."""
+    """Return whether the file is a mapping whose keys all are the model's."""
     value = read_yaml(path)
     return isinstance(value, Mapping) and set(value) <= set(model.model_fields)

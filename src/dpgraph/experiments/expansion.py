@@ -1,4 +1,4 @@
-"""What workflow files write once for many entries: `define:`, `matrix:` and `$name`, written out before validation.
+"""Write out what workflow files say once for many entries: `define:`, `matrix:` and `$name`, before validation.
 
 Plain data to plain data; docs/workflow-files.md describes it to its users. A file without these three words is left as
 it is.
@@ -43,7 +43,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Of plain types without the general question, which is slow: a plan asks half a million times."""
+    """Ask plain types first: the general question is slow, and a plan asks half a million times."""
     kind = type(value)
     return kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping))
 
@@ -94,7 +94,7 @@ def _repeats(value: Any) -> bool:
 
 
 def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Of each name its entries, where a key lists several of them: `table1, table3: {...}`."""
+    """Return the entries of each name, where a key lists several of them: `table1, table3: {...}`."""
     by_name: dict[str, dict[str, Any]] = {}
     for name, entries in section.items():
         if not isinstance(entries, Mapping):
@@ -245,7 +245,7 @@ class _Expansion:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _named(self, value: Any, scope: Scope, written: str) -> Any:
-        """What a name stands for, with the names in it left open; anything else is returned as it is."""
+        """Return what a name stands for, with the names in it left open; anything else as it is."""
         name = _whole(value)
         return value if name is None else self._named(self._looked_up(name, scope, written), scope, written)
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.axis import ReleaseAxis
 from dpgraph.experiments.claim import (
     AtEqualAccuracy,
     Claim,
@@ -62,6 +61,19 @@ class Sweep(Finite):
     )
     published_default: str | None = Field(
         default=None, description="Label of the value that printed rows without the key have"
+    )
+
+
+class ReleaseAxis(Finite):
+    """An axis of epsilon_pr, what the release of PageRank rows may cost, at a fixed epsilon_sgd (Zhang, section 5.4.1).
+
+    x = factor epsilon - training_epsilon, epsilon the published one, epsilon_pr + epsilon_sgd. Methods without a
+    release train with all of epsilon, and are where the others have as much.
+    """
+
+    training_epsilon: Annotated[float, Field(gt=0)] = Field(description="epsilon_sgd, in units of the axis")
+    factor: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="q', where the axis shows epsilon after the thesis' multiplication by it"
     )
 
 

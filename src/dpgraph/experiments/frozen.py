@@ -16,7 +16,7 @@ class Frozen(BaseModel):
 
 
 class Finite(Frozen):
-    """What a user requests: no number in it is inf or nan."""
+    """A model of what a user requests: no number in it is inf or nan."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 

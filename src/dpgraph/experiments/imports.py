@@ -70,13 +70,8 @@ class Package:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def import_closure(package: Path, *roots: str, without: Collection[str] = ()) -> list[str]:
-    """Names of the modules of `package` that `roots` reach, see `Package.closure`."""
-    return Package(package).closure(roots, without)
-
-
 def imported_names(source: bytes, top: str, base: list[str]) -> set[str]:
-    """What a source imports of the package `top`, `from a import b` as `a.b` (b may be a module); it is in `base`."""
+    """Return what a source in `base` imports of the package `top`, `from a import b` as `a.b` (b may be a module)."""
     name = top.encode()
     statements = [one for one in _STATEMENT.findall(source) if name in one or one[4:].lstrip().startswith(b".")]
     anywhere = len(re.findall(rb"(?:from|import)[ \t]+" + name + rb"\b", source))

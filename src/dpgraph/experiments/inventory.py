@@ -1,112 +1,68 @@
-"""What the papers contain, table by table and claim by claim, and what of a suite shows it, or why nothing does."""
+"""Tables, figures and claims of the papers: what of a suite shows each, or why nothing does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.experiments.claim import Id
 from dpgraph.experiments.frozen import Finite
 
 Sentence = Annotated[str, Field(min_length=10)]
+ITEM = re.compile(r"(table|fig|[A-Z])\d+(\.\d+)?")
 
 
-class Item(Finite):
-    """One table, figure or claim of a paper: what shows it, or the reason why nothing does."""
+class PaperInventory(Finite):
+    """What the names of a paper's artefacts and claims do not say themselves."""
 
-    shown_by: tuple[Id, ...] = Field(default=(), description="Artefacts, or claims, of the paper's experiment file")
-    reason: Sentence | None = Field(default=None, description="Why nothing shows it")
-
-    @model_validator(mode="after")
-    def _one(self) -> Item:
-        if bool(self.shown_by) == (self.reason is not None):
-            raise ValueError(f"shown_by={list(self.shown_by)}, reason={self.reason}: expected exactly one of them")
-        return self
-
-
-class PaperItems(Finite):
-    """All of one paper, or of one chapter."""
-
-    title: str
-    experiment: Id | None = Field(default=None, description="Experiment file; null: none, every item has a reason")
-    tables: dict[Id, Item] = Field(default_factory=dict)
-    figures: dict[Id, Item] = Field(default_factory=dict)
-    claims: dict[Id, Item] = Field(default_factory=dict)
+    not_shown: dict[Id, Sentence] = Field(default_factory=dict, description="Why nothing shows an item")
     ours: dict[str, Sentence] = Field(
         default_factory=dict,
         description="Artefacts and claims that are in no paper, and what for; * matches any characters",
     )
 
-    @model_validator(mode="after")
-    def _experiment(self) -> PaperItems:
-        shown = [name for _, name, item in self.items() if item.shown_by]
-        if self.experiment is None and (shown or self.ours):
-            raise ValueError(f"experiment=null: expected one, which shows {', '.join([*shown, *self.ours])}")
-        return self
 
-    def items(self) -> Iterator[tuple[str, Id, Item]]:
-        """Kind (table, figure, claim), id and item."""
-        for kind, of_kind in (("table", self.tables), ("figure", self.figures), ("claim", self.claims)):
-            for name, item in of_kind.items():
-                yield kind, name, item
-
-
-class Row(NamedTuple):
-    """A line of the listing."""
+class InventoryRow(NamedTuple):
+    """An item of a paper."""
 
     paper: str
-    kind: str
     item: str
     shown_by: str
     reason: str
 
 
 class Inventory(Finite):
-    """workflow/inventory.yaml."""
+    """workflow/inventory.yaml.
+
+    Artefacts and claims are named after the item that they show: `fig3a` and `fig3-degree` show `fig3`.
+    """
 
     suite: Id = Field(description="The suite that has all of it")
-    papers: dict[Id, PaperItems]
+    papers: dict[Id, PaperInventory]
 
-    def rows(self, paper: str | None = None) -> list[Row]:
-        """A row per item, of all papers or of one."""
-        return [
-            Row(name, kind, item, ", ".join(entry.shown_by), entry.reason or "")
-            for name, part in self.papers.items()
-            if paper in (None, name)
-            for kind, item, entry in part.items()
-        ]
+    def rows(self, names: Mapping[str, Iterable[str]]) -> list[InventoryRow]:
+        """Return a row for each item, given the names of a suite's artefacts and claims by paper."""
+        rows = []
+        for paper, shown in names.items():
+            own = self.papers.get(paper, PaperInventory())
+            items: dict[str, list[str]] = {}
+            for name in shown:
+                if not any(fnmatchcase(name, pattern) for pattern in own.ours):
+                    items.setdefault(item_of(name), []).append(name)
+            rows += [InventoryRow(paper, item, ", ".join(found), "") for item, found in items.items()]
+            rows += [InventoryRow(paper, item, "", reason) for item, reason in own.not_shown.items()]
+        return rows
 
-    def mistakes(self, artefacts: Mapping[str, set[str]], claims: Mapping[str, set[str]]) -> list[str]:
-        """What does not agree with the suite's artefacts and claims by experiment, a line each.
 
-        What an item names must be there, and what is there must be named by an item or be ours.
-        """
-        lines = []
-        named: dict[str, set[str]] = {}
-        ours: dict[str, set[str]] = {}
-        for paper, part in self.papers.items():
-            experiment = part.experiment or ""
-            for kind, item, entry in part.items():
-                known = (claims if kind == "claim" else artefacts).get(experiment, set())
-                named.setdefault(experiment, set()).update(entry.shown_by)
-                lines += [
-                    f"{paper}: {kind} {item}: {name}: not in suite {self.suite}"
-                    for name in entry.shown_by
-                    if name not in known
-                ]
-            ours.setdefault(experiment, set()).update(part.ours)
-        for experiment in {**artefacts, **claims}:
-            there = artefacts.get(experiment, set()) | claims.get(experiment, set())
-            own = ours.get(experiment, set())
-            for name in sorted(there - named.get(experiment, set())):
-                if not any(fnmatchcase(name, pattern) for pattern in own):
-                    lines.append(f"{experiment}/{name}: no item of the inventory names it, and it is not among ours")
-            lines += [
-                f"{experiment}: ours {pattern}: matches nothing of suite {self.suite}"
-                for pattern in sorted(own)
-                if not any(fnmatchcase(name, pattern) for name in there)
-            ]
-        return lines
+def item_of(name: str) -> str:
+    """Return the item that an artefact or claim shows.
+
+    >>> item_of("fig5.1-k4-sgd1"), item_of("fig3a"), item_of("V8-lots")
+    ('fig5.1', 'fig3', 'V8')
+    """
+    found = ITEM.match(name)
+    return found[0] if found else name

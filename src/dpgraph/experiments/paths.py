@@ -63,7 +63,7 @@ class Paths:
         return self.cell(cell) / f"seed={seed}.predictions.npy"
 
     def exposure(self, cell: Cell, seed: int) -> Path:
-        """What an attacker computes (exposure.py of the problem); not there where the method offers nothing."""
+        """The file of what an attacker computes (exposure.py of the problem), where the method offers something."""
         return self.cell(cell) / f"seed={seed}.exposure.npz"
 
     @property
@@ -82,7 +82,7 @@ class Paths:
         return self.suite / "baselines.csv"
 
     def reference(self, task: Task) -> Path:
-        """What scikit-learn's reference methods reach on the splits of the suite's seeds."""
+        """The file of what scikit-learn's reference methods reach on the splits of the suite's seeds."""
         return self.suite / "references" / f"{task.folder}.json"
 
     @property

@@ -17,7 +17,7 @@ Score = Annotated[float, Field(ge=0, le=100)]
 
 
 class ChosenSetting(Finite):
-    """What a search chose for one data set."""
+    """The settings that a search chose for one data set."""
 
     trial: str = Field(description="Of the search")
     set: dict[str, Any] = Field(description="A part of a cell")

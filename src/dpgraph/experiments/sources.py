@@ -40,7 +40,6 @@ STAGES: dict[str, Stage] = {
     "download": Stage(files=("data/fetch.py",), job=True),
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
-    "bench": Stage(("benchmarks.*",), job=True),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
     "table": Stage(_REPORT, (PUBLISHED,)),
@@ -100,7 +99,7 @@ def sources_digest(stage: str) -> str:
 
 @cache
 def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
-    """The same of a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
+    """Hash a job that these modules make, see `Stage`. Raises ImportError for a module that does not exist."""
     for root in roots:
         if not _this().matching(f"{PACKAGE.name}.{root}"):
             raise ImportError(f"{PACKAGE.name}.{root}: no such module in the package: a result would not depend on it")
@@ -116,12 +115,8 @@ def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
 
 
 def reaches(roots: tuple[str, ...], module: str) -> bool:
-    """Whether a job that these modules make imports `module`."""
+    """Return whether a job that these modules make imports `module`."""
     return _this().modules[f"{PACKAGE.name}.{module}"] in files_of(Stage(roots, job=True), _this())
-
-
-def source_files(stage: str) -> list[Path]:
-    return files_of(known_stage(stage), _this())
 
 
 def known_stage(name: str) -> Stage:

@@ -61,7 +61,7 @@ class SuiteTask(Finite):
         return None if self.published is None else self.published.partition(";")[0]
 
     def is_called(self, names: Collection[str]) -> bool:
-        """Whether a claim that names these data sets means this one, with or without the parameters."""
+        """Return whether a claim that names these data sets means this one, with or without the parameters."""
         if self.constructed is not None:
             return self.label in names
         return self.published in names or self.dataset_in_paper in names

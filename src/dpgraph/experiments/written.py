@@ -27,5 +27,5 @@ class Written(Finite):
         return model
 
     def place(self, name: str) -> str:
-        """Where in the file an entry is ("methods.dp-gcn-1"), with the matrix where one makes it."""
+        """Return the place of an entry in the file ("methods.dp-gcn-1"), with the matrix where one makes it."""
         return self._places.get(name, name)

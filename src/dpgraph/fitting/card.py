@@ -16,7 +16,7 @@ from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
+from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.privacy.relation import Relation, Scope
 
 MOST_Z = 6.0  # the curve ends where an error is a billionth

@@ -128,6 +128,17 @@ class Run:
         return {**prepared, **self.notes, **late, **stopped}
 
 
+class TreeMethod:
+    """Private training on ego trees; a method brings its model to a prepared step."""
+
+    def prepare(self, job: Job) -> Run:
+        """Return the run of one seed."""
+        raise NotImplementedError
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(self.prepare(job), observe)
+
+
 def run_loop(run: Run, observe: Observe) -> Outcome:
     """T steps of one seed, with evaluations on the whole graph."""
     job, bench = run.job, run.bench

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.streams import stream
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
     from dpgraph.preparation.base import PreparedStep
-    from dpgraph.training.loop import Diverged
 
 Observation = dict[str, Any]  # plain JSON: it goes into checkpoints
 Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, classes)); the evaluator listens here
@@ -87,14 +85,3 @@ class Method(Protocol):
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""
-
-
-@runtime_checkable
-class StackedMethod(Method, Protocol):
-    """A method that can train all seeds of a cell at once, each as if it were alone."""
-
-    def stacks(self, cell: Cell, device: torch.device) -> bool:
-        """Whether it does so for this cell on this device: where it is no faster, seeds are processes of their own."""
-
-    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        """`jobs` differ in their seeds only and share one checkpoint; a seed that diverges leaves the others alone."""

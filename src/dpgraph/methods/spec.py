@@ -39,6 +39,11 @@ def reads_edges_with_hops(cell: Any) -> PredictionInput:
     return PredictionInput.RAW_GRAPH if cell.model.hops > 0 else PredictionInput.OWN_RECORD
 
 
+def own_record(cell: Any) -> PredictionInput:
+    """A node reads its own record, and what was released."""
+    return PredictionInput.OWN_RECORD
+
+
 def unknown_exchanges(cell: Any) -> None:
     return None
 

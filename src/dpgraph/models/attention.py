@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpgraph.models.padded import PaddedSegments
 from dpgraph.models.segments import PaddedRuns, Segments, blocks, reduce
 
 CHUNK_ENTRIES_CPU = 2048  # entries whose gathered keys stay in a core's cache
@@ -22,14 +21,12 @@ CHUNK_ENTRIES_CUDA = 1 << 18
 Context = torch.autograd.function.FunctionCtx
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments | PaddedSegments) -> Tensor:
+def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
     """(n, H, d) queries of the segments, (num_rows, H, d) keys and values -> (n, H, d).
 
     Holds the (m, H) weights of all entries, and gathered keys or values of a chunk of entries only.
     """
     queries = queries / queries.shape[2] ** 0.5
-    if isinstance(segments, PaddedSegments):
-        return segments.attend(queries, keys, values)
     return _Attend.apply(queries, keys, values, segments)  # type: ignore[no-any-return]
 
 

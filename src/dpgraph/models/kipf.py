@@ -1,4 +1,4 @@
-"""The two-layer GCN of Kipf and Welling (2017), for several seeds side by side, on parts of a graph.
+"""The two-layer GCN of Kipf and Welling (2017), on parts of a graph.
 
 logits = A^ relu(A^ X W1 + b1) W2 + b2 with A^ = D^-1/2 (A + I) D^-1/2 (Igamberdiev and Habernal, Eq. 4). X and A^ are
 constant, so gradients are written down instead of recorded, and a step touches the rows that its loss depends on only.
@@ -7,7 +7,7 @@ constant, so gradients are written down instead of recorded, and a step touches 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -64,7 +64,7 @@ NodeFactors = Callable[[NodeErrors], Tensor]  # -> (n,) what each node's gradien
 
 @dataclass(frozen=True)
 class Read:
-    """What one seed reads in one step; `kept` (k, width) is what dropout multiplies the hidden layer with."""
+    """What one step reads; `kept` (k, width) is what dropout multiplies the hidden layer with."""
 
     block: KipfBlock
     kept: Tensor | None = None
@@ -133,35 +133,23 @@ def normalized(closed: Csr) -> Csr:
     return replace(closed, values=np.repeat(scale, degrees) * scale[closed.columns])
 
 
-class KipfStack(nn.Module):
-    """S independent two-layer GCNs with the P parameters of each in one row of `theta`.
-
-    Rows are padded with zeros to whole vectors of the processor, so that elementwise operations on the stack give each
-    seed the bits that they would give it alone.
-    """
+class KipfNetwork(nn.Module):
+    """A two-layer GCN with all P parameters in one vector `theta`, padded with zeros to a multiple of `PADDED_TO`."""
 
     def __init__(
-        self,
-        num_features: int,
-        width: int,
-        num_classes: int,
-        generators: Sequence[torch.Generator],
-        device: torch.device,
+        self, num_features: int, width: int, num_classes: int, generator: torch.Generator, device: torch.device
     ) -> None:
-        """Glorot uniform weights, zero biases; one generator on the CPU for each seed."""
+        """Draw Glorot uniform weights from a generator on the CPU; biases are zero."""
         super().__init__()
         if width < 1:
             raise invalid("width", width, "an integer >= 1")
         self.shapes = ((num_features, width), (width,), (width, num_classes), (num_classes,))
         self.sizes = [math.prod(shape) for shape in self.shapes]
-        self.theta = nn.Parameter(torch.stack([self._initial(one) for one in generators]).to(device))
-
-    def _initial(self, generator: torch.Generator) -> Tensor:
         parts = []
         for shape in self.shapes:
             bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
             parts.append(torch.rand(shape, generator=generator).mul_(2 * bound).sub_(bound).flatten())
-        return torch.cat([*parts, torch.zeros(-self.size % PADDED_TO)])
+        self.theta = nn.Parameter(torch.cat([*parts, torch.zeros(-self.size % PADDED_TO)]).to(device))
 
     @property
     def size(self) -> int:
@@ -169,62 +157,42 @@ class KipfStack(nn.Module):
         return sum(self.sizes)
 
     @property
-    def num_seeds(self) -> int:
-        return len(self.theta)
-
-    @property
     def width(self) -> int:
         return self.shapes[0][1]
 
-    def layers(self, row: Tensor) -> list[Tensor]:
-        """A row -> views W1 (F, width), b1, W2 (width, classes), b2."""
-        parts = row[: self.size].split(self.sizes)
+    def layers(self, vector: Tensor) -> list[Tensor]:
+        """Return views W1 (F, width), b1, W2 (width, classes), b2 of `theta` or a vector like it."""
+        parts = vector[: self.size].split(self.sizes)
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     @torch.no_grad()
-    def logits(self, rows: Sequence[Tensor], block: KipfBlock) -> list[Tensor]:
-        """Rows of parameters -> (n, classes) for each, without dropout."""
-        layers = [self.layers(row) for row in rows]
-        products = block.features.times_each([w1 for w1, *_ in layers])
-        outputs = []
-        for (_, b1, w2, b2), product in zip(layers, products, strict=True):
-            mixed = block.outer.times(_hidden(block, product, b1))
-            outputs.append(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T)
-        return outputs
+    def logits(self, block: KipfBlock) -> Tensor:
+        """Return (n, classes) logits, without dropout."""
+        w1, b1, w2, b2 = self.layers(self.theta.data)
+        mixed = block.outer.times(_hidden(block, block.features.times(w1), b1))
+        return torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T
 
-    def losses(self, rows: Sequence[Tensor], block: KipfBlock) -> Tensor:
-        """(S,) mean cross-entropies, on the device."""
-        logits = self.logits(rows, block)
-        return torch.stack([nn.functional.cross_entropy(one, block.labels, ignore_index=-1) for one in logits])
+    def loss(self, block: KipfBlock) -> Tensor:
+        """Return the () mean cross-entropy, on the device."""
+        return nn.functional.cross_entropy(self.logits(block), block.labels, ignore_index=-1)
 
     @torch.no_grad()
-    def gradients(self, reads: Mapping[int, Read], into: Tensor, factors: NodeFactors | None = None) -> None:
-        """Writes each seed's gradient of the mean cross-entropy over its block's n nodes into its row of `into`.
+    def gradient(self, read: Read, into: Tensor, factors: NodeFactors | None = None) -> None:
+        """Write the gradient of the mean cross-entropy over the block's n nodes to `into`.
 
-        With `factors`, the sum of the nodes' gradients, each multiplied with its factor, in place of the mean. Seeds
-        that read the same dense features share the products with them; else one seed is finished after the other.
+        With `factors`, the sum of the nodes' gradients, each multiplied with its factor, in place of the mean.
         """
-        shared: dict[int, list[int]] = {}
-        for seed, read in reads.items():
-            features = read.block.features
-            shared.setdefault(id(features) if features.together else seed, []).append(seed)
-        for seeds in shared.values():
-            features = reads[seeds[0]].block.features
-            products = features.times_each([self.layers(self.theta.data[seed])[0] for seed in seeds])
-            back = [
-                self._backward(self.theta.data[seed], reads[seed], product, into[seed], factors)
-                for seed, product in zip(seeds, products, strict=True)
-            ]
-            for seed, gradient in zip(seeds, features.transposed_times_each(back), strict=True):
-                self.layers(into[seed])[0].copy_(gradient)
+        features = read.block.features
+        back = self._backward(read, features.times(self.layers(self.theta.data)[0]), into, factors)
+        self.layers(into)[0].copy_(features.transposed_times(back))
 
-    def _backward(self, row: Tensor, read: Read, product: Tensor, into: Tensor, factors: NodeFactors | None) -> Tensor:
+    def _backward(self, read: Read, product: Tensor, into: Tensor, factors: NodeFactors | None) -> Tensor:
         """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).
 
         Classes come first in what is computed for each of them: long rows are several times as fast as short ones.
         """
         block, kept = read.block, read.kept
-        _, b1, w2, b2 = self.layers(row)
+        _, b1, w2, b2 = self.layers(self.theta.data)
         _, g_b1, g_w2, g_b2 = self.layers(into)
         hidden = _hidden(block, product, b1)
         if kept is not None:

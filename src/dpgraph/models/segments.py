@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.models.padded import PaddedTrees
 from dpgraph.sampling.ego import EgoBatch, Hop
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
@@ -35,10 +34,8 @@ class Segments:
     index: Tensor | None = None  # (num_rows,) row i is rows[index[i]] of what `own`, `sum` and `mean` are given
 
     @classmethod
-    def of_level(cls, batch: EgoBatch | PaddedTrees, level: int, index: Tensor | None = None) -> Segments:
+    def of_level(cls, batch: EgoBatch, level: int, index: Tensor | None = None) -> Segments:
         """How level `level` of ego trees reads the next one."""
-        if isinstance(batch, PaddedTrees):
-            return batch.segments(level)  # type: ignore[return-value]  # it has what layers call
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         # A root reads all its rows. Where it is its only one, so does it on every level.
         columns = None if bool(np.all(sizes == 1)) else hop.columns

@@ -7,9 +7,7 @@ what else is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +16,6 @@ from torch import Tensor, nn
 
 from dpgraph.models.dense import Dense, apply_layer
 
-COLUMN_BLOCK = 16
 DENSE_FROM = 0.3  # share of entries that are not zero, from which dense products are faster
 SPARSE_BELOW = 0.08  # the same for layers of 32 to 256 units, whose dense product with a bias is one call
 
@@ -56,33 +53,6 @@ class Csr:
         return replace(self, columns=np.searchsorted(columns, self.columns).astype(np.int32), width=len(columns))
 
 
-class Matrix(Protocol):
-    """A constant (n, m) matrix M."""
-
-    def times(self, dense: Tensor) -> Tensor:
-        """(m, k) -> M dense, (n, k)."""
-
-    def transposed_times(self, dense: Tensor) -> Tensor:
-        """(n, k) -> M^T dense, (m, k)."""
-
-    together: ClassVar[bool]  # whether several products at once are faster than one by one
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        """`times` of each, with the same bits."""
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]: ...
-
-    def dense_columns(self, start: int, stop: int) -> Tensor:
-        """Columns `start` to `stop` of M, (n, stop - start)."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, m)"""
-
-    @property
-    def nbytes(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Bags:
     """The rows of a sparse matrix."""
@@ -115,9 +85,10 @@ class Bags:
 
 @dataclass(frozen=True)
 class SparseMatrix:
+    """A constant (n, m) matrix M."""
+
     rows: Bags
     columns: Bags  # rows of the transposed matrix
-    together: ClassVar[bool] = False  # what several products touch leaves the cache
 
     @classmethod
     def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
@@ -125,18 +96,15 @@ class SparseMatrix:
         return cls(rows, rows if symmetric else Bags.of(matrix.transposed(), device))
 
     def times(self, dense: Tensor) -> Tensor:
+        """(m, k) -> M dense, (n, k)."""
         return self.rows.sums(dense)
 
     def transposed_times(self, dense: Tensor) -> Tensor:
+        """(n, k) -> M^T dense, (m, k)."""
         return self.columns.sums(dense)
 
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.times(dense) for dense in denses]
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [self.transposed_times(dense) for dense in denses]
-
     def dense_columns(self, start: int, stop: int) -> Tensor:
+        """Columns `start` to `stop` of M, (n, stop - start)."""
         ptr = self.columns.ptr[start : stop + 1].long()
         entries = slice(int(ptr[0]), int(ptr[-1]))
         places = torch.repeat_interleave(torch.arange(stop - start, device=ptr.device), ptr.diff())
@@ -155,23 +123,16 @@ class SparseMatrix:
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """`chosen` rows of `rows`, gathered again in each product; None: all of them."""
+    """The same of `chosen` rows of `rows`, gathered again in each product; None: all of them."""
 
     rows: Tensor
     chosen: Tensor | None = None
-    together: ClassVar[bool] = True
 
     def times(self, dense: Tensor) -> Tensor:
         return self._gathered.to(dense.dtype) @ dense
 
     def transposed_times(self, dense: Tensor) -> Tensor:
         return self._gathered.T.to(dense.dtype) @ dense
-
-    def times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.times, denses)
-
-    def transposed_times_each(self, denses: Sequence[Tensor]) -> Sequence[Tensor]:
-        return _side_by_side(self.transposed_times, denses)
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
         part = self.rows[:, start:stop]
@@ -190,16 +151,7 @@ class DenseMatrix:
         return 0 if self.chosen is None else self.chosen.nbytes
 
 
-def _side_by_side(product: Callable[[Tensor], Tensor], denses: Sequence[Tensor]) -> Sequence[Tensor]:
-    """One product of several narrow matrices: 1.7 times as fast for five of 32 columns.
-
-    Only where each has whole blocks of columns: there the bits are those of one by one (measured with MKL), while odd
-    widths take other kernels.
-    """
-    widths = [dense.shape[1] for dense in denses]
-    if len(denses) == 1 or any(width % COLUMN_BLOCK for width in widths):
-        return [product(dense) for dense in denses]
-    return product(torch.cat(list(denses), dim=1)).split(widths, dim=1)
+Matrix = SparseMatrix | DenseMatrix
 
 
 class Features:

@@ -7,7 +7,7 @@ BERT and Llama families, from a folder or Hugging Face's cache, never from the n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,17 +20,6 @@ ADAPTED = ("query", "key", "value", "dense", "q_proj", "k_proj", "v_proj", "o_pr
 ADAPTER = "default"  # peft's name
 # of one pass; rows of more than a processor's cache holds take a third more time there
 PASS_TOKENS = {"cpu": 1 << 9, "cuda": 1 << 14}
-
-
-class EncoderNeeds(Protocol):
-    """Of an encoder, see `methods.tuples.spec.EncoderSettings`."""
-
-    encoder: str
-    pooling: Literal["mean", "first", "last"]
-    unit_states: bool
-    rank: int
-    alpha: float
-    max_tokens: int
 
 
 class TextTower(Tower):
@@ -126,7 +115,7 @@ class Loaded(NamedTuple):
     counted: dict[str, int]  # texts, and how many of them are empty or cut
 
 
-def text_tower(texts: list[str], settings: EncoderNeeds, generator: torch.Generator) -> TextTower:
+def text_tower(texts: list[str], settings: Any, generator: torch.Generator) -> TextTower:
     """The encoder of `settings` on `texts`, cut at `max_tokens`. Raises UserError in one line for what is missing."""
     found = loaded(texts, settings.encoder, settings.max_tokens)
     adapted = with_adapters(found.encoder, settings.rank, settings.alpha, generator)

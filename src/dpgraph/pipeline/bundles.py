@@ -159,17 +159,17 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
 
 
 def _begun(marker: Path) -> bool:
-    """Whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
+    """Return whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
     return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
 
 
 def last_asked(marker: Path) -> Path:
-    """What was requested of the last good job of a bundle: Snakemake removes the marker before it runs a job again."""
+    """Return the file of what a bundle's last good job was asked for: Snakemake removes the marker before a rerun."""
     return marker.with_suffix(".last")
 
 
 def is_forced(marker: Path, asked: str) -> bool:
-    """Whether the same was requested of the last good job, and ended before the running Snakemake made its plan."""
+    """Return whether the last good job was asked for the same, and ended before the running Snakemake made its plan."""
     last = last_asked(marker)
     try:
         before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())

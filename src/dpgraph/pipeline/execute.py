@@ -1,4 +1,4 @@
-"""Seeds of a cell are trained: from a graph and a calibration to outcomes, each checked and written."""
+"""Train a seed: from a graph and a calibration to an outcome that is checked and written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import torch
 
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.streams import split_number
-from dpgraph.methods.base import Job, Observation, Outcome, StackedMethod
+from dpgraph.methods.base import Job, Observation, Outcome
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.pipeline.collect import write_seed
@@ -35,12 +34,6 @@ def device_of(name: str) -> torch.device:
     return chosen
 
 
-def stacked(cell: Cell, device: str) -> bool:
-    """Whether one process trains all seeds at once."""
-    trainer = method(cell.method)
-    return isinstance(trainer, StackedMethod) and trainer.stacks(cell, device_of(device))
-
-
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
     """Weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time."""
@@ -52,9 +45,9 @@ def denormals_flushed() -> Iterator[None]:
 
 
 @denormals_flushed()
-def train_seeds(
+def train_seed(
     cell: Cell,
-    seeds: list[int],
+    seed: int,
     graph_folder: Path,
     calibration: Calibration,
     counts: Counts,
@@ -62,20 +55,19 @@ def train_seeds(
     out: Path,
     fingerprint: str,
 ) -> None:
-    """One seed, or several of one split that a stacked method takes at once; a record for each.
+    """Train one seed and write its record.
 
     Raises TypeError for a split whose public `counts` are not those that the calibration is for.
     """
     keep_freed_memory()
     problem = problem_of(cell.task).working()
-    (split,) = {split_number(cell, seed) for seed in seeds}
+    split = split_number(cell, seed)
     value = problem.load(graph_folder, verify=False, split=split)
     if problem.counts(value) != counts:
         raise TypeError(f"split {split}: {problem.counts(value)}: expected {counts}, as the noise was calibrated for")
     chosen = device_of(device)
-    named = "-".join(map(str, seeds)) if len(seeds) < 10 else f"{len(seeds)}-{digest(list(seeds))}"
-    checkpoint = out / f"seed={named}.{fingerprint}.checkpoint"
-    jobs: list[Job] = []
+    checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
+    done: dict[str, Any] | None = None
     steps = calibration.statement.steps
     start, start_cpu = time.monotonic(), time.process_time()
 
@@ -85,26 +77,23 @@ def train_seeds(
         }
 
     trainer = method(cell.method)
-    outcomes: list[Any]
+    outcome: Outcome | BaseException
     try:
         with products_in(cell.training.precision):
-            jobs = make_jobs(value, cell, seeds, calibration, chosen, checkpoint)
-            if isinstance(trainer, StackedMethod) and trainer.stacks(cell, chosen):
-                outcomes = trainer.run_all(jobs, [observe] * len(jobs))
-            else:
-                outcomes = [trainer.run(jobs[0], observe)]
+            (job,) = make_jobs(value, cell, [seed], calibration, chosen, checkpoint)
+            outcome = trainer.run(job, observe)
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
-        outcomes = [error] * len(seeds)
-    share = (time.monotonic() - start) / len(seeds), (time.process_time() - start_cpu) / len(seeds)
-    ran = [_checked(job, outcome) for job, outcome in zip(jobs, outcomes)] or [None] * len(seeds)
-    for seed, outcome, done in zip(seeds, outcomes, ran, strict=True):
-        write_seed(out, cell, seed, problem, value, outcome, done, share, str(chosen), fingerprint, steps)
-    for path in out.glob(f"*{checkpoint.name}*"):  # seeds that were trained one by one have their own
+        outcome = error
+    else:
+        done = _checked(job, outcome)
+    spent = time.monotonic() - start, time.process_time() - start_cpu
+    write_seed(out, cell, seed, problem, value, outcome, done, spent, str(chosen), fingerprint, steps)
+    for path in out.glob(f"{checkpoint.name}*"):
         path.unlink(missing_ok=True)
 
 
-def _checked(job: Job, outcome: Outcome | BaseException) -> dict[str, Any] | None:
-    """What a private seed did with the data; raises NotAsAccounted. None: without privacy, or it ended early."""
-    if job.prepared is None or isinstance(outcome, BaseException):
+def _checked(job: Job, outcome: Outcome) -> dict[str, Any] | None:
+    """Return what a private seed did with the data; None without privacy. Raises NotAsAccounted."""
+    if job.prepared is None:
         return None
     return job.prepared.check(outcome.resumed_at).model_dump(mode="json")

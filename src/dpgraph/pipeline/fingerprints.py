@@ -34,7 +34,7 @@ def training_roots(cell: Cell) -> tuple[str, ...]:
 
 
 def calibration_roots(cell: Cell) -> tuple[str, ...]:
-    """What builds the mechanism from the cell, the mechanism, and what solves it."""
+    """Return what builds the mechanism from the cell, the mechanism, and what solves it."""
     known = spec(cell.method)
     mechanism = known.mechanism_class(cell)
     builder = known.variant(cell).build.__module__ if known.private else mechanism.__module__
@@ -42,7 +42,7 @@ def calibration_roots(cell: Cell) -> tuple[str, ...]:
 
 
 def _roots(cell: Cell, modules: list[str]) -> list[str]:
-    """Those of the package, without its name; of a user's method, what its files import of the package."""
+    """Return modules of the package, without its name; of a user's method, what its files import of the package."""
     roots = [_within(name) for name in modules if outside.is_within(name)]
     return roots if (folder := outside_of(cell.method)) is None else [*roots, *imported_by(outside.sources(folder))]
 
@@ -59,7 +59,7 @@ def _job(roots: tuple[str, ...], cell: Cell, numbers: bool = False) -> str:
 
 
 def download_digest(dataset: str) -> str:
-    """Of what fetches a data set: its own entry of the registry; a better way to fetch does not fetch again."""
+    """Hash what fetches a data set: its own entry of the registry; a better way to fetch does not fetch again."""
     return digest([sources_digest("download"), chosen(entry(dataset), include=FETCHED), *_stamps(dataset)], 16)
 
 
@@ -75,7 +75,7 @@ def _stamps(dataset: str) -> list[tuple[str, int, int]]:
 
 
 def preprocess_digest(dataset: str) -> str:
-    """Of what prepares a data set: its entry, its reader, and how its problem stores it."""
+    """Hash what prepares a data set: its entry, its reader, and how its problem stores it."""
     known = entry(dataset)
     own = [outside.digest_of([Path(known.reader)])] if _is_own_reader(known.reader) else []
     return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"}), *own], 16)
@@ -95,20 +95,20 @@ def preprocess_roots(dataset: str) -> tuple[str, ...]:
 
 
 def training_digest(cell: Cell) -> str:
-    """Of what a seed trains to, whatever it costs."""
+    """Hash what decides the numbers of a seed, whatever they cost in privacy."""
     return _job(training_roots(cell), cell, numbers=True)
 
 
 def bundle_digest(cells: Iterable[Cell]) -> str:
-    """Of a job that trains these cells and writes down what they cost."""
+    """Hash a job that trains these cells and writes down what they cost."""
     return digest(sorted({_job(training_roots(cell), cell) for cell in cells}), 16)
 
 
 def calibrations_digest(cells: Iterable[Cell]) -> str:
-    """Of a job that calibrates these cells."""
+    """Hash a job that calibrates these cells."""
     return digest(sorted({_job(calibration_roots(cell), cell) for cell in cells}), 16)
 
 
 def _within(module: str) -> str:
-    """Its name without that of the package."""
+    """Return the module's name without that of the package."""
     return module.partition(".")[2]

@@ -16,7 +16,7 @@ from dpgraph.errors import DataUnavailable, UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.frozen import digest
 from dpgraph.experiments.record import Budget, CellRecord, SeedRecord
-from dpgraph.experiments.streams import split_number, stream_name
+from dpgraph.experiments.streams import stream_name
 from dpgraph.experiments.summary import RESULT, stored_summary, write_record, write_summary
 from dpgraph.files import locked, read_json, sweep, write_json
 from dpgraph.methods.points import evaluation_steps
@@ -119,15 +119,12 @@ def _train_cell(
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
-    from dpgraph.pipeline.execute import stacked
-
     todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
     proved = "rigorous" if outside_of(cell.method) is None else "claimed"
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration, proved), todo or "all there")
-    groups = by_split(cell, todo) if todo and stacked(cell, device) else [[seed] for seed in todo]
-    arguments = [(cell, seeds, graph_folder, calibration, counts, device, out, fingerprint) for seeds in groups]
+    arguments = [(cell, seed, graph_folder, calibration, counts, device, out, fingerprint) for seed in todo]
     try:
-        _run_groups(arguments, workers)
+        _run_seeds(arguments, workers)
     except NotAsAccounted as error:
         _write(out, cell.slug, _failed(cell, error))
         raise
@@ -148,14 +145,6 @@ def _train_cell(
     return _write(out, cell.slug, record)
 
 
-def by_split(cell: Cell, seeds: Sequence[int]) -> list[list[int]]:
-    """Seeds that may be trained side by side: they share the data, and with it its split."""
-    groups: dict[int, list[int]] = {}
-    for seed in seeds:
-        groups.setdefault(split_number(cell, seed), []).append(seed)
-    return list(groups.values())
-
-
 def _plain(cell: Cell) -> dict[str, Any]:
     return cell.model_dump(mode="json")
 
@@ -172,18 +161,18 @@ def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedR
     return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
 
 
-def _run_groups(arguments: Sequence[tuple[Any, ...]], workers: int) -> None:
-    from dpgraph.pipeline.execute import train_seeds
+def _run_seeds(arguments: Sequence[tuple[Any, ...]], workers: int) -> None:
+    from dpgraph.pipeline.execute import train_seed
 
     if workers == 1 or len(arguments) <= 1:
         for argument in arguments:
-            train_seeds(*argument)
+            train_seed(*argument)
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
     count, context = min(workers, len(arguments)), get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
         try:
-            for future in [pool.submit(train_seeds, *argument) for argument in arguments]:
+            for future in [pool.submit(train_seed, *argument) for argument in arguments]:
                 future.result()
         except BaseException:
             for process in active_children():

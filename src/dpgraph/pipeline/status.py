@@ -186,7 +186,7 @@ class Watcher:
     # ---- cells -------------------------------------------------------------------------------------------------------
 
     def _record(self, cell: Cell) -> CellState | None:
-        """None: there is no record, or it lacks seeds of the plan."""
+        """Return None where there is no record, or it lacks seeds of the plan."""
         folder = f"{self._cells}/{cell.slug}"
         try:
             stat = os.stat(f"{folder}/{RESULT}")
@@ -229,7 +229,7 @@ class Watcher:
     # ---- other jobs --------------------------------------------------------------------------------------------------
 
     def _other_jobs(self, begun: set[str] | None, now: float) -> Iterator[JobState]:
-        """Those whose output is missing though they have a log: running, or ended with an error."""
+        """Yield jobs whose output is missing though they have a log: running, or ended with an error."""
         for rule, name, log, output in (*self.outputs, *self._calibrations()):
             written = _modified(log)
             if written is None or output.exists():
@@ -273,7 +273,7 @@ class Watcher:
     # ---- time --------------------------------------------------------------------------------------------------------
 
     def _left(self, cells: dict[str, CellState], now: float) -> Left | None:
-        """None: nothing is left, or no cell has finished."""
+        """Return None where nothing is left, or no cell has finished."""
         spent: Counter[str] = Counter()
         expected: Counter[str] = Counter()
         recent: list[CellState] = []

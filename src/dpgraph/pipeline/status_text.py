@@ -52,7 +52,7 @@ def line(status: Status) -> str:
 
 
 def left_text(left: Left) -> str:
-    """What is left, and what the estimate does not include."""
+    """Return how much training is left, and what the estimate does not include."""
     text = f"about {duration(left.seconds)} of training left, one job at a time"
     if left.wall_seconds is not None:
         text += f"; about {duration(left.wall_seconds)} at the pace of the last hour"

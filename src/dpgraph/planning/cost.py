@@ -13,21 +13,18 @@ import math
 import platform
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpgraph.data.registry import entry
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.suite import COMPUTE
 from dpgraph.files import atomic_path
 from dpgraph.methods.cost import SECONDS_PER_STEP, SECONDS_TO_START, steps_of
 from dpgraph.methods.registry import spec
-from dpgraph.problems.base import Size
-from dpgraph.problems.registry import problem_of
+from dpgraph.problems.registry import size_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,11 +35,6 @@ FILE = Path("throughputs.csv")  # in the workflow's folder
 FARTHEST = 10.0  # the factor of a part is at most so many times that of all three, and at least so small a part of it
 EDGES = (0.1, 0.9)  # quantiles of the cells' ratios of measured to planned seconds: `low` and `high`
 ALL = "all, each cell once"
-
-
-@cache
-def size_of(task: Task) -> Size:
-    return problem_of(task).size(task, entry(task.dataset))
 
 
 def memory_mb(task: Task) -> int:
@@ -160,7 +152,7 @@ def processor() -> str:
 def read_throughputs(path: Path) -> list[Throughput]:
     """Raise UserError for a file that does not exist or is no such table."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected the table that `dpgraph throughputs` writes after a run")
+        raise UserError(f"{path}: no such file: expected the table that `dpgraph cost --learn` writes after a run")
     kinds = {"int": int, "float": float, "str": str}
     columns = {one.name: kinds[str(one.type)] for one in fields(Throughput)}
     with path.open(encoding="utf-8", newline="") as file:
@@ -337,7 +329,8 @@ def costs(plan: Plan, known: Known, jobs: int = 1) -> list[Cost]:
     for one in plan.entries:
         if one.cell.slug in hours and one.not_run is None and plan.artefacts[one.artefact].view != "accounting":
             places.setdefault(one.artefact, {})[one.cell.slug] = None
-    return [_cost(name, slugs, plan, hours, jobs) for name, slugs in {**places, ALL: plan.cells}.items()]
+    places[ALL] = dict.fromkeys(plan.cells)
+    return [_cost(name, slugs, plan, hours, jobs) for name, slugs in places.items()]
 
 
 def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Mapping[str, Hours], jobs: int) -> Cost:

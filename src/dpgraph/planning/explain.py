@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
-    """By cell, each setting with its value and the file and rule that it comes from.
+    """Return, by cell, each setting with its value and the file and rule that it comes from.
 
     `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that is in several
     places is explained at its first one. Raises UserError for a name that is neither.
@@ -35,7 +35,7 @@ def _beginning(plan: Plan, name: str) -> list[Entry]:
 
 
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
-    """Of the cell at one place; a setting that no layer gives has the method's default."""
+    """Yield the settings of the cell at one place; one that no layer gives has the method's default."""
     sources: dict[str, str] = {}
     place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings, entry.epsilon)
     for source, part in layers(plan, *place):

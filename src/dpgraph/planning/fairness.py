@@ -17,9 +17,9 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.claim import uses
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.varies import Difference
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
+from dpgraph.problems.registry import size_of
 
 EPOCHS, PRIVATE = "epochs", "private"
 NOT_COMPARED = frozenset(
@@ -47,7 +47,7 @@ def unequal(plan: Plan) -> list[str]:
 
 
 def _several(plan: Plan) -> Iterator[list[tuple[str, list[Entry]]]]:
-    """Of each test that compares cells of several artefacts: these, with the entries of the test's methods."""
+    """Yield the artefacts of each test that compares several, with the entries of the test's methods."""
     for paper, claim in plan.claims().values():
         for test in getattr(claim, "parts", ()):
             methods_of: dict[str, set[str]] = {}
@@ -87,7 +87,7 @@ def _epochs(flat: Mapping[str, Any], records: int) -> float | str | None:
 
 
 def _chosen_by_search(plan: Plan, entry: Entry) -> Mapping[str, Any]:
-    """What settings files chose for a place, by the rules that apply to it; a later rule wins."""
+    """Return what settings files chose for a place, by the rules that apply to it; a later rule wins."""
     experiment = plan.experiments[entry.paper]
     chosen: dict[str, Any] = {}
     for rule in plan.suite.papers[entry.paper].rules:
@@ -100,7 +100,7 @@ def _chosen_by_search(plan: Plan, entry: Entry) -> Mapping[str, Any]:
 
 
 def _is_as_chosen(plan: Plan, entry: Entry, path: str) -> bool:
-    """Whether the cell has what the search chose for it, or the default of a setting that was not searched."""
+    """Return whether the cell has what the search chose, or the default of a setting that was not searched."""
     chosen = dict(_flat("", _chosen_by_search(plan, entry)))
     part, _, name = path.partition(".")
     settings = getattr(entry.cell, part)
@@ -117,7 +117,7 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
-    """Of one artefact's entries, or between those of several; lines begin with the first artefact's name."""
+    """Yield lines of one artefact's entries, or between those of several; the first artefact's name begins them."""
     paper, first_name = parts[0][0].split("/")
     experiment, across = plan.experiments[paper], len(parts) > 1
     declared = [experiment.varies, plan.suite.papers[paper].varies]
@@ -176,7 +176,7 @@ def _applies(plan: Plan, difference: Difference, path: str, one: Entry, other: E
 
 
 def _of_methods(one: Entry, other: Entry, flat: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """What the experiment file sets for one of two methods; one that sets how batches are drawn sets all of that.
+    """Return what the experiment file sets for one of two methods; `BATCHES` are set together.
 
     A rule of the suite that gives the method another value is no part of it.
     """

@@ -41,13 +41,13 @@ def with_fallbacks(suite: Suite, config: Config) -> Suite:
 
 
 def datasets(suite: Suite) -> tuple[str, ...]:
-    """Those that something may stand in for."""
+    """Return the data sets that something may stand in for."""
     tasks = (item for item in suite.tasks.values() if item.fallback is not None)
     return tuple(dict.fromkeys(str(item.task.get("dataset")) for item in tasks))
 
 
 def sentence(suite: Suite, config: Config) -> str:
-    """What a reader is told where something stands in for a data set; empty where nothing does."""
+    """Return what a reader is told of data sets that something stands in for; empty without any."""
     paths = Paths(config)
     absent = [name for name in datasets(suite) if _unavailable(paths.raw(name))]
     if not absent:

@@ -19,11 +19,11 @@ from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
 from dpgraph.methods.registry import spec
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.search_trials import trials
 from dpgraph.planning.taken import chosen_setting, published_part
+from dpgraph.problems.registry import size_of
 
 WORKFLOW = Path("workflow")
 
@@ -81,7 +81,7 @@ class Plan:
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """What is trained: by slug, each once, in the order of first use, with the seeds of all its entries."""
+        """The cells to train: by slug, each once, in the order of first use, with the seeds of all entries."""
         by_slug: dict[str, Cell] = {}
         for entry in self.entries:
             if self.artefacts[entry.artefact].view == "accounting" or entry.not_run is not None:
@@ -94,7 +94,7 @@ class Plan:
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:
-        """What tables show and the suite does not run: by slug of the cell, the first place of it."""
+        """The first places of cells that tables show and the suite does not run, by slug."""
         by_slug: dict[str, Entry] = {}
         for entry in self.entries:
             if entry.not_run is not None and entry.cell.slug not in self.cells:
@@ -151,7 +151,7 @@ class Plan:
         return by_artefact
 
     def reference_entry(self, entry: Entry) -> Entry | None:
-        """Of an entry of a view hard-cases: the run whose errors are its hard cases. None: not in the suite."""
+        """Return the run whose errors are the hard cases of an entry; None where the suite lacks it."""
         described = self.artefacts[entry.artefact]
         method = described.reference_of(entry.method_id)
         same = (method, entry.task_id, described.reference_value)
@@ -336,7 +336,9 @@ def layers(
     settings: Mapping[str, Any],
     epsilon: float | None,
 ) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
-    """Where the settings of a place come from, and these; a later layer wins. Not: task, seeds, target epsilon.
+    """Return where the settings of a place come from, and these; a later layer wins.
+
+    Task, seeds and the target epsilon are not among them.
 
     `epsilon` is that target, which public rules read.
 
@@ -381,7 +383,7 @@ def _rule_place(plan: Plan, paper: str, index: int, rule: Rule, more: str = "") 
 
 
 def _place_of(plan: Plan, artefact: str, value: str, settings: Mapping[str, Any]) -> str:
-    """Of a sweep's value: the artefact, and the matrix where one makes the value."""
+    """Return the artefact of a sweep's value, and the matrix where one makes it."""
     paper, name = artefact.split("/")
     place = f"papers.{paper}.artefacts.{name}"
     for index, grid in enumerate(plan.suite.papers[paper].artefacts[name]):

@@ -61,7 +61,7 @@ def _check_problem(cell: Cell, where: str) -> None:
 
 
 def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
-    """What the method has where it was given what it does not have."""
+    """Return the keys that the method has, where an unknown one was given."""
     first = error.errors(include_url=False)[0]
     if first["type"] != "extra_forbidden":
         return ""
@@ -109,7 +109,7 @@ def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[
 
 
 def inference_of(cell: Cell) -> PredictionInput:
-    """What the prediction of a node reads at test time."""
+    """Return what the prediction of a node reads at test time."""
     return spec(cell.method).inference(cell)
 
 
@@ -160,7 +160,7 @@ def calibrate(
 
 
 def is_calibration(stored: Calibration, cell: Cell, num_train: int, num_protected: int | None = None) -> bool:
-    """Whether `stored` is what `calibrate` gave for this cell, see `is_answer`; evaluates no accountant."""
+    """Return whether `stored` is what `calibrate` gave for this cell, see `is_answer`; evaluates no accountant."""
     mechanism = mechanism_for(cell, num_train, num_protected)
     epsilon, mode, unknown = target_of(cell)
     return is_answer(stored, mechanism, mode, unknown, epsilon=epsilon)

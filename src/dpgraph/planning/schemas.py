@@ -52,7 +52,7 @@ _WRITTEN = {
 
 
 def models() -> dict[str, type[Frozen]]:
-    """By name of the file: a cell has a schema for each method, whose settings are its own."""
+    """Return the models by the file's name, among them one for the cells of each method, whose settings are its own."""
     return {**MODELS, **{f"cells/{name}": spec.cell for name, spec in specs().items()}}
 
 

@@ -17,7 +17,7 @@ from dpgraph.experiments.suite import Rule, SuiteTask
 def chosen_setting(
     settings: Mapping[str, ChosenSettings], experiment: Experiment, rule: Rule, method_id: str, task: Task, where: str
 ) -> Mapping[str, Any]:
-    """What the rule's settings file has for the method and data set.
+    """Return what the rule's settings file has for the method and data set.
 
     Raises UserError for a method that was not searched, and for a private one whose setting was chosen on data that may
     share records with the data set: nothing would account for it.

@@ -51,7 +51,7 @@ PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
 
 @dataclass(frozen=True)
 class PrivateData:
-    """The records of a private run on its device; seeds that are trained side by side share them."""
+    """The records of a private run on its device."""
 
     graph: Graph  # labels of training and validation nodes; others are -1
     features: Tensor  # (N, F) float32

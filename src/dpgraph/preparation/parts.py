@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from types import MethodType
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
 
-from dpgraph.models.kipf import GraphBlocks
+from dpgraph.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.subgraphs import (
     CutSubgraphs,
@@ -23,13 +22,13 @@ from dpgraph.privacy.mechanisms.subgraphs import (
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Procedure
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
 from dpgraph.training.checkpoint import Generator
-from dpgraph.training.stacked import BlockCache, GraphSource, NoSource, Privatizer, Source
+from dpgraph.training.kipf import BlockCache, GraphSource, NoSource, Privatizer, Source
 
 MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)
 
 
 class PreparedParts(PreparedStep):
-    """Schedule of nodes, clip norm and noise of one seed; `source` and `privatizer` join those of several."""
+    """Schedule of nodes, clip norm and noise; `source_of` and `privatizer_of` make the parts of a step of them."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -54,7 +53,6 @@ class PreparedParts(PreparedStep):
         self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
-        self._index = 0
 
     @property
     def masks_the_loss(self) -> bool:
@@ -67,7 +65,7 @@ class PreparedParts(PreparedStep):
             return procedure(self.mechanism, (), None, 0.0, 0)
         finite = math.isfinite(privatizer.clip_norm)
         clipped = (Clipped.ROOT if privatizer.each_node else Clipped.STEP) if finite else Clipped.NOTHING
-        noise = privatizer.noises[self._index]
+        noise = privatizer.noise
         norms = (privatizer.clip_norm,)
         if isinstance(source, NoSource):
             term = ClippedSum(
@@ -75,7 +73,7 @@ class PreparedParts(PreparedStep):
                 clipped=clipped, clip_norms=norms, draws=0,
             )  # fmt: skip
             return procedure(self.mechanism, (term,), noise, privatizer.divisor, resumed_at)
-        schedule = source.schedules[self._index]
+        schedule = source.schedule
         drawn: dict[str, Any] = (
             {"num_roots": len(schedule.candidates), "rate": schedule.rate}
             if isinstance(schedule, FreshNodes)
@@ -100,31 +98,28 @@ def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedPa
     return FixedParts(parts, order.names("batches"))
 
 
-def source_of(prepared: Sequence[PreparedParts], blocks: GraphBlocks) -> Source:
-    """What the steps of all seeds of one cell read."""
-    schedules = [one.schedule for one in prepared if one.schedule is not None]
-    present = np.asarray(prepared[0].data.graph.labels) >= 0
+def source_of(prepared: PreparedParts, blocks: GraphBlocks) -> Source:
+    """Return what the steps read."""
+    schedule = prepared.schedule
+    present = np.asarray(prepared.data.graph.labels) >= 0
     source: Source
-    if len(schedules) < len(prepared):
+    if schedule is None:
         source = NoSource()
-    elif prepared[0].masks_the_loss:
-        source = GraphSource(schedules, BlockCache(blocks.masked).of, present)
+    elif prepared.masks_the_loss:
+        source = GraphSource(schedule, BlockCache(blocks.masked).of, present)
     else:
-        first = schedules[0]
-        always = isinstance(first, FreshNodes) and first.rate < 1  # fresh samples do not come back
-        source = GraphSource(schedules, blocks.induced if always else BlockCache(blocks.induced).of, present)
-    for index, one in enumerate(prepared):
-        one._source, one._index = source, index
+        always = isinstance(schedule, FreshNodes) and schedule.rate < 1  # fresh samples do not come back
+        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).of, present)
+    prepared._source = source
     return source
 
 
-def privatizer_of(prepared: Sequence[PreparedParts], size: int, buffer: Tensor) -> Privatizer:
-    """Clips and noises the steps of all seeds of one cell; `size` is P, `buffer` (S, row length) zeros."""
-    first = prepared[0]
-    noises = [one.noise for one in prepared]
-    privatizer = Privatizer(first.clip_norm, noises, size, buffer, first.each_node, first.divisor)
-    for one in prepared:
-        one._privatizer = privatizer
+def privatizer_of(prepared: PreparedParts, network: KipfNetwork) -> Privatizer:
+    """Return what clips and noises the steps of a network."""
+    buffer = torch.zeros_like(network.theta.data)
+    clip_norm, each_node = prepared.clip_norm, prepared.each_node
+    privatizer = Privatizer(clip_norm, prepared.noise, network.size, buffer, each_node, prepared.divisor)
+    prepared._privatizer = privatizer
     return privatizer
 
 

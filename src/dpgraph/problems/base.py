@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry
-from dpgraph.errors import invalid
+from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Task
 from dpgraph.experiments.record import Metric
 from dpgraph.loading import load
@@ -103,6 +103,24 @@ class Problem:
 
     def working(self) -> Work:
         return load(self.work)()  # type: ignore[no-any-return]
+
+
+def described(task: Task, known: DatasetEntry) -> dict[str, object]:
+    """What every stored data set says of itself, in its `meta`."""
+    return {
+        "task": task.model_dump(mode="json"),
+        "title": known.title,
+        "licence": known.licence.name,
+        "upstream": list(known.upstream),
+    }
+
+
+def check_expected(dataset: str, known: DatasetEntry, seen: Mapping[str, object]) -> None:
+    """Raises UserError that names the first statistic in which the files differ from the registry, and both numbers."""
+    for statistic, value in seen.items():
+        wanted = getattr(known.expected, statistic)
+        if wanted is not None and wanted != value:
+            raise UserError(f"{dataset}: {statistic}={value}: expected {wanted} as in the registry")
 
 
 def size_by_registry(task: Task, known: DatasetEntry) -> Size:

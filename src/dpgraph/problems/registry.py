@@ -9,10 +9,10 @@ from functools import cache
 
 import dpgraph.problems
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.data.registry import registry
+from dpgraph.data.registry import entry, registry
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Task
-from dpgraph.problems.base import Problem
+from dpgraph.problems.base import Problem, Size
 
 
 @cache
@@ -38,3 +38,9 @@ def problem_of(task: Task) -> Problem:
     """That of the task's data set; node classification for a data set that the registry does not have."""
     known = registry().get(task.dataset)
     return problem(FIRST_PROBLEM if known is None else known.problem)
+
+
+@cache
+def size_of(task: Task) -> Size:
+    """Return the public sizes of the task's data, from the registry."""
+    return problem_of(task).size(task, entry(task.dataset))

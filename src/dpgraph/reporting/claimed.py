@@ -10,7 +10,7 @@ from dpgraph import outside
 from dpgraph.methods.registry import outside_of
 from dpgraph.privacy.relation import Relation, Scope
 
-# the checks of every run; those of check-method are added
+# the checks of every run; those of `dpgraph check method` are added
 ALWAYS = "what ran is what its mechanism states (every run)"
 
 
@@ -41,6 +41,6 @@ def with_claims(method: str, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checks_noted(methods: Iterable[str]) -> dict[str, list[str]]:
-    """Of each method from outside, what check-method noted: results are collected again when that changes."""
+    """Return what `dpgraph check method` noted of each method: results are collected again when that changes."""
     folders = {name: outside_of(name) for name in dict.fromkeys(methods)}
     return {name: list(outside.checks_of(folder)) for name, folder in folders.items() if folder is not None}

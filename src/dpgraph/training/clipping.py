@@ -1,7 +1,5 @@
 """Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
 
-Networks with layers that the ghost engine does not support are clipped too, with one formed gradient per root.
-
 Guarantees, for every batch, features, labels and parameters:
 
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
@@ -33,7 +31,6 @@ from dpgraph.training.fused.network import Parts, first_rows, has_closed_form, n
 from dpgraph.training.fused.records import DenseRecords
 from dpgraph.training.fused.shared import groups
 from dpgraph.training.ghost import LAYERS, Recorder, RootGradients
-from dpgraph.training.per_root import announce, formed_gradients
 from dpgraph.training.precision import enlarged_norms
 
 NO_LABEL = -1
@@ -178,9 +175,8 @@ def _root_gradients(
     """
     unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
     if unknown:
-        announce(", ".join(sorted(unknown)))
-        yield from formed_gradients(network, trees, positions, features, labels, losses)
-        return
+        known = ", ".join(layer.__name__ for layer in LAYERS)
+        raise TypeError(f"layer {', '.join(sorted(unknown))}: expected parameters of {known} only")
     fused = CLOSED_FORMS.get(losses) if has_closed_form(network) else None
     if fused is None:
         for batch in trees.chunks(positions):

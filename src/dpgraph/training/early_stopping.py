@@ -1,4 +1,4 @@
-"""Early stopping of a run without privacy: the parameters that were best on validation nodes are kept.
+"""Early stopping of a run without privacy, whose best parameters on validation nodes, or its last ones, are kept.
 
 It reads validation labels at every look, which no epsilon of this package covers: private methods have no such setting.
 """
@@ -25,23 +25,23 @@ class Watched(nn.Module):
     stopped_at: Tensor
     best: Tensor
 
-    def __init__(self, network: nn.Module, kept: nn.Module) -> None:
-        """`kept`: another network of the same shape, whose parameters are overwritten."""
+    def __init__(self, network: nn.Module, kept: nn.Module | None) -> None:
+        """`kept`: another network of the same shape, whose parameters are overwritten; None: the last ones count."""
         super().__init__()
-        self.network, self.kept = network, kept.requires_grad_(False)
+        self.network, self.kept = network, None if kept is None else kept.requires_grad_(False)
         for name in ("done", "best_at", "stopped_at"):  # steps; 0: none yet. On the host: nothing waits for the device
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
         self.register_buffer("best", torch.full((2,), -torch.inf, dtype=torch.float64))
 
     @property
     def released(self) -> Any:
-        """The best network; the current one where no look was better than none."""
-        return self.kept if int(self.best_at) else self.network
+        """The best network, if it is kept; the current one where no look was better than none."""
+        return self.kept if self.kept is not None and int(self.best_at) else self.network
 
     def notes(self) -> dict[str, int]:
         """Steps after which the kept parameters were reached, and, if it did, after which the run stopped."""
         stopped = {"stopped_at": int(self.stopped_at)} if int(self.stopped_at) else {}
-        return {"best_at": int(self.best_at), **stopped}
+        return stopped if self.kept is None else {"best_at": int(self.best_at), **stopped}
 
     def look(self, scores: Scores, patience: int, every: int) -> None:
         """Compares with the best look; `patience` looks, one every `every` steps, without a better one end the run."""
@@ -49,7 +49,8 @@ class Watched(nn.Module):
         if scores > tuple(self.best.tolist()):
             self.best.copy_(torch.tensor(scores, dtype=torch.float64))
             self.best_at.fill_(done)
-            self.kept.load_state_dict(self.network.state_dict())
+            if self.kept is not None:
+                self.kept.load_state_dict(self.network.state_dict())
         elif done - int(self.best_at) >= patience * every:
             self.stopped_at.fill_(done)
 

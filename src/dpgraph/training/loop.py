@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dpgraph.progress import progress
 from dpgraph.training.checkpoint import Checkpoint, Generator
@@ -55,21 +55,18 @@ def train(
     observe_at: Collection[int],
     generators: Mapping[str, Generator],
     checkpoint: Checkpoint | None = None,
-    check: Callable[[int], None] | None = None,
 ) -> TrainingRecord:
     """Calls `step` exactly `steps` = T times (Algorithms 4 and 5 print T + 1; T are accounted for).
 
     `observe` is called after each of the finished steps in `observe_at`, without gradients. `generators` are all that
     `step` draws from: their states go into the checkpoint, so that a resumed run is bit-identical to an unbroken one
     (on one device and number of threads). The checkpoint is kept until the caller has written the results and removes
-    it. Every now and then, and before whatever is kept, `check` is called with the finished steps; by default it raises
-    Diverged if a parameter is not finite.
+    it. Raises Diverged if a parameter is not finite: looks every now and then, and before whatever is kept.
     """
     device = next(network.parameters()).device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     resumed_at, rows = checkpoint.restore(network, optimizer, generators) if checkpoint is not None else (0, [])
-    looked = check or (lambda done: _raise_unless_finite(network, done))
     if isinstance(step, ScheduledStep):
         step.start_at(resumed_at)
     start, observing, roots = time.monotonic(), 0.0, 0
@@ -79,7 +76,7 @@ def train(
             due = checkpoint is not None and checkpoint.due()
             seen = done in observe_at
             if seen or due or done == steps or done % CHECK_EVERY == 0:
-                looked(done)
+                _raise_unless_finite(network, done)
             if seen:
                 before = time.monotonic()
                 with torch.no_grad():
@@ -102,13 +99,6 @@ def train(
         peak_memory_bytes=_peak_memory(device),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
     )
-
-
-def note_diverged(at: Tensor, lost: Tensor, done: int) -> None:
-    """Notes in `at` (S,) which of S seeds are first found `lost` (S,) after `done` steps; Diverged when all are."""
-    at.copy_(torch.where(lost & (at == 0), done, at))
-    if bool((at > 0).all()):
-        raise Diverged(int(at.max()))
 
 
 def _raise_unless_finite(network: nn.Module, done: int) -> None:

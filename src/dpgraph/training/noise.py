@@ -36,7 +36,7 @@ class GaussianNoise:
     def fill(self, buffers: Sequence[Tensor]) -> float:
         """Fills one step's buffers with standard normal numbers; returns what they are to be multiplied with.
 
-        For one std only. Engines of many seeds add the noise themselves, from memory that they keep.
+        For one std only. Engines with all parameters in one vector add it themselves, from memory that they keep.
         """
         self.draws += 1
         if isinstance(self.std, tuple):

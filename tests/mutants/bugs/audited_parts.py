@@ -8,7 +8,7 @@ from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit
 
-CLIPPING, NOISE, STACKED = (f"dpgraph.training.{name}:" for name in ("clipping", "noise", "stacked"))
+CLIPPING, NOISE, KIPF = (f"dpgraph.training.{name}:" for name in ("clipping", "noise", "kipf"))
 LISTS, BATCHES, PARTS = "dpgraph.sampling.edge_lists:", "dpgraph.sampling.batches:", "dpgraph.preparation.parts:"
 TREES, STEPS = "dpgraph.preparation.trees:PreparedTrees.", "dpgraph.training.steps:PrivateStep."
 FACTORS, SUM = CLIPPING + "clip_factors", CLIPPING + "clipped_gradient_sum"
@@ -17,7 +17,7 @@ ADDED, SMALLER = "tensor.add_(noise, alpha=value)", "tensor.add_(noise, alpha=va
 CLIP, SUBGRAPHS = "order.privacy.clip_norm", PARTS + "PreparedParts.__init__"
 FRESH = "FreshNodes(nodes, mechanism.rate, generator)"
 FIXED = "FixedParts([nodes[part::mechanism.num_splits] for part in range(mechanism.num_splits)], ('audits', 'fixed'))"
-SOURCE = "GraphSource(schedules, blocks.{0} if always else BlockCache(blocks.{0}).of, present)"
+SOURCE = "GraphSource(schedule, blocks.{0} if always else BlockCache(blocks.{0}).of, present)"
 ROUGH = Audit("subgraph-steps", 1000)
 
 
@@ -55,13 +55,13 @@ BUGS = (
          "2 * mechanism.neighbour_clip * clip_norm", Audit("residual")),
     edit("residual: noise halved", TREES + "__init__", "order.noise_std", "order.noise_std / 2", Audit("residual")),
     edit("subgraph-steps: fixed parts for fresh samples", SUBGRAPHS, FRESH, FIXED, ROUGH),
-    swap("subgraph-steps: clipping per tensor", STACKED + "Privatizer._clip", broken.each_tensor_alone,
+    swap("subgraph-steps: clipping per tensor", KIPF + "Privatizer._clip", broken.each_tensor_alone,
          Audit("subgraph-steps")),
     edit("subgraph-steps: no clipping", SUBGRAPHS, CLIP, "math.inf", ROUGH),
     edit("subgraph-steps: sensitivity C for 2C", SUBGRAPHS, CLIP, "2 * " + CLIP, ROUGH),
     edit("subgraph-locality: edges across parts kept", PARTS + "source_of", SOURCE.format("induced"),
          SOURCE.format("masked"), Audit("subgraph-locality", 10)),
-    swap("subgraph-locality: clipping per tensor", STACKED + "Privatizer._clip", broken.each_tensor_alone,
+    swap("subgraph-locality: clipping per tensor", KIPF + "Privatizer._clip", broken.each_tensor_alone,
          Audit("subgraph-locality")),
     edit("subgraph-locality: no clipping", SUBGRAPHS, CLIP, "math.inf", Audit("subgraph-locality", 10)),
     edit("canary: noise left out", TREES + "__init__", "order.noise_std", "1e-6 * order.noise_std",

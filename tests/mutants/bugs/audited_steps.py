@@ -12,7 +12,7 @@ from tests.mutants.planting import Audit, Bug, Edit, Swap
 BASE = "dpgraph.preparation.base:"
 TREES, LOTS, PARTS = (f"dpgraph.preparation.{name}:" for name in ("trees", "lots", "parts"))
 ROWS = "dpgraph.methods.pagerank.prepared:"
-STEPS, NOISE, STACKED = (f"dpgraph.training.{name}:" for name in ("steps", "noise", "stacked"))
+STEPS, NOISE, KIPF = (f"dpgraph.training.{name}:" for name in ("steps", "noise", "kipf"))
 RELEASE, COMPONENTS = "dpgraph.sampling.pagerank_release:", "dpgraph.preparation.components:"
 STREAMS = "dpgraph.experiments.streams:"
 MECHANISMS = "dpgraph.privacy.mechanisms."
@@ -79,7 +79,7 @@ CLIP_DOUBLED = (
          "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm and 2 * clip_norm)"),
     Edit(LOTS + "PreparedLots.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
     Edit(PARTS + "PreparedParts.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
-    Edit(ROWS + "stacked", "first.clip_norm", "2 * first.clip_norm"),
+    Edit(ROWS + "PreparedRows.closed", "self.clip_norm", "2 * self.clip_norm"),
 )  # fmt: skip
 LARGER_BATCHES = (
     Edit(TREES + "PreparedTrees._poisson", "rate", "min(1.0, 2 * rate)"),
@@ -144,7 +144,7 @@ BUGS = (
          facts(lambda kind: not kind.parts and kind.release is None)),
     edit("facts: divided by the batch's own size", STEPS + "PrivateStep.__call__", "self.divisor",
          "float(max(1, read))", facts(lambda kind: kind.ego_trees and kind.poisson)),
-    swap("facts: noise before clipping", STACKED + "Privatizer.apply", broken.noise_before_clipping,
+    swap("facts: noise before clipping", KIPF + "Privatizer.apply", broken.noise_before_clipping,
          facts(lambda kind: kind.parts and kind.clipped)),
     Bug("facts: mechanism and step with noise over 1.3", less_noise(1.3), facts(lambda kind: True)),
     Bug("facts: mechanism and step with one root fewer", FEWER_ROOTS,

@@ -14,16 +14,16 @@ RECORDS = "dpgraph.training.fused.records:"
 ROW_LOOPS = "dpgraph.training.fused.row_loops:"
 SHARED = "dpgraph.training.fused.shared:"
 PRECISION = "dpgraph.training.precision:"
-STACKED = "dpgraph.training.stacked:"
-STACKED_ROWS = "dpgraph.training.stacked_rows:"
+STACKED = "dpgraph.training.kipf:"
+STACKED_ROWS = "dpgraph.training.closed_rows:"
 OF_METHODS = "tests/contract/test_methods.py::"
 OF_COMPONENTS = "tests/preparation/test_components.py::"
 OF_CLIPPING = "tests/training/test_clipping.py::"
 OF_FUSED = "tests/training/test_fused.py::"
-OF_KIPF_NODES = "tests/training/test_kipf_nodes.py::"
+OF_KIPF_NODES = "tests/training/test_kipf_clipping.py::"
 OF_PASSES = "tests/training/test_passes.py::"
 OF_SHARED = "tests/training/test_shared.py::"
-OF_STACKED = "tests/training/test_stacked.py::"
+OF_STACKED = "tests/training/test_kipf.py::"
 
 BUGS = (
     edit(
@@ -49,9 +49,9 @@ BUGS = (
     ),
     edit(
         "clip at 2C on rows",
-        "dpgraph.methods.pagerank.prepared:stacked",
-        "first.clip_norm",
-        "2 * first.clip_norm",
+        "dpgraph.methods.pagerank.prepared:PreparedRows.closed",
+        "self.clip_norm",
+        "2 * self.clip_norm",
         ran("dp-appr-random-rigorous"),
     ),
     edit(
@@ -91,14 +91,14 @@ BUGS = (
     ),
     edit(
         "norms of nodes without their first layer",
-        "dpgraph.training.kipf_nodes:node_norms",
+        "dpgraph.training.kipf:node_norms",
         "piece.squares(backs, found.slopes)",
         "0 * piece.squares(backs, found.slopes)",
         OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
     ),
     edit(
         "norms of nodes without dropout",
-        KIPF + "KipfStack._backward",
+        KIPF + "KipfNetwork._backward",
         "slopes if kept is None else slopes.mul_(kept)",
         "slopes",
         OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
@@ -266,14 +266,14 @@ BUGS = (
     edit(
         "a subgraph's tensors are clipped alone",
         STACKED + "Privatizer._clip",
-        "torch.linalg.vector_norm(row)",
-        "torch.linalg.vector_norm(row[:self.size // 2])",
+        "torch.linalg.vector_norm(gradient)",
+        "torch.linalg.vector_norm(gradient[:self.size // 2])",
         OF_STACKED + "test_all_parameters_are_clipped_as_one_vector",
     ),
     edit(
         "a subgraph's infinite gradient stays",
         STACKED + "Privatizer._clip",
-        "gradients.nan_to_num_(nan=0.0)",
+        "gradient.nan_to_num_(nan=0.0)",
         "pass",
         OF_STACKED + "test_a_gradient_that_is_not_finite_stays_within_the_clip_norm",
     ),
@@ -282,7 +282,7 @@ BUGS = (
         STACKED_ROWS + "_clip_factors",
         "squared += last",
         "",
-        "tests/training/test_stacked_rows.py::test_no_root_adds_more_than_the_clip_norm",
+        "tests/training/test_closed_rows.py::test_no_root_adds_more_than_the_clip_norm",
     ),
     edit(
         "a lot's tensors are clipped alone",
@@ -307,15 +307,15 @@ BUGS = (
     ),
     edit(
         "a null record has a loss on subgraphs",
-        KIPF + "KipfStack._backward",
+        KIPF + "KipfNetwork._backward",
         "delta.masked_fill_(block.labels < 0, 0)",
         "delta",
         "tests/models/test_kipf.py::test_a_node_without_label_has_no_loss",
     ),
     edit(
         "a null record has a loss on rows",
-        STACKED_ROWS + "write_gradients",
-        "error.view(groups * roots, -1).masked_fill_(unlabelled.unsqueeze(1), 0)",
+        STACKED_ROWS + "write_gradient",
+        "error.masked_fill_((batch.labels < 0).unsqueeze(1), 0)",
         "error",
         OF_METHODS + "test_a_null_record_has_no_gradient",
     ),

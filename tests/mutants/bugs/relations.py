@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran, swap
+from tests.mutants.planting import Audit
 
 RELATIONS = "dpgraph.preparation.relations:"
 RELATIONAL = "dpgraph.privacy.accountants.relational:"
@@ -10,7 +11,6 @@ TUPLES = "dpgraph.sampling.tuples:"
 RELATION_HEADS = "dpgraph.training.relation_heads:"
 TOWER_CLIPPING = "dpgraph.training.tower_clipping:"
 TRAINING_TUPLES = "dpgraph.training.tuples:"
-OF_REGISTRY = "tests/audits/test_registry.py::"
 OF_TEXT_TOWER = "tests/models/test_text_tower.py::"
 OF_RELATION_MECHANISMS = "tests/privacy/test_relation_mechanisms.py::"
 OF_TUPLES = "tests/sampling/test_tuples.py::"
@@ -78,28 +78,28 @@ BUGS = (
         TRAINING_TUPLES + "RelationStep._limits",
         "largest_counts(batch)",
         "largest_counts(batch[:, :2])",
-        OF_REGISTRY + "test_the_code_keeps_its_claims[tuple-facts]",
+        Audit("tuple-facts", 200),
     ),
     edit(
         "one tuple's limit for all",
         TRAINING_TUPLES + "RelationStep._limits",
         "largest_counts(batch)",
         "np.full(len(batch), largest_counts(batch).min(initial=1))",
-        OF_REGISTRY + "test_the_code_keeps_its_claims[tuple-facts]",
+        Audit("tuple-facts", 200),
     ),
     edit(
         "noise on tuples after the optimiser",
         TRAINING_TUPLES + "RelationStep.__call__",
         "self.noise.add(found.sums)\napply_gradient(self.optimizer, found.sums, self.divisor)",
         "apply_gradient(self.optimizer, found.sums, self.divisor)\nself.noise.add(found.sums)",
-        OF_REGISTRY + "test_the_code_keeps_its_claims[tuple-facts]",
+        Audit("tuple-facts", 200),
     ),
     edit(
         "a divisor of the tuples drawn",
         TRAINING_TUPLES + "RelationStep.__call__",
         "self.divisor",
         "float(max(1, len(batch)))",
-        OF_REGISTRY + "test_the_code_keeps_its_claims[tuple-facts]",
+        Audit("tuple-facts", 200),
     ),
     edit(
         "factors of tuples above their limit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran, swap
-from tests.mutants.planting import Bug, Edit
+from tests.mutants.planting import Audit, Bug, Edit
 
 JOBS = "dpgraph.methods.jobs:"
 REGISTRY = "dpgraph.methods.registry:"
@@ -19,7 +19,7 @@ OF_PROBLEMS = "tests/problems/test_problems.py::"
 BUGS = (
     edit(
         "a null record moves the mean's divisor",
-        "dpgraph.training.stacked:GraphSource.of",
+        "dpgraph.training.kipf:GraphSource.of",
         "self.present is not None",
         "self.present is None",
         "tests/preparation/test_facts.py::test_a_null_record_is_drawn_and_not_read",
@@ -89,10 +89,10 @@ BUGS = (
     ),
     edit(
         "a mechanism gives less noise and says so",
-        "dpgraph.privacy.mechanisms.lots:Lots.noise_std_over_clip",
+        "dpgraph.privacy.mechanisms.base:NoisySteps.noise_std_over_clip",
         "self.noise_multiplier",
         "None if self.noise_multiplier is None else self.noise_multiplier / 1.3",
-        "tests/audits/test_registry.py::test_the_code_keeps_its_claims[facts]",
+        Audit("facts", 200),
     ),
     edit(
         "an edited calibration is believed",
@@ -144,7 +144,7 @@ BUGS = (
     ),
     edit(
         "a split with other counts keeps the noise of the first",
-        EXECUTE + "train_seeds",
+        EXECUTE + "train_seed",
         "problem.counts(value) != counts",
         "False",
         "tests/pipeline/test_stages.py::test_a_split_with_other_counts_than_the_calibrated_ones_is_refused",

@@ -12,12 +12,12 @@ from matplotlib.image import imread
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
-from dpgraph.planning.cost import size_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.preparation.units import units_of
 from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
 from dpgraph.problems.images.value import Images, load_images, save_images
+from dpgraph.problems.registry import size_of
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims import verdicts as verdicts_of_claims
 from dpgraph.reporting.claims.table import claims_table

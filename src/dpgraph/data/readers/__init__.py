@@ -7,6 +7,7 @@ import inspect
 import lzma
 import pickle
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -80,6 +81,8 @@ DAMAGE = (
     ArithmeticError,
     OSError,
     EOFError,
+    SyntaxError,  # headers of arrays
+    tokenize.TokenError,
     RuntimeError,  # encrypted archives, unknown compression, nesting too deep
     MemoryError,
     struct.error,
@@ -98,7 +101,8 @@ def existing(path: Path) -> Path:
 
 
 def malformed(path: Path, error: Exception) -> UserError:
-    reason = " ".join(str(error).split()) or type(error).__name__
+    text = "it asks for more than fits in memory" if isinstance(error, MemoryError) else str(error)
+    reason = " ".join(text.split()) or type(error).__name__
     return UserError(
         f"{path}: expected a readable file of this data set, found damage ({reason[:200]}); "
         "delete it and run the download again"

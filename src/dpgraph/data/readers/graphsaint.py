@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.arrays import Arrays, load_npy
+from dpgraph.data.arrays import load_npy, sparse
 from dpgraph.data.raw_graph import RawGraph, split_array
 from dpgraph.data.readers import reading
 
 
 def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> RawGraph:
     """`with_features=False` reads everything but feats.npy."""
-    with reading(raw_dir / "adj_full.npz") as path, Arrays(path) as arrays:
-        edges = arrays.sparse().tocoo()
+    with reading(raw_dir / "adj_full.npz") as path, np.load(path, allow_pickle=False) as arrays:
+        edges = sparse(arrays).tocoo()
     features = None
     if with_features:
         with reading(raw_dir / "feats.npy") as path:

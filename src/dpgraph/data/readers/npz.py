@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.arrays import Arrays
+from dpgraph.data.arrays import sparse
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
 
@@ -17,10 +17,10 @@ LAYOUTS = (("adj_matrix.", "attr_matrix."), ("adj_", "attr_"))
 
 
 def read(raw_dir: Path, file: str, directed: bool) -> RawGraph:
-    with reading(raw_dir / file) as path, Arrays(path) as arrays:
+    with reading(raw_dir / file) as path, np.load(path, allow_pickle=False) as arrays:
         layout = next((pair for pair in LAYOUTS if f"{pair[0]}indptr" in arrays), None)
         if layout is None:
-            raise ValueError(f"keys {', '.join(arrays.names)}")
-        adjacency, attributes = (arrays.sparse(prefix) for prefix in layout)
+            raise ValueError(f"keys {', '.join(arrays.files)}")
+        adjacency, attributes = (sparse(arrays, prefix) for prefix in layout)
         edges = adjacency.tocoo()
         return RawGraph(edges.row, edges.col, attributes.astype(np.float32), arrays["labels"], None, directed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.arrays import Arrays
+from dpgraph.data.arrays import saved_matrix
 from dpgraph.data.classes import frequent_classes
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
@@ -23,12 +23,12 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
     `least_in_class` then the classes with as many nodes (GAP's task)."""
     if one_in < 1:
         raise invalid("one_in", one_in, "an integer >= 1")
-    with reading(raw_dir / "reddit_data.npz") as path, Arrays(path) as arrays:
+    with reading(raw_dir / "reddit_data.npz") as path, np.load(path, allow_pickle=False) as arrays:
         features, labels, types = arrays["feature"].astype(np.float32), arrays["label"], arrays["node_types"]
         if types.shape != labels.shape:
             raise ValueError(f"{len(types)} node types for {len(labels)} labels")
-    with reading(raw_dir / "reddit_graph.npz") as path, Arrays(path) as arrays:
-        edges = arrays.saved_matrix()
+    with reading(raw_dir / "reddit_graph.npz") as path, np.load(path, allow_pickle=False) as arrays:
+        edges = saved_matrix(arrays)
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for code, value in NODE_TYPES.items():
         split[types == code] = value

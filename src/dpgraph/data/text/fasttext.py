@@ -7,9 +7,7 @@ import mmap
 import re
 import shutil
 import struct
-from collections.abc import Sized
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,31 +16,21 @@ from dpgraph.data.readers import reading
 from dpgraph.errors import UserError
 from dpgraph.files import atomic_path
 
-BINARY, GZIP = b"\xba\x16\x4f\x2f", b"\x1f\x8b"  # fastText's magic number, little-endian; gzip's
+BINARY, GZIP = b"\xba\x16\x4f\x2f", b"\x1f\x8b"  # magic numbers: fastText's, little-endian, and gzip's
 DICTIONARY = struct.calcsize("<2i12id")  # where it begins in a .bin file
-MOST_DIMENSIONS = 10_000
 TOKENS = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks, in their own case
 
 
 def mean_vectors(documents: list[str], path: Path) -> tuple[np.ndarray, dict[str, object]]:
     """(n, d) float32 mean of the vectors of a document's tokens, and what to say about it.
 
-    `path`: a .bin file, whose subwords give every token a vector, or a .vec file, where tokens without one are left
-    out; either may be gzipped, whatever its name. Documents without a token are zeros. A row depends on its document
-    only. Raises UserError for a damaged or supervised model, and where a .bin file needs gensim and there is none.
+    `path`: a .bin file, gzipped or not, whose subwords give every token a vector. Documents without a token are zeros.
+    A row depends on its document only. Raises UserError for a file that is damaged or supervised, and without gensim.
     """
     words, counts = token_counts(documents)
-    if _beginning(path) == BINARY:
-        vectors, known = _from_binary(path, words), np.ones(len(words), dtype=bool)
-        source = "fastText .bin, subwords included"
-    else:
-        vectors, known = _from_text(path, words)
-        source = "fastText .vec, tokens without a vector left out"
-    counts = counts[:, np.flatnonzero(known)]
     totals = np.asarray(counts.sum(axis=1), dtype=np.float32)
-    means = np.asarray(counts @ vectors[known], dtype=np.float32) / np.maximum(totals, 1)
-    meta: dict[str, object] = {"vectors": source, "tokens": len(words), "tokens_with_vector": int(known.sum())}
-    return means, meta
+    means = np.asarray(counts @ _from_binary(path, words), dtype=np.float32) / np.maximum(totals, 1)
+    return means, {"vectors": "fastText .bin, subwords included", "tokens": len(words)}
 
 
 def token_counts(documents: list[str]) -> tuple[list[str], sp.csr_matrix]:
@@ -55,17 +43,6 @@ def token_counts(documents: list[str]) -> tuple[list[str], sp.csr_matrix]:
     except ValueError:
         raise UserError("texts hold no words: expected at least one in all") from None
     return vectorizer.get_feature_names_out().tolist(), counts.tocsr()
-
-
-def _open(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        zipped = file.read(2) == GZIP
-    return gzip.open(path, "rb") if zipped else path.open("rb")  # type: ignore[return-value]
-
-
-def _beginning(path: Path) -> bytes:
-    with reading(path), _open(path) as file:
-        return file.read(len(BINARY))
 
 
 def _from_binary(path: Path, words: list[str]) -> np.ndarray:
@@ -92,6 +69,8 @@ def check_binary(path: Path) -> None:
     with a zero byte, then a count and a type), and the matrix of vectors, each with its sizes before it.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content[: len(BINARY)] != BINARY:
+            raise ValueError("no model of fastText: its magic number is another one")
         dimension = struct.unpack_from("<i", content, 8)[0]
         size, _, _, _, pruned = struct.unpack_from("<3i2q", content, DICTIONARY)
         place = DICTIONARY + struct.calcsize("<3i2q")
@@ -114,42 +93,6 @@ def _unpacked(path: Path) -> Path:
             return path
     plain = path.with_name(f"{path.name}.unpacked")
     if not plain.exists() or plain.stat().st_mtime < path.stat().st_mtime:
-        with _open(path) as packed, atomic_path(plain) as temporary, temporary.open("wb") as file:
+        with gzip.open(path, "rb") as packed, atomic_path(plain) as temporary, temporary.open("wb") as file:
             shutil.copyfileobj(packed, file, 1 << 22)
     return plain
-
-
-def _from_text(path: Path, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(V, d) vectors and (V,) which tokens have one; streams the file and keeps the tokens that occur."""
-    place = {word.encode(): index for index, word in enumerate(words)}
-    known = np.zeros(len(words), dtype=bool)
-    with reading(path):
-        with _open(path) as file:
-            header = file.readline().split()
-            if len(header) != 2 or not all(part.isdigit() for part in header):
-                raise ValueError("its first line is not the numbers of words and of dimensions")
-            count, dimension = map(int, header)
-            if not 1 <= dimension <= MOST_DIMENSIONS:
-                raise ValueError(f"{dimension} dimensions, expected 1..{MOST_DIMENSIONS}")
-            vectors = np.zeros((0, dimension), dtype=np.float32)
-            lines = 0
-            for lines, line in enumerate(file, 1):
-                word, _, numbers = line.partition(b" ")
-                index = place.get(word)
-                if lines == 1:  # the header may promise any number: memory is allocated for what a line holds
-                    _check_length(numbers.split(), dimension, lines)
-                    vectors = np.zeros((len(words), dimension), dtype=np.float32)
-                if index is not None and not known[index]:
-                    values = np.array(numbers.split(), dtype=np.float32)
-                    _check_length(values, dimension, lines)
-                    vectors[index], known[index] = values, True
-        if lines != count:
-            raise ValueError(f"{lines} words instead of {count}")
-        if not lines:
-            raise ValueError("no words")
-    return vectors, known
-
-
-def _check_length(numbers: Sized, dimension: int, line: int) -> None:
-    if len(numbers) != dimension:
-        raise ValueError(f"line {line + 1} has {len(numbers)} numbers instead of {dimension}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,11 +26,11 @@ from dpgraph.methods.own_graphs import (
     aggregation_of_edges,
     aggregation_of_removed,
 )
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 EDGE_LEVEL = ("edge", "edge-published")
@@ -144,11 +145,6 @@ class DpDgcCell(NetworkCell):
     privacy: DgcPrivacy
 
 
-def own_record(cell: Any) -> PredictionInput:
-    """A node reads its own record and what was released."""
-    return PredictionInput.OWN_RECORD
-
-
 LINES: dict[str, Dashes] = {
     "node-remove": "-",
     "rigorous": "-",
@@ -199,45 +195,16 @@ VARIANTS = {
 }
 
 
-def node_level(variant: str, relation: Relation) -> AttackCase:
-    return AttackCase(
-        variant=variant,
-        reads="records",
-        sums=True,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=relation,
-    )
-
-
-def edge_level(variant: str) -> AttackCase:
-    return AttackCase(
-        variant=variant,
-        reads="sums",
-        sums=True,
-        batches=Batches.NONE,
-        clipping=Clipped.NOTHING,
-        relation=Relation.EDGE,
-    )
-
-
-def embedded_lists(variant: str) -> AttackCase:
-    return AttackCase(
-        variant=variant,
-        reads="lists",
-        sums=True,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.NODE_NULL,
-    )
-
-
+node_level = partial(AttackCase, reads="records", sums=True, batches=Batches.POISSON, clipping=Clipped.ROOT)
+edge_level = partial(
+    AttackCase, reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
+)
 ATTACKS = (
-    node_level("rigorous", Relation.NODE_NULL),
-    node_level("node-remove", Relation.NODE_REMOVE),
-    node_level("published", Relation.NODE_NULL),
-    edge_level("edge"),
-    edge_level("edge-published"),
+    node_level(variant="rigorous", relation=Relation.NODE_NULL),
+    node_level(variant="node-remove", relation=Relation.NODE_REMOVE),
+    node_level(variant="published", relation=Relation.NODE_NULL),
+    edge_level(variant="edge"),
+    edge_level(variant="edge-published"),
 )
 SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -247,14 +214,18 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "edge": {},
     "edge-published": {},
 }
-CONTRACT = {
-    variant: {
-        "model": {**SMALL, "aggregations": 2 if variant == "rigorous" else 1},
-        "training": {"sampling_rate": 0.5},
-        "privacy": {"variant": variant, "epsilon": 6.0, **budget},
+
+
+def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    shared = {"model": model, "training": {"sampling_rate": 0.5}}
+    return {
+        variant: {**shared, "privacy": {"variant": variant, "epsilon": 6.0, **budget}}
+        for variant, budget in budgets.items()
     }
-    for variant, budget in BUDGETS.items()
-}
+
+
+CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
+CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
 OWN_GRAPHS = {
     RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
 }  # fmt: skip
@@ -262,14 +233,6 @@ OWN_GRAPHS = {
 DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
     "published": {"receivers": 3},
-}
-DGC_CONTRACT = {
-    variant: {
-        "model": SMALL,
-        "training": {"sampling_rate": 0.5},
-        "privacy": {"variant": variant, "epsilon": 6.0, **budget},
-    }
-    for variant, budget in DGC_BUDGETS.items()
 }
 
 SPECS = (
@@ -304,12 +267,12 @@ SPECS = (
         "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
         "dpgraph.methods.aggregates.train:Dgc",
         DpDgcCell,
-        DGC_CONTRACT,
+        contract(DGC_BUDGETS, SMALL),
         {
             "rigorous": Variant(EmbeddedAggregates, embedded),
             "published": Variant(EmbeddedAggregates, printed_embedded, target="published"),
         },
-        (embedded_lists("rigorous"), embedded_lists("published")),
+        tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,
         inference=own_record,
         rules={RULE: aggregation},

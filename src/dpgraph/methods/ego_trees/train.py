@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.methods.assembly import Run, set_up
+from dpgraph.methods.assembly import Run, TreeMethod, set_up
 from dpgraph.methods.base import Job
-from dpgraph.methods.together import TreeMethod
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.trees import PreparedTrees
 

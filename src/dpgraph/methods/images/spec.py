@@ -10,8 +10,7 @@ from dpgraph.experiments.cell import Cell, RootBatches
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import ORANGE, Look
-from dpgraph.methods.spec import MethodSpec
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.methods.spec import MethodSpec, own_record
 from dpgraph.problems.base import Size
 
 
@@ -66,10 +65,6 @@ class CnnCell(Cell):
 
 def look(cell: Any) -> Look:
     return Look(ORANGE, "s", "-")
-
-
-def own_record(cell: Any) -> PredictionInput:
-    return PredictionInput.OWN_RECORD
 
 
 def forward_flops(model: ImageModel, size: Size) -> float:

@@ -13,10 +13,10 @@ from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, PURPLE, Look
 from dpgraph.methods.node_pate.mechanism import node_gnmax
 from dpgraph.methods.node_pate.rules import by_noise, without_noise
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.privacy.mechanisms.gnmax import NodeGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 PUBLIC_NODES = 0.1  # of all, for estimates
@@ -92,10 +92,6 @@ class DpNodePateCell(NodePateCell):
 
 def look(cell: Any) -> Look:
     return Look(BROWN, "X", "-") if cell.training.teacher_reads == "own" else Look(PURPLE, "D", "-")
-
-
-def own_record(cell: Any) -> PredictionInput:
-    return PredictionInput.OWN_RECORD
 
 
 def seconds(cell: Any, size: Size) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
-from dpgraph.methods.pagerank.roots import PagerankSettings, kept_and_roots
+from dpgraph.methods.pagerank.roots import kept_and_roots
+from dpgraph.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.models.network import Network
-from dpgraph.models.row_stack import RowStack, SeedRows, with_constant
 from dpgraph.models.weighted_rows import PaddedRows, WeightedRows
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
@@ -31,8 +31,8 @@ from dpgraph.sampling.pagerank_release import (
     matrix_sensitivity,
 )
 from dpgraph.training.clipping import RootLosses, root_cross_entropy
+from dpgraph.training.closed_rows import RowPrivatizer, RowStep
 from dpgraph.training.ghost import Recorder
-from dpgraph.training.stacked_rows import RowPrivatizer, StackedRowsStep
 from dpgraph.training.steps import ClippedTerm, PrivateStep
 
 ROUNDING = 1e-9  # of a column's norm
@@ -71,7 +71,7 @@ class PreparedRows(PreparedStep):
         mechanism = order.mechanism
         if not isinstance(mechanism, PoissonPagerank | FixedBatchPagerank):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over rows of PageRank")
-        pagerank: PagerankSettings = order.cell.pagerank
+        pagerank: Any = order.cell.pagerank
         self.release: Release | None = None
         graph = order.data.graph
         chosen, roots = kept_nodes(graph, pagerank, order.generator("kept nodes"))
@@ -97,13 +97,12 @@ class PreparedRows(PreparedStep):
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
         self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
-        self._step: PrivateStep | StackedRowsStep | None = None
-        self._index = 0
+        self._step: PrivateStep | RowStep | None = None
 
     def _released(
         self,
         graph: Graph,
-        pagerank: PagerankSettings,
+        pagerank: Any,
         chosen: np.ndarray,
         roots: np.ndarray,
         random: np.random.Generator,
@@ -131,11 +130,19 @@ class PreparedRows(PreparedStep):
         )
         return spread(released, chosen, graph)
 
-    def alone(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
-        """The step that trains this seed by the engine for any network."""
+    def general(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
+        """Return the step by the engine for any network."""
         data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
         term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
         self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
+        return self._step
+
+    def closed(self, network: RowNetwork, optimizer: torch.optim.Optimizer) -> RowStep:
+        """Return the step of a perceptron of one hidden layer, by closed forms."""
+        graph, device = self.data.graph, self.data.features.device
+        privatizer = RowPrivatizer(network, self.clip_norm, self.noise, self.divisor)
+        rows = row_table(graph, self.weights, self.rows.roots, self.length, device)
+        self._step = RowStep(network, optimizer, rows, self.draws, privatizer)
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
@@ -148,7 +155,7 @@ class PreparedRows(PreparedStep):
         elif step is not None and step.privatizer is not None:
             privatizer = step.privatizer
             read, clip_norm, divisor = 1, privatizer.clip_norm, privatizer.divisor
-            draws, noise = step.draws[self._index], privatizer.noises[self._index]
+            draws, noise = step.draws, privatizer.noise
         else:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
         sampler = draws.sampler
@@ -167,21 +174,11 @@ class PreparedRows(PreparedStep):
         return procedure(self.mechanism, (clipped,) * read, noise, divisor, resumed_at, releases)
 
 
-def stacked(prepared: Sequence[PreparedRows], stack: RowStack, optimizer: torch.optim.Optimizer) -> StackedRowsStep:
-    """The step that trains all seeds of one cell side by side, by perceptrons of one hidden layer."""
-    first = prepared[0]
-    graph, device = first.data.graph, first.data.features.device
+def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
+    """Return rows of at most `length` nodes, with the records that they name."""
     records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
-    with_one = with_constant(records, device)
-    rows = [
-        SeedRows(PaddedRows.of(one.weights, one.rows.roots, one.length), with_one, records, labels, device)
-        for one in prepared
-    ]
-    privatizer = RowPrivatizer(stack, first.clip_norm, [one.noise for one in prepared], first.divisor)
-    step = StackedRowsStep(stack, optimizer, rows, [one.draws for one in prepared], privatizer)
-    for index, one in enumerate(prepared):
-        one._step, one._index = step, index
-    return step
+    padded = PaddedRows.of(weights, roots, length)
+    return RowTable(padded, with_constant(records, device), records, labels, device)
 
 
 def losses_over(weighted: WeightedRows) -> RootLosses:
@@ -193,7 +190,7 @@ def losses_over(weighted: WeightedRows) -> RootLosses:
     return losses
 
 
-def kept_nodes(graph: Graph, pagerank: PagerankSettings, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Ids of the training nodes that are kept, ascending, and of the roots in the order of their rows; by ids only."""
     nodes = graph.train_nodes
     kept, num_roots = kept_and_roots(pagerank, len(nodes))
@@ -201,7 +198,7 @@ def kept_nodes(graph: Graph, pagerank: PagerankSettings, random: np.random.Gener
     return np.sort(order[:kept]), order[:num_roots]
 
 
-def longest(pagerank: PagerankSettings, num_train: int) -> int:
+def longest(pagerank: Any, num_train: int) -> int:
     """Most nodes that a row can name, its root included."""
     if pagerank.release == "identity":
         return 1
@@ -209,7 +206,7 @@ def longest(pagerank: PagerankSettings, num_train: int) -> int:
 
 
 def public_rows(
-    graph: Graph, pagerank: PagerankSettings, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
+    graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
 ) -> sp.csr_matrix | None:
     """(M, N) rows that are no release: own records, random columns, exact rows; None for all others."""
     shape = (len(roots), graph.num_nodes)
@@ -224,7 +221,7 @@ def public_rows(
     return None
 
 
-def exact_rows(graph: Graph, pagerank: PagerankSettings, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
+def exact_rows(graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
     """(M, kept) rows of PageRank over the kept nodes and the edges among them: others are publicly zero."""
     adjacency = induced_adjacency(graph, chosen)
     rows = approximate_pagerank(adjacency, roots, pagerank.teleport, pagerank.sparsity, pagerank.tolerance)

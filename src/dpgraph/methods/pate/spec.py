@@ -14,11 +14,11 @@ from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.methods.pate.mechanism import confident_gnmax
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.models.image_convolutions import multiplications
 from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 LOOKS = {
@@ -136,10 +136,6 @@ class DpPateCell(PateCell):
 
 def look(cell: Any) -> Look:
     return LOOKS[cell.model.teaching]
-
-
-def own_record(cell: Any) -> PredictionInput:
-    return PredictionInput.OWN_RECORD
 
 
 def teachers_seconds(training: Any, size: Size) -> float:

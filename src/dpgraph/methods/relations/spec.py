@@ -14,8 +14,7 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BLUE, DASH_DOT, GREY, Look
-from dpgraph.methods.spec import MethodSpec
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.methods.spec import MethodSpec, own_record
 from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
@@ -54,10 +53,6 @@ def zero_shot_look(cell: Any) -> Look:
 
 def linear_look(cell: Any) -> Look:
     return Look(BLUE, ">", DASH_DOT)
-
-
-def own_record(cell: Any) -> PredictionInput:
-    return PredictionInput.OWN_RECORD
 
 
 def no_training(cell: Any, size: Size) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpgraph.methods.assembly import Run
+from dpgraph.methods.assembly import Run, TreeMethod
 from dpgraph.methods.base import Job
 from dpgraph.methods.ego_trees.train import tree_run
 from dpgraph.methods.residual.inference_choice import InferenceChoice
-from dpgraph.methods.together import TreeMethod
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.trees import PreparedTrees
 

@@ -148,7 +148,7 @@ SPECS = (
     MethodSpec(
         "kipf-gcn",
         "Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss.",
-        "dpgraph.methods.subgraphs.plain:KipfGcn",
+        "dpgraph.methods.subgraphs.train:KipfGcn",
         KipfGcnCell,
         contract((None,), 0.5),
         look=look.plain,

@@ -1,19 +1,38 @@
-"""DP-SGD and DP-Adam on clipped gradients of (sub)graphs (Igamberdiev and Habernal, sections 4.2 to 4.4)."""
+"""Kipf and Welling's GCN on parts of a graph, without privacy or private (Igamberdiev and Habernal, 4.2 to 4.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-import torch
+import numpy as np
+from torch import Tensor
 
-from dpgraph.experiments.cell import Cell
+from dpgraph.data.records import VALIDATION
+from dpgraph.errors import invalid
+from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.subgraphs.stack import run_stack
-from dpgraph.methods.together import only
-from dpgraph.training.loop import Diverged
+from dpgraph.methods.used_nodes import used_nodes
+from dpgraph.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
+from dpgraph.preparation.base import expected
+from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
+from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.sampling.graph_splits import FixedParts, equal_parts
+from dpgraph.training.checkpoint import Generator
+from dpgraph.training.early_stopping import StoppingStep, Watched
+from dpgraph.training.kipf import BlockCache, GraphSource, KipfStep, Source
+from dpgraph.training.optimizers import make_optimizer
 
 
-class DpSubgraph:
+class KipfGcn:
+    """Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(prepared_run(job), observe)
+
+
+class DpSubgraph(KipfGcn):
     """DP-SGD or DP-Adam on subgraphs; the variant states which subgraph a step reads and what is clipped.
 
     `rigorous`: a fresh Poisson sample of training nodes and the edges among them. `cut`: fixed parts of the training
@@ -26,18 +45,72 @@ class DpSubgraph:
     clipped, the noisy sum divided by L = N / s.
     """
 
-    def run(self, job: Job, observe: Observe) -> Outcome:
-        return only(self.run_all([job], [observe]))
-
-    def stacks(self, cell: Cell, device: torch.device) -> bool:
-        return True
-
-    def run_all(self, jobs: Sequence[Job], observes: Sequence[Observe]) -> list[Outcome | Diverged]:
-        return run_stack(jobs, observes)
-
 
 class DpPureNoise(DpSubgraph):
     """A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.
 
     Of the variant `published`, or of `per-node`, whose noise is divided by L.
     """
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """Inference on all nodes and edges."""
+
+    block: KipfBlock
+
+    def logits(self, network: KipfNetwork, features: Tensor) -> Tensor:
+        """Return (N, classes) logits; the block has the features."""
+        return network.logits(self.block)
+
+
+def prepared_run(job: Job) -> Run:
+    """Return the run of a job, private if the job is."""
+    cell, device = job.cell, job.device
+    prepared = None if job.prepared is None else expected(job.prepared, PreparedParts)
+    blocks = GraphBlocks(job.graph if prepared is None else prepared.data.graph, device)
+    initial = torch_generator(*job.names("parameters"))
+    network = KipfNetwork(job.graph.num_features, cell.model.width, job.graph.num_classes, initial, device)
+    optimizer = make_optimizer(
+        [network.theta], cell.training, fused=True, weight_decay=getattr(cell.training, "weight_decay", 0.0)
+    )
+    masks = torch_generator(*job.names("dropout"), device=device)
+    source: Source
+    generators: dict[str, Generator] = {}
+    notes: Mapping[str, Any] = {}
+    if prepared is None:
+        source, privatizer, notes = plain_source(job, blocks), None, {"batches": "fixed parts of the loss"}
+    else:
+        source, privatizer = source_of(prepared, blocks), privatizer_of(prepared, network)
+        generators = {"noise": prepared.noise.generator, **prepared.generators}
+    step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
+    bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
+    run = Run(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
+    return _stopping(run, blocks)
+
+
+def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
+    """Return a fixed random partition, without privacy: it masks the loss, messages cross the whole graph."""
+    nodes, count = used_nodes(job), job.cell.training.num_splits
+    if count > len(nodes):
+        raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
+    parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
+    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
+
+
+def _stopping(run: Run, blocks: GraphBlocks) -> Run:
+    """Return the run with early stopping, if its cell has any: the last parameters count, not the best."""
+    job, network = run.job, run.bench.network
+    patience = getattr(job.cell.training, "patience", None)
+    if patience is None:
+        return run
+    nodes = np.flatnonzero((job.graph.split == VALIDATION) & (np.asarray(job.graph.labels) >= 0))
+    if not len(nodes):
+        raise invalid("patience", patience, "null: the split has no validation nodes")
+    validation, watched = blocks.masked(nodes), Watched(network, None)
+
+    def scores() -> tuple[float, float]:
+        return -float(network.loss(validation)), 0.0
+
+    step = StoppingStep(run.step, watched, scores, patience, job.cell.training.num_splits)
+    return replace(run, step=step, watched=watched)

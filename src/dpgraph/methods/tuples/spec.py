@@ -15,12 +15,12 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.methods.tuples.look import base_look, encoder_look, head_look
 from dpgraph.methods.tuples.mechanism import adaptive_tuples, released_tuples, standard_tuples, static_tuples
 from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
@@ -135,10 +135,6 @@ class DpEncoderCell(EncoderCell):
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
     training: TupleTraining  # type: ignore[assignment]
     privacy: TuplePrivacy  # type: ignore[assignment]
-
-
-def own_record(cell: Any) -> PredictionInput:
-    return PredictionInput.OWN_RECORD
 
 
 def head_seconds(cell: Any, size: Size) -> float:

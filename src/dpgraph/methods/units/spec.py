@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, Cell, Privacy, Training
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.images.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds, own_record
+from dpgraph.methods.images.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds
 from dpgraph.methods.looks import BLUE, GREEN, PURPLE, SKY, Look
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.methods.units.mechanism import class_units, cluster_units, record_units, subclass_units
 from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
 from dpgraph.privacy.procedure import Batches, Clipped

@@ -20,8 +20,17 @@ from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
-from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.privacy.mechanisms.votes import (
+    BUCKETS,
+    DEGREES,
+    HUBS,
+    LEARNT,
+    MEAN,
+    READER,
+    BoundedVotes,
+    CappedVotes,
+    PoissonVotes,
+)
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 

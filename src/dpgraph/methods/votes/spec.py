@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, own_record
 from dpgraph.methods.votes import rules
 from dpgraph.methods.votes.mechanism import (
     bounded_stranger_votes,
@@ -22,7 +22,7 @@ from dpgraph.methods.votes.mechanism import (
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.mechanisms.votes import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import PredictionInput, Relation
+from dpgraph.privacy.relation import Relation
 
 STRANGERS = "-strangers"  # how the names of variants end of which nodes read two hops
 Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
@@ -200,11 +200,6 @@ def look(cell: Any) -> Look:
     if cell.privacy.variant.endswith(STRANGERS):
         return Look(WINE, "*", DASH_DOT) if cell.privacy.degree_bound else Look(SLATE, "*", DASH_DOT)
     return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
-
-
-def own_record(cell: Any) -> PredictionInput:
-    """A node reads its own record and what was released."""
-    return PredictionInput.OWN_RECORD
 
 
 def fallback(mechanism: Mapping[str, Any]) -> str:

@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE, NoisySteps
+from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
 from dpgraph.privacy.mechanisms.lots import PoissonLots
-from dpgraph.privacy.procedure import Lists, Procedure, Release
+from dpgraph.privacy.procedure import Lists, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_SUMS, CAPPED_SUMS, EDGE_SUMS, PRINTED_SUMS, UNSTABLE_RECEIVERS, Statement
 
@@ -36,19 +35,9 @@ class NodeAggregates(PoissonLots):
     edge_moves: ClassVar[float]  # rows of norm 1, by an edge in both ends' lists
 
     kind: str  # type: ignore[assignment]  # of what is made of this class
-    aggregations: int = Field(description="K, noisy sums")
-    receivers: int = Field(description="D, public: to how many nodes a node's row is added")
-    sums_ratio: float = Field(description="Noise std of a sum / (sqrt(D) noise multiplier); 1: as in the papers")
-
-    @model_validator(mode="after")
-    def _sums(self) -> NodeAggregates:
-        for name in ("aggregations", "receivers"):
-            if getattr(self, name) < 1:
-                raise invalid(name, getattr(self, name), "an integer >= 1")
-        low, high = NOISE_RANGE
-        if not low <= self.sums_ratio <= high:
-            raise invalid("sums_ratio", self.sums_ratio, f"a number from {low:g} to {high:g}")
-        return self
+    aggregations: Count = Field(description="K, noisy sums")
+    receivers: Count = Field(description="D, public: to how many nodes a node's row is added")
+    sums_ratio: Noise = Field(description="Noise std of a sum / (sqrt(D) noise multiplier); 1: as in the papers")
 
     @property
     def sums_noise(self) -> float:
@@ -160,18 +149,7 @@ class EdgeAggregates(NoisySteps):
     steps_cost: ClassVar[bool] = False
 
     kind: Literal["edge-aggregates"] = "edge-aggregates"
-    aggregations: int = Field(description="K, noisy sums")
-
-    @model_validator(mode="after")
-    def _valid(self) -> EdgeAggregates:
-        self._check()
-        if self.aggregations < 1:
-            raise invalid("aggregations", self.aggregations, "an integer >= 1")
-        return self
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
+    aggregations: Count = Field(description="K, noisy sums")
 
     def _mu(self, moved: float) -> float:
         return moved * math.sqrt(self.aggregations) / self.closed()[1]
@@ -197,18 +175,6 @@ class EdgeAggregates(NoisySteps):
         noise = self.closed()[1] / BOTH_ENDS
         return (
             sums_release(noise=noise, sensitivity=BOTH_ENDS, count=self.aggregations, cap=None, lists=Lists.UNBOUNDED),
-        )
-
-    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        """No step reads an edge: what is accounted for are the sums."""
-        return Procedure(
-            relation=self.relation,
-            terms=(),
-            noise_std=(),
-            noise_draws=0,
-            divisor=1.0,
-            steps=self.closed()[0],
-            releases=self.releases,
         )
 
 

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
-from dpgraph.privacy.public_numbers import noise_std
+from dpgraph.privacy.public_numbers import expected_batch, noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+
 PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
 MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
 NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
+
+
+def _allowed(expected: str, good: Callable[[Any], bool]) -> AfterValidator:
+    """A range of a field, None apart; what is outside raises UserError with the field's name."""
+
+    def checked(value: Any, info: ValidationInfo) -> Any:
+        if value is not None and not good(value):
+            raise invalid(str(info.field_name), value, expected)
+        return value
+
+    return AfterValidator(checked)
+
+
+Count = Annotated[int, _allowed("an integer >= 1", lambda value: value >= 1)]
+Rate = Annotated[float, _allowed("a number in (0, 1]", lambda value: 0 < value <= 1)]
+NotNegative = Annotated[float, _allowed("a finite number >= 0", lambda value: 0 <= value < math.inf)]
+Noise = Annotated[
+    float,
+    _allowed(
+        "a number from {:g} to {:g}".format(*NOISE_RANGE), lambda value: NOISE_RANGE[0] <= value <= NOISE_RANGE[1]
+    ),
+]
 
 
 class Shape(Frozen):
@@ -90,17 +115,20 @@ class NoisySteps(Mechanism):
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
 
-    num_roots: int = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
+    num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(
         default=None, description="All whose records the guarantee protects: delta < 1 / this; None: the roots"
     )
     delta: float
-    noise_multiplier: float | None = Field(description="Its unit is the class's; None: open")
+    noise_multiplier: Noise | None = Field(description="Its unit is the class's; None: open")
     inference: PredictionInput = Field(default=PredictionInput.RAW_GRAPH, description="What predictions read")
 
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self._check()
+        return self
+
     def _check(self) -> None:
-        if self.num_roots < 1:
-            raise invalid("num_roots", self.num_roots, "an integer >= 1")
         fewer = self.num_protected is not None and self.num_protected < (
             self.num_roots if self.roots_are_protected else 1
         )
@@ -112,9 +140,10 @@ class NoisySteps(Mechanism):
             raise invalid("delta", self.delta, "a number in (0, 1)")
         if self.refuses_delta and (reason := self.meaningless_delta):
             raise invalid("delta", self.delta, reason)
-        if self.noise_multiplier is not None and not NOISE_RANGE[0] <= self.noise_multiplier <= NOISE_RANGE[1]:
-            low, high = NOISE_RANGE
-            raise invalid("noise_multiplier", self.noise_multiplier, f"a number from {low:g} to {high:g}")
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return self.noise_multiplier
 
     @property
     def meaningless_delta(self) -> str | None:
@@ -147,11 +176,12 @@ class NoisySteps(Mechanism):
         """All that the run does with private data; `clip_norms` are C, or one for each group, in gradient units."""
         steps, _ = self.closed()
         noise = self.noise_std_over_clip or 0.0
+        used = clip_norms if self.steps_cost else ()
         return Procedure(
             relation=self.relation,
-            terms=self.terms(clip_norms),
-            noise_std=tuple(noise_std(noise_over_clip=noise, clip_norm=clip_norm) for clip_norm in clip_norms),
-            noise_draws=steps,
+            terms=self.terms(clip_norms) if used else (),
+            noise_std=tuple(noise_std(noise_over_clip=noise, clip_norm=clip_norm) for clip_norm in used),
+            noise_draws=steps if used else 0,
             divisor=self.divisor,
             steps=steps,
             releases=self.releases,
@@ -193,11 +223,14 @@ class NoisySteps(Mechanism):
         """Renyi divergences of the whole run at `orders`, the larger of both directions, as they are proved."""
         raise UserError(f"mechanism={self.kind}: nothing is guaranteed: {self.rigorous().reason}")
 
+    def _with(self, **changed: Any) -> Self:
+        return type(self)(**{**dict(self), **changed})
+
     def with_noise(self, noise_multiplier: float) -> Self:
-        return type(self)(**{**dict(self), "noise_multiplier": noise_multiplier})
+        return self._with(noise_multiplier=noise_multiplier)
 
     def with_steps(self, steps: int) -> Self:
-        return type(self)(**{**dict(self), "steps": steps})
+        return self._with(steps=steps)
 
     def with_rate(self, sampling_rate: float) -> Self:
         """Mechanisms with Poisson batches only."""
@@ -236,6 +269,54 @@ class NoisySteps(Mechanism):
             rigorous=self.rigorous(),
             beside=self.beside(),
         )
+
+
+class PoissonBatches(NoisySteps):
+    """Each step takes every root with probability q, and divides its noisy sum by q N."""
+
+    sampling_rate: Rate = Field(description="q, public")
+
+    def with_rate(self, sampling_rate: float) -> Self:
+        return self._with(sampling_rate=sampling_rate)
+
+    @property
+    def divisor(self) -> float:
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, rate=self.sampling_rate),)
+
+    def _pair(self, roots: int, noise: float, own_root_removed: bool = True) -> MixturePair:
+        """Of one step in which at most so many roots change; `noise` is noise std / clip norm."""
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        return affected_roots_pair(
+            affected_roots=roots, rate=self.sampling_rate, noise_std=noise, own_root_removed=own_root_removed
+        )
+
+
+class FixedBatches(NoisySteps):
+    """Each step draws m of the roots without replacement."""
+
+    batch_size: int = Field(description="m, drawn without replacement")
+
+    def _check(self) -> None:
+        super()._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+
+    @property
+    def divisor(self) -> float:
+        return self.batch_size
+
+    def _theorem1(self, roots: int, multiplier: float) -> dict[str, Any]:
+        """Arguments of Theorem 1 of Daigavane et al. where so many roots change."""
+        return {
+            "num_roots": self.num_roots,
+            "batch_size": self.batch_size,
+            "affected_roots": roots,
+            "noise_multiplier": multiplier,
+        }
 
 
 def check_tree(*, hops: int, max_degree: int | None) -> None:

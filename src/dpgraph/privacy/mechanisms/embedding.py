@@ -12,19 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.aggregates import SWAPPED_EDGE, CappedAggregates
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE
+from dpgraph.privacy.mechanisms.base import Count, Noise
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import EMBEDDED_SUMS, PRINTED_EMBEDDING, UNSTABLE_RECEIVERS, Statement
 
 if TYPE_CHECKING:
-    from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
 EDGE_ROOTS = 4  # whose rows an edge changes: both ends, and whom each sends to instead
@@ -40,19 +39,13 @@ class EmbeddedAggregates(CappedAggregates):
     prepared: ClassVar[str] = "dpgraph.methods.aggregates.embedding:PreparedEmbedding"
 
     kind: Literal["embedded-aggregates"] = "embedded-aggregates"  # type: ignore[assignment]
-    embedding_steps: int = Field(description="T1, the first of the T steps")
-    embedding_ratio: float = Field(description="Noise std of a step of the embedding / that of one of the classifier")
+    embedding_steps: Count = Field(description="T1, the first of the T steps")
+    embedding_ratio: Noise = Field(description="Noise std of a step of the embedding / that of one of the classifier")
 
-    @model_validator(mode="after")
-    def _embedding(self) -> EmbeddedAggregates:
+    def _check(self) -> None:
+        super()._check()
         if self.aggregations != 1:
             raise invalid("aggregations", self.aggregations, "1: the learnt vectors are summed once")
-        if self.embedding_steps < 1:
-            raise invalid("embedding_steps", self.embedding_steps, "an integer >= 1")
-        low, high = NOISE_RANGE
-        if not low <= self.embedding_ratio <= high:
-            raise invalid("embedding_ratio", self.embedding_ratio, f"a number from {low:g} to {high:g}")
-        return self
 
     @property
     def parts(self) -> tuple[int, int]:
@@ -71,29 +64,16 @@ class EmbeddedAggregates(CappedAggregates):
         """R, the record's own one included; one more than there are where it is no root."""
         return min(self.receivers, self.num_roots) + 1
 
-    def _embedding_pair(self, roots: int, own_root_removed: bool) -> MixturePair:
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-
-        return affected_roots_pair(
-            affected_roots=roots,
-            rate=self.sampling_rate,
-            noise_std=self.embedding_noise,
-            own_root_removed=own_root_removed,
-        )
-
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         (first, second), noise = self.parts, self.closed()[1]
-        one = affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise)
-        many = self._embedding_pair(self.affected_roots, True)
+        one, many = self._pair(1, noise), self._pair(self.affected_roots, self.embedding_noise)
         steps = first * pair_rdp(many, orders) + second * pair_rdp(one, orders)
         return np.asarray(steps + np.asarray(orders) * self.release_mu**2 / 2)
 
     def _epsilon(self) -> float:
         from dpgraph.privacy.accountants.composition import Repeated, Together, composed_epsilon, gaussian_pair
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         (first, second), noise, roots = self.parts, self.closed()[1], self.affected_roots
@@ -101,11 +81,12 @@ class EmbeddedAggregates(CappedAggregates):
             embedding = math.sqrt(first) * (2 * roots - 1) / self.embedding_noise
             mu = math.hypot(embedding, math.sqrt(second) / noise, self.release_mu)
             return gaussian_epsilon(mu=mu, delta=self.delta)
-        many, released = self._embedding_pair(roots, True), gaussian_pair(self.release_mu)
+        many, released = self._pair(roots, self.embedding_noise), gaussian_pair(self.release_mu)
         if not second:
             return composed_epsilon(many, steps=first, delta=self.delta, once=released)
-        one = affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise)
-        return composed_epsilon(one, steps=second, delta=self.delta, once=Together((Repeated(many, first), released)))
+        return composed_epsilon(
+            self._pair(1, noise), steps=second, delta=self.delta, once=Together((Repeated(many, first), released))
+        )
 
     def published(self) -> Guarantee:
         """As the released code adds up: Renyi DP of two subsampled Gaussian mechanisms and one Gaussian release, under
@@ -145,7 +126,7 @@ class EmbeddedAggregates(CappedAggregates):
             embedding = math.sqrt(first) * 2 * roots / self.embedding_noise
             epsilon = gaussian_epsilon(mu=math.hypot(embedding, mu), delta=self.delta)
         else:
-            pair = self._embedding_pair(roots, False)
+            pair = self._pair(roots, self.embedding_noise, own_root_removed=False)
             epsilon = composed_epsilon(pair, steps=first, delta=self.delta, once=gaussian_pair(mu))
         return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
 

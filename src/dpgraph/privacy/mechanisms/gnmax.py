@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.mechanisms.base import Count, NoisySteps
+from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
@@ -36,26 +36,16 @@ class ConfidentGnmax(NoisySteps):
     steps_cost: ClassVar[bool] = False
 
     kind: Literal["confident-gnmax", "confident-gnmax-nodes"] = "confident-gnmax"
-    max_checks: int = Field(description="Public cap: the run stops before one more check")
-    max_answers: int = Field(description="Public cap: the run stops before one more answer")
+    max_checks: Count = Field(description="Public cap: the run stops before one more check")
+    max_answers: Count = Field(description="Public cap: the run stops before one more answer")
     check_ratio: float = Field(description="sigma_1 / sigma_2, public")
 
-    @model_validator(mode="after")
-    def _valid(self) -> ConfidentGnmax:
-        self._check()
-        for name in ("max_checks", "max_answers"):
-            if getattr(self, name) < 1:
-                raise invalid(name, getattr(self, name), "an integer >= 1")
+    def _check(self) -> None:
+        super()._check()
         if self.max_answers > self.max_checks:
             raise invalid("max_answers", self.max_answers, f"at most max_checks = {self.max_checks}")
         if not 1e-3 <= self.check_ratio <= 1e3:
             raise invalid("check_ratio", self.check_ratio, "a number from 0.001 to 1000")
-        return self
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        """In votes: what an answer moves by is sqrt(2), whatever is clipped."""
-        return self.noise_multiplier
 
     def _spent(self) -> dict[str, Any]:
         _, sigma = self.closed()
@@ -97,18 +87,6 @@ class ConfidentGnmax(NoisySteps):
         return (
             Release(kind=CHECKS, noise=self.check_ratio * sigma, sensitivity=1.0, count=self.max_checks),
             Release(kind=ANSWERS, noise=sigma, sensitivity=math.sqrt(2), count=self.max_answers),
-        )
-
-    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        """No step reads a record: what is accounted for are the releases before them."""
-        return Procedure(
-            relation=self.relation,
-            terms=(),
-            noise_std=(),
-            noise_draws=0,
-            divisor=1.0,
-            steps=self.closed()[0],
-            releases=self.releases,
         )
 
 

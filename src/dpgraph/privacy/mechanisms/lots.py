@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE, RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, FixedBatches, Noise, NoisySteps, PoissonBatches, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
-from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, Statement
 
@@ -39,10 +37,6 @@ class Lots(NoisySteps):
         """q = L / N"""
         raise NotImplementedError
 
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
-
     def published(self) -> Guarantee:
         """Moments accountant (Abadi et al. 2016) with q = L / N: Table 5 of the paper at T = 100 / q."""
         from dpgraph.privacy.accountants.renyi import moments_epsilon
@@ -53,7 +47,7 @@ class Lots(NoisySteps):
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
 
 
-class PoissonLots(Lots):
+class PoissonLots(PoissonBatches, Lots):
     """Poisson lots, each record's whole gradient clipped to C: DP-SGD as Abadi et al. analyse it.
 
     A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample; the pair of
@@ -64,21 +58,10 @@ class PoissonLots(Lots):
 
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     kind: Literal["poisson-lots"] = "poisson-lots"
-    sampling_rate: float = Field(description="q, public")
-
-    @model_validator(mode="after")
-    def _valid(self) -> PoissonLots:
-        self._check()
-        if not 0 < self.sampling_rate <= 1:
-            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
-        return self
 
     @property
     def rate(self) -> float:
         return self.sampling_rate
-
-    def with_rate(self, sampling_rate: float) -> Self:
-        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
 
     @property
     def release_mu(self) -> float:
@@ -87,40 +70,26 @@ class PoissonLots(Lots):
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         steps, noise = self.closed()
-        one = pair_rdp(affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise), orders)
-        return steps * one + np.asarray(orders) * self.release_mu**2 / 2
+        return steps * pair_rdp(self._pair(1, noise), orders) + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
         return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
 
     def _epsilon(self) -> float:
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         steps, noise = self.closed()
         if self.sampling_rate == 1:
             return gaussian_epsilon(mu=math.hypot(math.sqrt(steps) / noise, self.release_mu), delta=self.delta)
-        return composed_epsilon(
-            affected_roots_pair(affected_roots=1, rate=self.sampling_rate, noise_std=noise),
-            steps=steps,
-            delta=self.delta,
-            once=gaussian_pair(self.release_mu) if self.release_mu else None,
-        )
+        once = gaussian_pair(self.release_mu) if self.release_mu else None
+        return composed_epsilon(self._pair(1, noise), steps=steps, delta=self.delta, once=once)
 
     @property
     def shape(self) -> Shape:
         return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
-
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
-
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        return (self._term(clip_norms, rate=self.sampling_rate),)
 
 
 class ComponentLots(PoissonLots):
@@ -134,17 +103,8 @@ class ComponentLots(PoissonLots):
 
     prepared: ClassVar[str] = "dpgraph.preparation.components:PreparedComponents"
     kind: Literal["component-lots"] = "component-lots"  # type: ignore[assignment]
-    components: int = Field(description="k, public: records are projected to as many numbers")
-    components_noise: float = Field(description="Noise std on the matrix of second moments of records of length 1")
-
-    @model_validator(mode="after")
-    def _release(self) -> ComponentLots:
-        if self.components < 1:
-            raise invalid("components", self.components, "an integer >= 1")
-        low, high = NOISE_RANGE
-        if not low <= self.components_noise <= high:
-            raise invalid("components_noise", self.components_noise, f"a number from {low:g} to {high:g}")
-        return self
+    components: Count = Field(description="k, public: records are projected to as many numbers")
+    components_noise: Noise = Field(description="Noise std on the matrix of second moments of records of length 1")
 
     @property
     def release_mu(self) -> float:
@@ -172,18 +132,16 @@ class ComponentLots(PoissonLots):
         return self._none("published", reason, "Poisson")
 
 
-class FixedLots(Lots):
+class FixedLots(FixedBatches, Lots):
     """Each epoch cuts a fresh permutation of the records into disjoint lots of fixed size."""
 
     prepared: ClassVar[str] = "dpgraph.preparation.lots:PreparedLots"
     batch_size: int = Field(description="L; the last lot of an epoch may be smaller")
 
-    @model_validator(mode="after")
-    def _valid(self) -> Self:
-        self._check()
-        if not 1 <= self.batch_size <= self.num_roots:
-            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
-        return self
+    @property
+    def divisor(self) -> float:
+        """Noise is added to the clipped mean of a lot."""
+        return 1.0
 
     @property
     def rate(self) -> float:
@@ -198,7 +156,6 @@ class FixedLots(Lots):
         return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """Noise is added to the clipped mean of a lot, which is divided by nothing."""
         return (self._term(clip_norms, batch_size=self.batch_size),)
 
 

@@ -10,13 +10,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode
-from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
+from dpgraph.privacy.mechanisms.base import (
+    RELEASED_MLP,
+    Count,
+    FixedBatches,
+    NoisySteps,
+    PoissonBatches,
+    Rate,
+    Shape,
+    published_mlp,
+)
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
-from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import (
     BOUNDED_RANGE,
@@ -45,7 +53,7 @@ class PagerankSteps(NoisySteps):
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
 
     release: ReleaseKind
-    top_k: int = Field(description="K, entries of a row")
+    top_k: Count = Field(description="K, entries of a row")
     release_noise: float | None = Field(
         default=None,
         description="gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None",
@@ -56,8 +64,6 @@ class PagerankSteps(NoisySteps):
 
     def _check(self) -> None:
         super()._check()
-        if self.top_k < 1:
-            raise invalid("top_k", self.top_k, "an integer >= 1")
         for name, needed in (
             ("release_noise", self.release not in NO_RELEASE),
             ("values_epsilon", self.release == "exponential-values"),
@@ -160,7 +166,7 @@ class PagerankSteps(NoisySteps):
         return replace(statement, assumptions=rows).filled({**known, **numbers})
 
 
-class PoissonPagerank(PagerankSteps):
+class PoissonPagerank(PoissonBatches, PagerankSteps):
     """DP-APPR repaired: columns of the released matrix keep at most K_col entries, roots are drawn by Poisson sampling.
 
     Given the released rows, a node is in the loss of at most K_col roots and of itself, so that each step is a
@@ -169,23 +175,13 @@ class PoissonPagerank(PagerankSteps):
     """
 
     kind: Literal["poisson-pagerank"] = "poisson-pagerank"
-    sampling_rate: float = Field(description="q, public; of the M roots")
-    column_cap: int = Field(description="K_col, public")
+    sampling_rate: Rate = Field(description="q, public; of the M roots")
+    column_cap: Count = Field(description="K_col, public")
 
-    @model_validator(mode="after")
-    def _valid(self) -> PoissonPagerank:
-        self._check()
-        if not 0 < self.sampling_rate <= 1:
-            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
-        if self.column_cap < 1:
-            raise invalid("column_cap", self.column_cap, "an integer >= 1")
+    def _check(self) -> None:
+        super()._check()
         if self.release == "exact":
             raise invalid("release", "exact", "another one: rows that are not released have no rigorous variant")
-        return self
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
 
     @property
     def affected_roots(self) -> int:
@@ -195,14 +191,7 @@ class PoissonPagerank(PagerankSteps):
     @property
     def dominating_pair(self) -> MixturePair:
         """Of one step, in units of the clip norm."""
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-
-        return affected_roots_pair(
-            affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=self.closed()[1]
-        )
-
-    def with_rate(self, sampling_rate: float) -> PoissonPagerank:
-        return PoissonPagerank(**{**dict(self), "sampling_rate": sampling_rate})
+        return self._pair(self.affected_roots, self.closed()[1])
 
     def step_rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -244,8 +233,6 @@ class PoissonPagerank(PagerankSteps):
 
     def published(self) -> Guarantee:
         if self.release == "identity":
-            from dpgraph.privacy.mechanisms.base import published_mlp
-
             steps, noise = self.closed()
             return published_mlp(
                 rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
@@ -257,16 +244,12 @@ class PoissonPagerank(PagerankSteps):
         lists = Lists.NONE if self.release == "identity" else Lists.CAPPED_ROWS
         return Shape(lists=lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
-
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         cap = None if self.release == "identity" else self.column_cap
         return (self._term(clip_norms, max_degree=cap, rate=self.sampling_rate),)
 
 
-class FixedBatchPagerank(PagerankSteps):
+class FixedBatchPagerank(FixedBatches, PagerankSteps):
     """DP-APPR as published: batches of B of the M roots, columns of L1 norm tau, Theorems 6 to 8.
 
     With release=exact the thesis' baseline DPSGD, whose noise std is sigma B C (Eq. 5.5); sigma is `noise_multiplier`.
@@ -282,21 +265,15 @@ class FixedBatchPagerank(PagerankSteps):
     kind: Literal["fixed-batch-pagerank"] = "fixed-batch-pagerank"
     batch_size: int = Field(description="B, of the M roots, drawn without replacement")
     sampled_nodes: int = Field(description="N, training nodes that are kept; q = B / N as printed")
-    node_share: float = Field(description="q', by which the thesis multiplies epsilon in the end")
+    node_share: Rate = Field(description="q', by which the thesis multiplies epsilon in the end")
     column_norm: float = Field(default=1.0, description="tau")
 
-    @model_validator(mode="after")
-    def _valid(self) -> FixedBatchPagerank:
-        self._check()
-        if not 1 <= self.batch_size <= self.num_roots:
-            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+    def _check(self) -> None:
+        super()._check()
         if self.sampled_nodes < self.num_roots:
             raise invalid("sampled_nodes", self.sampled_nodes, f"an integer >= num_roots = {self.num_roots}")
-        if not 0 < self.node_share <= 1:
-            raise invalid("node_share", self.node_share, "a number in (0, 1]")
         if not 0 < self.column_norm < math.inf:
             raise invalid("column_norm", self.column_norm, "a finite number > 0")
-        return self
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -310,13 +287,7 @@ class FixedBatchPagerank(PagerankSteps):
         self.closed()
         affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
         multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
-        return theorem1_rdp(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            affected_roots=affected,
-            noise_multiplier=multiplier,
-            orders=orders,
-        )
+        return theorem1_rdp(**self._theorem1(affected, multiplier), orders=orders)
 
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
@@ -368,10 +339,6 @@ class FixedBatchPagerank(PagerankSteps):
     def shape(self) -> Shape:
         lists = Lists.NONE if self.release == "identity" else Lists.SCALED_ROWS
         return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
-
-    @property
-    def divisor(self) -> float:
-        return self.batch_size
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         norm = None if self.release == "identity" else self.column_norm

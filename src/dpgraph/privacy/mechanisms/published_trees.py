@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
     THEOREM_1,
-    NoisySteps,
+    Count,
+    FixedBatches,
     Shape,
     check_tree,
     published_mlp,
@@ -23,7 +23,7 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS
 
 
-class FixedBatchTrees(NoisySteps):
+class FixedBatchTrees(FixedBatches):
     """DP-GNN and DP-MLP as published (Daigavane et al. 2022, Algorithms 1, 4 and 5): for comparison only.
 
     `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda; without hops it is
@@ -36,20 +36,13 @@ class FixedBatchTrees(NoisySteps):
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     proves: ClassVar[bool] = False
     kind: Literal["fixed-batch-trees"] = "fixed-batch-trees"
-    batch_size: int = Field(description="m, drawn without replacement")
     hops: int
     max_degree: int | None = Field(default=None, description="K of Algorithm 1; None without hops")
-    groups: int = Field(description="Parameter groups that are clipped and noised separately")
+    groups: Count = Field(description="Parameter groups that are clipped and noised separately")
 
-    @model_validator(mode="after")
-    def _valid(self) -> FixedBatchTrees:
-        self._check()
-        if not 1 <= self.batch_size <= self.num_roots:
-            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
-        if self.groups < 1:
-            raise invalid("groups", self.groups, "an integer >= 1")
+    def _check(self) -> None:
+        super()._check()
         check_tree(hops=self.hops, max_degree=self.max_degree)
-        return self
 
     @property
     def affected_roots(self) -> int:
@@ -97,10 +90,6 @@ class FixedBatchTrees(NoisySteps):
     def shape(self) -> Shape:
         lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
         return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
-
-    @property
-    def divisor(self) -> float:
-        return self.batch_size
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms`: one for each group, percentiles of private gradient norms."""

@@ -7,14 +7,14 @@ tuples has b k negatives, one uniformly random ordered sample of the entities wi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
-from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
+from dpgraph.privacy.mechanisms.base import Count, PoissonBatches, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
@@ -27,23 +27,17 @@ if TYPE_CHECKING:
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
 
 
-class TupleSteps(NoisySteps):
+class TupleSteps(PoissonBatches):
     """T steps over Poisson batches of tuples."""
 
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.preparation.relations:PreparedRelations"
 
-    sampling_rate: float = Field(description="q, public")
-    max_degree: int = Field(description="K")
-    negatives: int = Field(description="k, negatives of each tuple")
+    max_degree: Count = Field(description="K")
+    negatives: Count = Field(description="k, negatives of each tuple")
 
-    def _check_tuples(self) -> None:
-        self._check()
-        if not 0 < self.sampling_rate <= 1:
-            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
-        for name in ("max_degree", "negatives"):
-            if getattr(self, name) < 1:
-                raise invalid(name, getattr(self, name), "an integer >= 1")
+    def _check(self) -> None:
+        super()._check()
         if self.largest_batch * self.negatives > self.num_entities:
             raise invalid(
                 "negatives", self.negatives,
@@ -63,20 +57,9 @@ class TupleSteps(NoisySteps):
         return min(self.num_roots, math.ceil(mean + BEYOND * math.sqrt(mean)) + BEYOND)
 
     @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
-
-    @property
     def degree(self) -> int:
         """Most tuples of one entity that a step may draw."""
         return self.max_degree
-
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
-
-    def with_rate(self, sampling_rate: float) -> Self:
-        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (
@@ -127,14 +110,7 @@ class StaticTuples(TupleSteps):
 
     relation: ClassVar[Relation] = Relation.ENTITY
     kind: Literal["static-tuples"] = "static-tuples"
-    list_cap: int = Field(description="D: tuples that an entity owns")
-
-    @model_validator(mode="after")
-    def _valid(self) -> StaticTuples:
-        self._check_tuples()
-        if self.list_cap < 1:
-            raise invalid("list_cap", self.list_cap, "an integer >= 1")
-        return self
+    list_cap: Count = Field(description="D: tuples that an entity owns")
 
     @property
     def degree(self) -> int:
@@ -184,11 +160,6 @@ class StandardTuples(TupleSteps):
     proves: ClassVar[bool] = False
     kind: Literal["standard-tuples"] = "standard-tuples"
 
-    @model_validator(mode="after")
-    def _valid(self) -> StandardTuples:
-        self._check_tuples()
-        return self
-
     @property
     def shape(self) -> Shape:
         return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
@@ -213,11 +184,6 @@ class AdaptiveTuples(TupleSteps):
     proves: ClassVar[bool] = False
     SENSITIVITY: ClassVar[float] = 2.0  # claimed, over C
     kind: Literal["adaptive-tuples"] = "adaptive-tuples"
-
-    @model_validator(mode="after")
-    def _valid(self) -> Self:
-        self._check_tuples()
-        return self
 
     @property
     def noise_std_over_clip(self) -> float | None:

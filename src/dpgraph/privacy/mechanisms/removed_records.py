@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -45,9 +45,6 @@ class RemovedRecords(PoissonTrees):
         if self.inference is PredictionInput.RAW_GRAPH:
             raise invalid("inference", self.inference, "its own record or nothing, under node-remove")
         return self
-
-    def with_rate(self, sampling_rate: float) -> Self:
-        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         return REMOVED_RECORDS.filled(numbers)

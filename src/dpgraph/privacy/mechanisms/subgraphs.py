@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
@@ -44,10 +44,6 @@ class GraphSplits(NoisySteps):
         super()._check()
         if not 1 <= self.num_splits <= self.num_roots:
             raise invalid("num_splits", self.num_splits, f"an integer from 1 to num_roots = {self.num_roots}")
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
 
     @property
     def rate(self) -> float:
@@ -122,11 +118,6 @@ class MaskedSubgraphs(GraphSplits):
 
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
 
-    @model_validator(mode="after")
-    def _valid(self) -> MaskedSubgraphs:
-        self._check()
-        return self
-
     def rigorous(self) -> Guarantee:
         steps, _ = self.closed()
         return self._rigorous(
@@ -155,11 +146,6 @@ class UnclippedSubgraphs(GraphSplits):
 
     kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
 
-    @model_validator(mode="after")
-    def _valid(self) -> UnclippedSubgraphs:
-        self._check()
-        return self
-
     def rigorous(self) -> Guarantee:
         reason = "nothing is clipped, so one node may move a gradient without bound"
         return self._none("rigorous", reason, "none: every step may read every node")
@@ -186,11 +172,6 @@ class NodeClippedSubgraphs(GraphSplits):
     refuses_delta: ClassVar[bool] = False
 
     kind: Literal["node-clipped-subgraphs"] = "node-clipped-subgraphs"
-
-    @model_validator(mode="after")
-    def _valid(self) -> NodeClippedSubgraphs:
-        self._check()
-        return self
 
     @property
     def most_nodes(self) -> int:
@@ -238,11 +219,6 @@ class CutSubgraphs(GraphSplits):
 
     kind: Literal["cut-subgraphs"] = "cut-subgraphs"
 
-    @model_validator(mode="after")
-    def _valid(self) -> CutSubgraphs:
-        self._check()
-        return self
-
     def rigorous(self) -> Guarantee:
         return self._rigorous(
             self._gaussian(self.epochs),
@@ -270,11 +246,6 @@ class PoissonSubgraphs(GraphSplits):
     relation: ClassVar[Relation] = Relation.NODE_REMOVE
 
     kind: Literal["poisson-subgraphs"] = "poisson-subgraphs"
-
-    @model_validator(mode="after")
-    def _valid(self) -> PoissonSubgraphs:
-        self._check()
-        return self
 
     @property
     def dominating_pair(self) -> MixturePair:
@@ -317,11 +288,6 @@ class PureNoise(GraphSplits):
     refuses_delta: ClassVar[bool] = False
 
     kind: Literal["pure-noise"] = "pure-noise"
-
-    @model_validator(mode="after")
-    def _valid(self) -> PureNoise:
-        self._check()
-        return self
 
     def rigorous(self) -> Guarantee:
         self.closed()

@@ -5,12 +5,11 @@ All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) 
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.trees import tree_size
@@ -18,14 +17,18 @@ from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
     THEOREM_1,
+    FixedBatches,
     NoisySteps,
+    NotNegative,
+    PoissonBatches,
+    Rate,
     Shape,
     check_tree,
     published_mlp,
     published_theorem1,
 )
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
-from dpgraph.privacy.public_numbers import expected_batch, whole_batch
+from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import DOUBLE_MIXTURE, HYPERGEOMETRIC, RESIDUAL_CLIPPING, Statement
 
@@ -73,6 +76,21 @@ class StableTrees(NoisySteps):
         """N(K, r): what the paper counts."""
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
+    def _published(self, rate: float, batch_size: int, noise: float) -> Guarantee:
+        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
+        if self.hops == 0:
+            return published_mlp(rate=rate, noise=noise, unmet=self._unmet(RELEASED_MLP), **run)
+        return published_theorem1(
+            num_roots=self.num_roots,
+            batch_size=batch_size,
+            reach=self.reach,
+            noise=noise / (2 * self.reach),
+            remarks=("evaluated at this noise",),
+            unmet=self._unmet(THEOREM_1),
+            **run,
+        )
+
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         """With R; assumptions on lists are omitted without hops."""
         if self.hops == 0:
@@ -89,7 +107,7 @@ class StableTrees(NoisySteps):
         return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
 
 
-class PoissonTrees(StableTrees):
+class PoissonTrees(PoissonBatches, StableTrees):
     """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
 
     Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
@@ -104,33 +122,16 @@ class PoissonTrees(StableTrees):
     """
 
     kind: Literal["poisson-trees"] = "poisson-trees"
-    sampling_rate: float = Field(description="q, public")
-
-    @model_validator(mode="after")
-    def _valid(self) -> PoissonTrees:
-        self._check()
-        _check_rate("sampling_rate", self.sampling_rate)
-        return self
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
 
     @property
     def dominating_pair(self) -> MixturePair:
         """Of one step, in units of the clip norm."""
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-
-        _, noise = self.closed()
-        return affected_roots_pair(affected_roots=self.affected_roots, rate=self.sampling_rate, noise_std=noise)
+        return self._pair(self.affected_roots, self.closed()[1])
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
-
-    def with_rate(self, sampling_rate: float) -> PoissonTrees:
-        return PoissonTrees(**{**dict(self), "sampling_rate": sampling_rate})
 
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.accountants.composition import composed_epsilon
@@ -142,36 +143,18 @@ class PoissonTrees(StableTrees):
         )
 
     def published(self) -> Guarantee:
-        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
-        steps, noise = self.closed()
-        if self.hops == 0:
-            return published_mlp(
-                rate=self.sampling_rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP)
-            )
-        return published_theorem1(
-            num_roots=self.num_roots,
-            batch_size=whole_batch(rate=self.sampling_rate, num_roots=self.num_roots),
-            reach=self.reach,
-            noise=noise / (2 * self.reach),
-            steps=steps,
-            delta=self.delta,
-            remarks=("evaluated at this noise",),
-            unmet=self._unmet(THEOREM_1),
-        )
+        batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
+        return self._published(self.sampling_rate, batch, self.closed()[1])
 
     @property
     def shape(self) -> Shape:
         return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
-
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
-class ResidualTrees(StableTrees):
+class ResidualTrees(PoissonBatches, StableTrees):
     """Residual clipping: two independent Poisson batches per step, so that only what neighbours add is charged.
 
     Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
@@ -187,23 +170,17 @@ class ResidualTrees(StableTrees):
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
-    sampling_rate: float = Field(description="q1, public: rate of the self terms")
-    neighbour_rate: float = Field(description="q2, public: rate of the neighbour terms")
-    neighbour_clip: float = Field(description="C_n / C_s, public")
-    choice_epsilon: float = Field(default=0.0, description="Pure epsilon of the choice of inference; 0: none is made")
+    sampling_rate: Rate = Field(description="q1, public: rate of the self terms")
+    neighbour_rate: Rate = Field(description="q2, public: rate of the neighbour terms")
+    neighbour_clip: NotNegative = Field(description="C_n / C_s, public")
+    choice_epsilon: NotNegative = Field(
+        default=0.0, description="Pure epsilon of the choice of inference; 0: none is made"
+    )
 
-    @model_validator(mode="after")
-    def _valid(self) -> ResidualTrees:
-        self._check()
-        _check_rate("sampling_rate", self.sampling_rate)
-        _check_rate("neighbour_rate", self.neighbour_rate)
-        if not 0 <= self.neighbour_clip < math.inf:
-            raise invalid("neighbour_clip", self.neighbour_clip, "a finite number >= 0")
-        if not 0 <= self.choice_epsilon < math.inf:
-            raise invalid("choice_epsilon", self.choice_epsilon, "a finite number >= 0")
+    def _check(self) -> None:
+        super()._check()
         if self.hops < 1:
             raise invalid("hops", self.hops, "an integer >= 1")
-        return self
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
@@ -211,11 +188,6 @@ class ResidualTrees(StableTrees):
 
         steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        """Divided by C_s."""
-        return self.noise_multiplier
 
     @property
     def dominating_pair(self) -> MixturePair:
@@ -234,8 +206,7 @@ class ResidualTrees(StableTrees):
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
         """Both rates scaled by the same factor, the second one at most 1."""
         neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
-        rates = {"sampling_rate": sampling_rate, "neighbour_rate": neighbour_rate}
-        return ResidualTrees(**{**dict(self), **rates})
+        return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
 
     def at_step(self, step: int) -> PrivacyStatement:
         """The choice of inference is made after the last step: what was released before is not charged for it."""
@@ -268,10 +239,6 @@ class ResidualTrees(StableTrees):
         return self.changed_trees
 
     @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
-
-    @property
     def shape(self) -> Shape:
         return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
@@ -297,7 +264,7 @@ class ResidualTrees(StableTrees):
         return (choice,) if self.choice_epsilon else ()
 
 
-class FixedSizeStableTrees(StableTrees):
+class FixedSizeStableTrees(FixedBatches, StableTrees):
     """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
 
     `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
@@ -307,14 +274,6 @@ class FixedSizeStableTrees(StableTrees):
     """
 
     kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
-    batch_size: int = Field(description="m, drawn without replacement")
-
-    @model_validator(mode="after")
-    def _valid(self) -> FixedSizeStableTrees:
-        self._check()
-        if not 1 <= self.batch_size <= self.num_roots:
-            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
-        return self
 
     @property
     def noise_std_over_clip(self) -> float | None:
@@ -323,13 +282,8 @@ class FixedSizeStableTrees(StableTrees):
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
-        multiplier = self.proved_multiplier
         return self.closed()[0] * theorem1_rdp(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            affected_roots=self.affected_roots,
-            noise_multiplier=multiplier,
-            orders=orders,
+            **self._theorem1(self.affected_roots, self.proved_multiplier), orders=orders
         )
 
     @property
@@ -345,45 +299,17 @@ class FixedSizeStableTrees(StableTrees):
         return self._proved(
             self._stated(THEOREM_1_PROVED, m=self.batch_size),
             theorem1_least_epsilon(
-                num_roots=self.num_roots,
-                batch_size=self.batch_size,
-                affected_roots=self.affected_roots,
-                noise_multiplier=self.proved_multiplier,
-                steps=steps,
-                delta=self.delta,
+                **self._theorem1(self.affected_roots, self.proved_multiplier), steps=steps, delta=self.delta
             ),
         )
 
     def published(self) -> Guarantee:
-        """Theorem 1 at N(K, r) and this noise; DP-MLP: the released code's own accountant."""
-        steps, noise = self.closed()
-        std = 2 * self.affected_roots * noise
-        if self.hops == 0:
-            rate = self.batch_size / self.num_roots
-            return published_mlp(rate=rate, noise=std, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
-        return published_theorem1(
-            num_roots=self.num_roots,
-            batch_size=self.batch_size,
-            reach=self.reach,
-            noise=std / (2 * self.reach),
-            steps=steps,
-            delta=self.delta,
-            remarks=("evaluated at this noise",),
-            unmet=self._unmet(THEOREM_1),
-        )
+        noise = 2 * self.affected_roots * self.closed()[1]
+        return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
 
     @property
     def shape(self) -> Shape:
         return Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
-    @property
-    def divisor(self) -> float:
-        return self.batch_size
-
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
-
-
-def _check_rate(name: str, value: float) -> None:
-    if not 0 < value <= 1:
-        raise invalid(name, value, "a number in (0, 1]")

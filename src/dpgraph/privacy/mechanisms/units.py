@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
+from dpgraph.privacy.mechanisms.base import PoissonBatches, Rate, Shape
 from dpgraph.privacy.mechanisms.lots import PoissonLots
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
-from dpgraph.privacy.public_numbers import expected_batch
+from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
 
@@ -35,7 +34,7 @@ class RecordUnits(PoissonLots):
     kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
 
 
-class ClassUnits(NoisySteps):
+class ClassUnits(PoissonBatches):
     """T steps over Poisson samples of K classes; the mean gradient of a drawn class is clipped to S as one vector.
 
     N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
@@ -50,47 +49,26 @@ class ClassUnits(NoisySteps):
     STATED: ClassVar[Statement] = CLASSES
 
     kind: Literal["class-units"] = "class-units"
-    sampling_rate: float = Field(description="q, public: of classes")
-
-    @model_validator(mode="after")
-    def _valid(self) -> Self:
-        self._check()
-        if not 0 < self.sampling_rate <= 1:
-            raise invalid("sampling_rate", self.sampling_rate, "a number in (0, 1]")
-        return self
-
-    @property
-    def noise_std_over_clip(self) -> float | None:
-        return self.noise_multiplier
-
-    def with_rate(self, sampling_rate: float) -> Self:
-        return type(self)(**{**dict(self), "sampling_rate": sampling_rate})
+    sampling_rate: Rate = Field(description="q, public: of classes")
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         steps, noise = self.closed()
-        pair = affected_roots_pair(
-            affected_roots=1, rate=self.sampling_rate, noise_std=noise, own_root_removed=False
-        )  # fmt: skip
-        return steps * pair_rdp(pair, orders)
+        return steps * pair_rdp(self._pair(1, noise, own_root_removed=False), orders)
 
     def _stated(self, statement: Statement) -> Statement:
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
         from dpgraph.privacy.accountants.composition import composed_epsilon
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         steps, noise = self.closed()
         if self.sampling_rate == 1:
             epsilon = gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
         else:
-            pair = affected_roots_pair(
-                affected_roots=1, rate=self.sampling_rate, noise_std=noise, own_root_removed=False
-            )
+            pair = self._pair(1, noise, own_root_removed=False)
             epsilon = composed_epsilon(pair, steps=steps, delta=self.delta)
         return self._proved(self._stated(self.STATED), epsilon)
 
@@ -109,13 +87,6 @@ class ClassUnits(NoisySteps):
     def shape(self) -> Shape:
         return Shape(lists=self.LISTS, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)
-
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        return (self._term(clip_norms, rate=self.sampling_rate),)
-
 
 class SubclassUnits(ClassUnits):
     """Each class is cut into `subclasses` parts by a public function of each image alone; the parts are the units.
@@ -130,11 +101,10 @@ class SubclassUnits(ClassUnits):
     kind: Literal["subclass-units"] = "subclass-units"  # type: ignore[assignment]
     subclasses: int = Field(description="k_sub of each class, public")
 
-    @model_validator(mode="after")
-    def _parts(self) -> Self:
+    def _check(self) -> None:
+        super()._check()
         if self.subclasses < 1 or self.num_roots % self.subclasses:
             raise invalid("subclasses", self.subclasses, f"a divisor of num_roots = {self.num_roots}")
-        return self
 
 
 class ClusterUnits(SubclassUnits):

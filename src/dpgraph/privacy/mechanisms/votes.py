@@ -13,9 +13,8 @@ from pydantic import Field, model_validator
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
-from dpgraph.privacy.mechanisms.base import NOISE_RANGE
+from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
 from dpgraph.privacy.mechanisms.lots import PoissonLots
-from dpgraph.privacy.mechanisms.vote_releases import BUCKETS, DEGREES, HUBS, releases_of, texts
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 
     from dpgraph.privacy.accountants.renyi import Orders
     from dpgraph.privacy.accountants.votes import VotesRelation
+
+MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
+LEARNT = "steps of the reader"
+HUBS, DEGREES = "who is a hub", "degrees"
 
 
 class PoissonVotes(PoissonLots):
@@ -40,30 +43,22 @@ class PoissonVotes(PoissonLots):
 
     prepared: ClassVar[str] = "dpgraph.methods.votes.prepared:PreparedVotes"
     kind: Literal["poisson-votes"] = "poisson-votes"  # type: ignore[assignment]
-    mean_ratio: float | None = Field(description="Noise std of the mean / noise multiplier; None: no mean is released")
-    votes_ratio: float | None = Field(description="Noise std of votes / (B noise multiplier); None: nobody votes")
+    mean_ratio: Noise | None = Field(description="Noise std of the mean / noise multiplier; None: no mean is released")
+    votes_ratio: Noise | None = Field(description="Noise std of votes / (B noise multiplier); None: nobody votes")
     rounds: int = Field(default=1, description="Releases of buckets, each with that noise")
     mass: float = Field(description="a, public: what a vote adds to the coordinate that counts voters")
-    degree_floor: int = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
-    choice_epsilon: float = Field(default=0.0, description="Of the choice among `readers`; 0: none")
+    degree_floor: Count = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
+    choice_epsilon: NotNegative = Field(default=0.0, description="Of the choice among `readers`; 0: none")
     readers: int = Field(default=1, description="Ways to read that are chosen from, public")
-    reader_ratio: float | None = Field(
+    reader_ratio: Noise | None = Field(
         default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
     )
     reader_steps: int = Field(default=0, description="T_r: steps in which a reader is learnt, with that noise")
 
     @model_validator(mode="after")
     def _votes(self) -> PoissonVotes:
-        low, high = NOISE_RANGE
-        for name in ("mean_ratio", "votes_ratio", "reader_ratio"):
-            if (ratio := getattr(self, name)) is not None and not low <= ratio <= high:
-                raise invalid(name, ratio, f"a number from {low:g} to {high:g}")
         if not 0 < self.mass < math.inf:
             raise invalid("mass", self.mass, "a finite number > 0")
-        if self.degree_floor < 1:
-            raise invalid("degree_floor", self.degree_floor, "an integer >= 1")
-        if not 0 <= self.choice_epsilon < math.inf:
-            raise invalid("choice_epsilon", self.choice_epsilon, "a finite number >= 0")
         if (self.choice_epsilon > 0) != (self.readers > 1) or self.readers < 1:
             raise invalid("readers", self.readers, "an integer > 1 exactly with choice_epsilon > 0, else 1")
         if self.rounds < 1 or (self.rounds > 1 and (self.votes_ratio is None or not self.several_rounds)):
@@ -115,7 +110,7 @@ class PoissonVotes(PoissonLots):
         return self.choice_epsilon if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        return self._proved(self._stated, self._epsilon_under("node-null"), *texts(self))
+        return self._proved(self._stated, self._epsilon_under("node-null"), *self._released)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "Poisson")
@@ -161,9 +156,42 @@ class PoissonVotes(PoissonLots):
             return early.at_step(step)
         return super().at_step(step)
 
+    def _std(self, ratio: float | None) -> float | None:
+        """Noise std in units of the sensitivity; None: nothing is released."""
+        return None if ratio is None else ratio * self.closed()[1]
+
     @property
     def releases(self) -> tuple[Release, ...]:
-        return releases_of(self)
+        """In the order in which they are made; the mean comes before the steps."""
+        made = (
+            (MEAN, self._std(self.mean_ratio), 1),
+            *self.rounds * [(BUCKETS, self._std(self.votes_ratio), 1)],
+            (READER, self.choice_epsilon or None, 1),
+            (LEARNT, self._std(self.reader_ratio), self.reader_steps),
+        )
+        return tuple(
+            Release(kind=kind, noise=noise, sensitivity=1.0, count=count, **(self.weighted if kind == BUCKETS else {}))
+            for kind, noise, count in made
+            if noise is not None
+        )
+
+    @property
+    def _released(self) -> list[str]:
+        """`releases` in words."""
+        mean, voted, learnt = map(self._std, (self.mean_ratio, self.votes_ratio, self.reader_ratio))
+        often = f" of {self.rounds} rounds, each" if self.rounds > 1 else ""
+        how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
+        made: tuple[tuple[float | None, str], ...] = (
+            (mean, f"mean of all rows of norm 1, noise std {mean or 0:.6g}"),
+            (voted, f"buckets of votes{often}, noise std {voted or 0:.6g} B, {how}"),
+            (self.choice_epsilon, f"one of {self.readers} readers chosen at epsilon {self.choice_epsilon:.6g}"),
+            (
+                learnt,
+                f"{self.reader_steps} steps of a reader on what training nodes read, each one clipped gradient of "
+                f"norm 1, noise std {learnt or 0:.6g}",
+            ),
+        )
+        return [text for noise, text in made if noise]
 
     @property
     def weighted(self) -> dict[str, Any]:
@@ -188,14 +216,12 @@ class BoundedVotes(PoissonVotes):
     says: ClassVar[Statement] = BOUNDED_VOTES
 
     kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
-    degree_floor: int = 1
-    degree_bound: int = Field(description="D, public: no list is longer, by a schema and not by looking")
+    degree_floor: Count = 1
+    degree_bound: Count = Field(description="D, public: no list is longer, by a schema and not by looking")
     taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
 
     @model_validator(mode="after")
     def _bounded(self) -> BoundedVotes:
-        if self.degree_bound < 1:
-            raise invalid("degree_bound", self.degree_bound, "an integer >= 1")
         if not 0 <= self.taper <= 1:
             raise invalid("taper", self.taper, "a number in [0, 1]")
         if self.degree_floor != 1:
@@ -237,25 +263,17 @@ class CappedVotes(PoissonVotes):
     says: ClassVar[Statement] = CAPPED_VOTES
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
-    degree_bound: int = Field(description="D, public: most edges of a node")
+    degree_bound: Count = Field(description="D, public: most edges of a node")
     by_schema: bool = Field(description="Whether D is a schema's bound, and not the number of other ids")
-    margin: float = Field(description="z, public: standard deviations between a noisy degree and its cap")
-    degrees_ratio: float | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
-    hubs_ratio: float | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
+    margin: NotNegative = Field(description="z, public: standard deviations between a noisy degree and its cap")
+    degrees_ratio: Noise | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
+    hubs_ratio: Noise | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
     hub_limit: float | None = Field(default=None, description="H, public")
 
     @model_validator(mode="after")
     def _capped(self) -> CappedVotes:
-        low, high = NOISE_RANGE
-        for name, ratio in (("degrees_ratio", self.degrees_ratio), ("hubs_ratio", self.hubs_ratio)):
-            if ratio is not None and not low <= ratio <= high:
-                raise invalid(name, ratio, f"a number from {low:g} to {high:g}")
         if self.degrees_ratio is None and self.votes_ratio is not None:
             raise invalid("degrees_ratio", None, "a number where nodes vote")
-        if self.degree_bound < 1:
-            raise invalid("degree_bound", self.degree_bound, "an integer >= 1")
-        if not 0 <= self.margin < math.inf:
-            raise invalid("margin", self.margin, "a finite number >= 0")
         if (self.hubs_ratio is None) != (self.hub_limit is None):
             raise invalid("hub_limit", self.hub_limit, "a number exactly with hubs_ratio")
         if self.hub_limit is not None and not 1 <= self.hub_limit < math.inf:

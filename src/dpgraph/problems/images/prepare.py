@@ -12,6 +12,7 @@ from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import make_split
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
+from dpgraph.problems.base import check_expected, described
 from dpgraph.problems.images.value import Images, save_images
 
 
@@ -19,12 +20,8 @@ def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None
     """Stores the images of `task`. Raises UserError for statistics that differ from the registry's."""
     if not isinstance(raw, RawImages):
         raise UserError(f"{task.dataset}: reader {known.reader}: expected one that reads images")
-    expected = known.expected
-    seen = {"nodes": len(raw.images), "classes": len(np.unique(raw.labels[raw.labels >= 0]))}
-    for statistic, value in seen.items():
-        wanted = getattr(expected, statistic)
-        if wanted is not None and wanted != value:
-            raise UserError(f"{task.dataset}: {statistic}={value}: expected {wanted} as in the registry")
+    classes = len(np.unique(raw.labels[raw.labels >= 0]))
+    check_expected(task.dataset, known, {"nodes": len(raw.images), "classes": classes})
     split, declared = make_split(raw, task.dataset, task.split)
     height, width, channels = raw.images.shape[1:]
     save_images(
@@ -33,13 +30,10 @@ def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None
             features=raw.images.reshape(len(raw.images), -1),
             labels=raw.labels,
             split=split,
-            num_classes=expected.classes or int(raw.labels.max(initial=-1)) + 1,
+            num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
             shape=(height, width, channels),
             meta={
-                "task": task.model_dump(mode="json"),
-                "title": known.title,
-                "licence": known.licence.name,
-                "upstream": list(known.upstream),
+                **described(task, known),
                 **declared,
                 DATA_DEPENDENT: list(declared.get(DATA_DEPENDENT, ())),
             },

@@ -79,8 +79,6 @@ def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
         raise UserError(f"{folder / 'labels.npy'}: expected -1 (none)..{header.num_classes - 1} ({REMEDY})")
     if not np.isin(arrays["split"], [*SPLIT_NAMES.values(), NO_SPLIT]).all():
         raise UserError(f"{folder / 'split.npy'}: expected {[*SPLIT_NAMES.values(), NO_SPLIT]} ({REMEDY})")
-    if verify and not np.isfinite(arrays["features"]).all():
-        raise UserError(f"{folder / 'features.npy'}: nan or inf: expected finite numbers ({REMEDY})")
     images = Images(name=header.name, num_classes=header.num_classes, meta=header.meta, shape=header.shape, **arrays)
     task = images.meta.get("task")
     named = str(task.get("split")) if isinstance(task, dict) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from dpgraph.data.store import save_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.files import atomic_path
+from dpgraph.problems.base import check_expected, described
 
 TEXTS = "texts.parquet"
 
@@ -54,13 +54,10 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
     split, declared = make_split(raw, task.dataset, task.split)
     ptr, idx = raw.symmetric
     meta: dict[str, object] = {
-        "task": task.model_dump(mode="json"),
-        "title": known.title,
-        "licence": known.licence.name,
+        **described(task, known),
         "directed_in_source": raw.directed,
         "undirected": True,
         "variant_of": known.variant_of,
-        "upstream": list(known.upstream),
         **raw.meta,
         **declared,
         DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
@@ -81,21 +78,14 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
 
 def verify(name: str, known: DatasetEntry, raw: RawGraph) -> None:
     """Raises UserError that names the first statistic in which the files differ from the registry, and both numbers."""
-    for statistic, expected, actual in _comparisons(known, raw):
-        if expected is not None and expected != actual:
-            raise UserError(f"{name}: {statistic}={actual}: expected {expected} as in the registry (damaged files?)")
-
-
-def _comparisons(known: DatasetEntry, raw: RawGraph) -> Iterator[tuple[str, object, object]]:
-    expected = known.expected
-    yield "nodes", expected.nodes, raw.num_nodes
     entries = len(raw.symmetric[1])
-    yield "entries", expected.entries, entries
-    yield "mean_degree", expected.mean_degree, round(entries / max(raw.num_nodes, 1), 1)
+    mean_degree = round(entries / max(raw.num_nodes, 1), 1)
+    seen: dict[str, object] = {"nodes": raw.num_nodes, "entries": entries, "mean_degree": mean_degree}
     if raw.features is not None:
-        yield "features", expected.features, raw.features.shape[1]
-        if expected.signed is not None:
-            yield "signed", expected.signed, bool(raw.features.min() < 0)
-    yield "classes", expected.classes, len(np.unique(raw.labels[raw.labels >= 0]))
+        seen["features"] = raw.features.shape[1]
+        if known.expected.signed is not None:
+            seen["signed"] = bool(raw.features.min() < 0)
+    seen["classes"] = len(np.unique(raw.labels[raw.labels >= 0]))
     if raw.split is not None:
-        yield "split", expected.split, tuple(int((raw.split == value).sum()) for value in SPLIT_NAMES.values())
+        seen["split"] = tuple(int((raw.split == value).sum()) for value in SPLIT_NAMES.values())
+    check_expected(name, known, seen)

@@ -14,6 +14,7 @@ from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import random_percentages
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Task
+from dpgraph.problems.base import check_expected, described
 from dpgraph.problems.relations.value import Relations, save_relations, with_split
 
 
@@ -34,10 +35,7 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
     once = head < idx
     tuples = np.stack([head[once], idx[once]], axis=1).astype(np.int32)
     seen = {"nodes": raw.num_nodes, "entries": 2 * len(tuples), "features": raw.features.shape[1]}
-    for statistic, value in seen.items():
-        wanted = getattr(known.expected, statistic)
-        if wanted is not None and wanted != value:
-            raise UserError(f"{task.dataset}: {statistic}={value}: expected {wanted} as in the registry")
+    check_expected(task.dataset, known, seen)
     texts = [text.encode() for text in (raw.texts or {"text": [""] * raw.num_nodes})["text"]]
     relations = Relations(
         name=task.dataset,
@@ -47,14 +45,7 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
         domain=domain,
         letters=np.frombuffer(b"".join(texts), dtype=np.uint8),
         text_ends=np.cumsum([len(text) for text in texts], dtype=np.int64),
-        meta={
-            "task": task.model_dump(mode="json"),
-            "title": known.title,
-            "licence": known.licence.name,
-            "upstream": list(known.upstream),
-            **raw.meta,
-            DATA_DEPENDENT: list(raw.data_dependent),
-        },
+        meta={**described(task, known), **raw.meta, DATA_DEPENDENT: list(raw.data_dependent)},
     )
     drawn = relations if percent is None else with_split(relations, percent, task.split, 0)
     save_relations(drawn, folder)

@@ -114,8 +114,6 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
         raise UserError(f"{folder / 'tuples.npy'}: expected entities in 0..{len(arrays['features']) - 1} ({REMEDY})")
     if not np.isin(parts, [*SPLIT_NAMES.values(), NO_SPLIT]).all():
         raise UserError(f"{folder / 'split.npy'}: expected {[*SPLIT_NAMES.values(), NO_SPLIT]} ({REMEDY})")
-    if verify and not np.isfinite(arrays["features"]).all():
-        raise UserError(f"{folder / 'features.npy'}: nan or inf: expected finite numbers ({REMEDY})")
     relations = Relations(name=header.name, meta=header.meta, **arrays)
     task = relations.meta.get("task")
     named = str(task.get("split")) if isinstance(task, dict) else ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dpgraph.experiments import published
-from dpgraph.privacy.accountants.class_level import theorem5_epsilon
-from dpgraph.privacy.accountants.renyi import moments_epsilon
 from dpgraph.reporting.claims.finding import Finding
 from dpgraph.reporting.paper_values import parameters_of
 
@@ -20,6 +18,8 @@ def printed_budgets_of_classes() -> Finding:
     By Theorem 5, and by the moments accountant of the same sampling at sensitivity 1, steps are solved for at each
     printed (sigma, q, delta).
     """
+    from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+
     sentences, fits, count = [], [], 0
     for section, setting in SECTIONS.items():
         rows = [row for row in published.match("inline", paper=PAPER, table=section) if row["setting"] == setting]
@@ -58,6 +58,8 @@ def _steps(rate: float, noise: float, delta: float, epsilon: float) -> int:
 
 
 def _moments(rate: float, noise: float, delta: float, steps: int) -> float:
+    from dpgraph.privacy.accountants.renyi import moments_epsilon  # loading it takes a second
+
     return moments_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from dpgraph.experiments.axis import ReleaseAxis
+from dpgraph.experiments.experiment import ReleaseAxis
 from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits

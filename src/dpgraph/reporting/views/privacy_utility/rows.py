@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.axis import ReleaseAxis
+from dpgraph.experiments.experiment import ReleaseAxis
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.chance import chance_columns

@@ -1,0 +1,186 @@
+"""Find the command of the command line, read its options by its signature and run it.
+
+A command is a function of the module of its group. Its docstring is its help. To add one, write the function and put
+its name into `GROUPS`. Modules of groups import heavy packages inside their functions, so `dpgraph --help` stays quick.
+
+A user's mistake prints one line and ends with status 2, a failure of the file system (no space left, a read-only
+folder) one line with the file and status 1.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from dpgraph import __version__
+from dpgraph.errors import UserError, invalid, meant, one_line, shown
+
+
+class CommandGroup(NamedTuple):
+    """A group of commands: its title and the names of its commands."""
+
+    title: str
+    commands: tuple[str, ...]
+
+
+GROUPS = {  # by the module that has the commands
+    "graph": CommandGroup("Your graph", ("fit", "predict", "compare", "afford", "export")),
+    "workflow": CommandGroup(
+        "Workflow",
+        ("run", "list", "explain", "cost", "ship", "status", "new", "settings", "schemas"),
+    ),
+    "stages": CommandGroup(
+        "Stages, as the rules of the workflow call them",
+        ("fetch", "preprocess", "calibrate", "train", "aggregate", "table", "figure", "page", "references"),
+    ),
+    "privacy": CommandGroup("Privacy", ("epsilon", "noise", "plan", "audit", "check")),
+}
+COMMANDS = {name: module for module, group in GROUPS.items() for name in group.commands}
+HELP = ("--help", "-h")
+KINDS: dict[Any, str] = {int: "an integer", float: "a number", bool: "no value"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit status."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given or given[0] in HELP:
+        print(overview())
+        return 0
+    if given[0] == "--version":
+        print(f"dpgraph {__version__}")
+        return 0
+    name = given[0]
+    if name not in COMMANDS:
+        return _refuse(f"COMMAND={shown(name)}: expected one of dpgraph --help{meant(name, COMMANDS)}")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    try:
+        return call(name, given[1:])
+    except UserError as error:
+        return _refuse(str(error))
+    except BrokenPipeError:  # the reader of a listing (head, less) has left
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        from dpgraph.files import cause
+
+        return _refuse(cause(error), status=1)
+    except ValueError as error:
+        from pydantic import ValidationError
+
+        from dpgraph.experiments.config import first_line
+
+        if not isinstance(error, ValidationError):
+            raise
+        return _refuse(f"{error.title}: {first_line(error)}")
+    except KeyboardInterrupt as error:
+        signal_name = str(error) or "SIGINT"
+        whole = COMMANDS[name] == "graph"
+        kept = "nothing was written" if whole else "finished work is kept, run again to resume"
+        return _refuse(f"ended by {signal_name}: {kept}", status=128 + signal.Signals[signal_name])
+
+
+def command(name: str) -> Callable[..., int | None]:
+    """Return the function of a command."""
+    module = import_module(f"dpgraph.cli.{COMMANDS[name]}")
+    found = getattr(module, name, None) or getattr(module, f"{name}_")  # `list` is Python's
+    return found  # type: ignore[no-any-return]
+
+
+def call(name: str, words: Sequence[str]) -> int:
+    """Run a command with the words that follow its name and return its exit status.
+
+    Raises UserError for words that the command does not take.
+    """
+    from cyclopts import App, CycloptsError, Parameter
+
+    app = App(
+        name=f"dpgraph {name}",
+        help_format="plaintext",
+        version_flags=(),
+        default_parameter=Parameter(
+            negative=(), json_list=False, json_dict=False, show_default=lambda value: str(value) if value else None
+        ),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    app.default(command(name))
+    app["--help"].show = False
+    try:
+        function, bound, _ = app.parse_args(words)
+    except CycloptsError as error:
+        raise UserError(f"{_line(error, app, words)} (dpgraph {name} --help)") from None
+    if not any(word.startswith("--config") for word in words):
+        _name_outside()
+    return function(*bound.args, **bound.kwargs) or 0
+
+
+def overview() -> str:
+    """Return the help of `dpgraph` alone: all commands with the first line of their help."""
+    width = max(map(len, COMMANDS)) + 4
+    lines = ["Usage: dpgraph COMMAND [OPTIONS]", "", f"{sys.modules['dpgraph'].__doc__}".partition("\n")[0]]
+    for group in GROUPS.values():
+        lines += ["", f"{group.title}:"]
+        for name in group.commands:
+            text = (command(name).__doc__ or "").partition("\n")[0].removesuffix(".")
+            lines.append(f"  {name.ljust(width - 2)}{text}"[: shutil.get_terminal_size((120, 24)).columns])
+    return "\n".join([*lines, "", "dpgraph COMMAND --help shows the options of a command."])
+
+
+def _refuse(line: str, status: int = 2) -> int:
+    print(f"error: {line}", file=sys.stderr)
+    return status
+
+
+def _line(error: Any, app: Any, words: Sequence[str]) -> str:
+    """Return what cyclopts refuses in one line: the user's own word, its value, what is allowed, what was meant."""
+    from cyclopts import exceptions
+
+    known = [name for argument in app.assemble_argument_collection() for name in argument.names if name[0] == "-"]
+    if isinstance(error, exceptions.UnknownOptionError):
+        option = (error.token.keyword or error.token.value).partition("=")[0]
+        return f"{one_line(option)}: no such option{meant(option, known)}"
+    if isinstance(error, exceptions.UnusedCliTokensError):
+        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected nothing more"
+    if isinstance(error, exceptions.MissingArgumentError) and error.argument is not None:
+        name = error.keyword or _name(error.argument)
+        options = (word.partition("=")[0] for word in words if re.match(r"--[a-z]", word))
+        for option in options:  # --datset is a slip of --dataset, and no lack of it
+            if option not in known and meant(option, known):
+                return f"{option}: no such option{meant(option, known)}"
+        return (
+            f"{name}: expected {'a value' if error.keyword else 'this option' if name[0] == '-' else 'this argument'}"
+        )
+    if isinstance(error, exceptions.CoercionError) and error.token is not None and error.argument is not None:
+        names = ", ".join(map(str, get_args(error.target_type)))
+        allowed = f"one of {names}" if names else KINDS.get(error.target_type, "another value")
+        return str(invalid(error.token.keyword or _name(error.argument), error.token.value, allowed))
+    return one_line(str(error))
+
+
+def _name(argument: Any) -> str:
+    """Return an option as it is given, or the name of a positional argument."""
+    return str(argument.name if argument.name.startswith("-") else argument.name.lower())
+
+
+def _name_outside() -> None:
+    """Register what the config of this folder names outside the package, for commands that read no config themselves.
+
+    Away from a Snakefile a config.yaml may be another program's: it is read where all its names are ours.
+    """
+    path = Path("config.yaml")
+    if path.is_file() and "registry:" in path.read_text(errors="replace"):
+        from dpgraph.experiments.config import Config, knows
+        from dpgraph.experiments.config import load as load_config
+        from dpgraph.outside import use
+
+        if Path("Snakefile").is_file() or knows(Config, path):
+            use(load_config(Config, path).registry)

@@ -1,0 +1,156 @@
+"""Listings for `dpgraph list` and `explain`, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from dpgraph.errors import invalid
+from dpgraph.experiments.config import Config, parse
+from dpgraph.experiments.documents import read_yaml
+from dpgraph.experiments.inventory import Inventory
+from dpgraph.planning.explain import explain
+from dpgraph.planning.plan import Plan, load_plan
+
+Row = dict[str, Any]
+
+
+def catalogue(what: str, plan: Plan) -> list[Row]:
+    """Return the rows of a listing."""
+    return {
+        "papers": _papers,
+        "artefacts": _artefacts,
+        "claims": _claims,
+        "methods": lambda plan: _methods(),
+        "datasets": _datasets,
+        "cells": _cells,
+    }[what](plan)
+
+
+def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
+    """Return every table, figure and claim of the papers, or of one, and what shows it or why nothing does."""
+    path = workflow / "inventory.yaml"
+    known = parse(Inventory, read_yaml(path), str(path))
+    plan = load_plan(Config(suite=known.suite), workflow)
+    if paper is not None and paper not in plan.experiments:
+        raise invalid("--paper", paper, f"one of {', '.join(plan.experiments)}")
+    names = {
+        one: [*(name.partition("/")[2] for name in plan.artefacts if name.startswith(f"{one}/")), *experiment.claims]
+        for one, experiment in plan.experiments.items()
+        if paper in (None, one)
+    }
+    return [row._asdict() for row in known.rows(names)]
+
+
+def print_rows(rows: list[Row], as_json: bool) -> None:
+    """Print a listing."""
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    else:
+        print(tabulate(rows, headers="keys", tablefmt="plain", maxcolwidths=90) if rows else "none")
+
+
+def print_explained(plan: Plan, name: str, as_json: bool) -> None:
+    """Print where the settings of a cell, or of an artefact's cells, come from."""
+    cells = explain(plan, name)
+    if as_json:
+        print(json.dumps(cells, indent=1, ensure_ascii=False))
+        return
+    for slug, rows in cells.items():
+        print(f"\n{slug}")
+        print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
+
+
+def _papers(plan: Plan) -> list[Row]:
+    return [
+        {
+            "paper": name,
+            "artefacts": len(experiment.artefacts),
+            "claims": len(experiment.claims),
+            "cells": len({entry.cell.slug for entry in plan.entries if entry.paper == name}),
+            "title": experiment.title,
+        }
+        for name, experiment in plan.experiments.items()
+    ]
+
+
+def _artefacts(plan: Plan) -> list[Row]:
+    return [
+        {
+            "artefact": name,
+            "kind": artefact.kind,
+            "cells": len({entry.cell.slug for entry in plan.entries_of(name)}),
+            "title": artefact.title,
+        }
+        for name, artefact in plan.artefacts.items()
+    ]
+
+
+def _claims(plan: Plan) -> list[Row]:
+    return [
+        {"claim": name, "paper": paper, "source": claim.source, "test": claim.test.kind, "statement": claim.statement}
+        for name, (paper, claim) in plan.claims().items()
+    ]
+
+
+def _methods() -> list[Row]:
+    from dpgraph.methods.registry import specs
+
+    return [{"method": name, "private": spec.private, "description": spec.summary} for name, spec in specs().items()]
+
+
+def _datasets(plan: Plan | None = None) -> list[Row]:
+    from dpgraph.data.registry import registry
+
+    used = {} if plan is None else {task: plan.task(task).dataset for task in plan.suite.tasks}
+    rows = []
+    for name, entry in registry().items():
+        counts = {key: getattr(entry.expected, key) for key in ("nodes", "features", "classes")}
+        places = ", ".join(task for task, dataset in used.items() if dataset == name)
+        suites = {} if plan is None else {"in suite": places}
+        rows.append({"dataset": name, **counts, **suites, "licence": entry.licence.name})
+    return rows
+
+
+def _cells(plan: Plan) -> list[Row]:
+    artefacts: dict[str, list[str]] = {}
+    for entry in plan.entries:
+        names = artefacts.setdefault(entry.cell.slug, [])
+        if entry.artefact not in names:
+            names.append(entry.artefact)
+    return [
+        {"cell": slug, "seeds": len(cell.seeds), "artefacts": ", ".join(artefacts[slug])}
+        for slug, cell in plan.cells.items()
+    ]
+
+
+def _mechanisms() -> list[Row]:
+    from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
+    from dpgraph.privacy.accountants.parameters import PARAMETERS
+
+    modes: dict[tuple[str, str], list[str]] = {}
+    for (mechanism, mode, quantity), one in ACCOUNTANTS.items():
+        for name in one.names if quantity == "epsilon" else ():
+            modes.setdefault((mechanism, name), []).append(mode)
+    return [
+        {
+            "mechanism": mechanism.replace("_", "-"),
+            "parameter": f"--{name.replace('_', '-')}",
+            "accountants": " and ".join(found),
+            "meaning": f"{PARAMETERS[name].text}: {PARAMETERS[name].allowed}",
+        }
+        for (mechanism, name), found in modes.items()
+        if name
+    ]
+
+
+# in a folder without suites, too
+ANYWHERE: dict[str, Callable[[], list[Row]]] = {
+    "methods": _methods,
+    "datasets": _datasets,
+    "mechanisms": _mechanisms,
+}

@@ -1,0 +1,259 @@
+"""Commands on a user's own graph."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from dpgraph.cli.graph_options import DATA, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
+from dpgraph.cli.options import Whole
+from dpgraph.errors import Invalid, UserError, invalid
+
+SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
+
+
+def fit(
+    *,
+    data: GraphOptions = DATA,
+    labelled: Whole | None = None,
+    method: Method = "auto",
+    guarantee: GuaranteeOptions,
+    public: PublicOptions = PUBLIC,
+    seed: Whole | None = None,
+    no_audit: bool = False,
+    out: Path,
+) -> None:
+    """Train a private model on your own graph, with a privacy card.
+
+    Formats: docs/own-graph.md.
+
+    Example: dpgraph fit --edges edges.csv --nodes nodes.csv --epsilon 4 --out mine
+
+    Args:
+        labelled: Public number of labels to train on (default: counted).
+        seed: Reproducible, for research: no release is written.
+        no_audit: Do not run audits of the mechanism (seconds) for the card.
+        out: Folder to make.
+    """
+    from dpgraph.fitting.fit import fit as fit_graph
+
+    own = data.read()
+    published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
+    with _named_as_options():
+        fitted = fit_graph(
+            own,
+            guarantee.epsilon,
+            method=method,
+            relation=guarantee.relation,
+            scope=guarantee.scope,
+            delta=guarantee.delta,
+            labelled=labelled,
+            degree_bound=guarantee.degree_bound,
+            seed=seed,
+            audit=not no_audit,
+            out=out,
+            command=published,
+            say=print,
+            **public.stated(data.dataset),
+        )
+    print(f"{fitted.card['status']}: {out}")
+    if seed is None:
+        print(f"may be published: {out / 'release'} (card.md says what is protected)")
+    if (out / "owners").is_dir():
+        print(f"each row for its own node alone: {out / 'owners'}")
+    checks = out / "curator" / "checks.json"
+    print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
+
+
+@contextmanager
+def _named_as_options() -> Iterator[None]:
+    """Call what the package knows by the name of a setting by the name of the option."""
+    try:
+        yield
+    except Invalid as error:
+        option = SETTINGS.get(error.name)
+        if option is None:
+            raise
+        raise error.called(option) from None
+
+
+def _published(
+    method: str, guarantee: GuaranteeOptions, public: PublicOptions, labelled: int | None, seed: int | None,
+    **flags: bool,
+) -> str:  # fmt: skip
+    """Return the command for the card, without names of files and columns: those are the user's own."""
+    given = [f"--epsilon {guarantee.epsilon:g}"]
+    for name, text in (("method", method), ("relation", guarantee.relation), ("scope", guarantee.scope)):
+        given.append(f"--{name} {shlex.quote(text)}")
+    if public.signed is not None:
+        given.append("--signed" if public.signed else "--no-signed")
+    numbers = {"delta": guarantee.delta, "labelled": labelled, "mean-degree": public.mean_degree,
+               "words": public.words, "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
+    for name, value in numbers.items():
+        given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
+    given += [f"--{name.replace('_', '-')}" for name, there in flags.items() if there]
+    return f"dpgraph fit ... {' '.join(given)}"
+
+
+def _in_words(checks: dict[str, Any]) -> str:
+    accuracy, most = checks["accuracy_on_held_out"], checks["share_of_largest_class"]
+    if accuracy is None:
+        return "no label was held out, so accuracy is not known"
+    right = f"{100 * accuracy:.1f} % right on {checks['held_out_labels']} held-out labels"
+    return f"{right}; the largest class: {100 * most:.1f} %"
+
+
+def predict(
+    model: Path,
+    /,
+    *,
+    nodes: Path | None = None,
+    edges: Path | None = None,
+    id_column: Annotated[str, Parameter(name="--id")] = "id",
+    graph: Path | None = None,
+    out: Path,
+) -> None:
+    """Predict new nodes with a model that fit made.
+
+    Example: dpgraph predict mine --nodes new.csv --edges new-edges.csv --out new-predictions.csv
+
+    Args:
+        model: Folder that fit made, or its release/.
+        nodes: CSV file of new nodes: id and the model's features.
+        edges: CSV file: a new node and an old one (directed: in that order).
+        id_column: Column of --nodes.
+        graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
+            and edge_index, in which they follow the old ones.
+        out: CSV file.
+    """
+    import csv
+
+    from dpgraph.fitting.model import load
+    from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
+
+    loaded = load(model)
+    header = loaded.header
+    if graph is not None:
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column != "id")):
+            if there:
+                raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
+        new = read_new_npz(header, graph)
+    elif nodes is not None:
+        new = read_new_nodes(header, nodes, edges, id_column)
+    else:
+        raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
+    rows = loaded.predict(new.features, new.lists)
+    with out.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
+        writer.writerows(
+            [name, header.classes[int(row.argmax())], *row.round(6).tolist()] for name, row in zip(new.ids, rows)
+        )
+    print(f"{out}: {len(rows)} rows, each for its own node", file=sys.stderr)
+
+
+def compare(
+    *,
+    data: GraphOptions = DATA,
+    guarantee: GuaranteeOptions,
+    public: PublicOptions = PUBLIC,
+    methods: str | None = None,
+    seeds: Whole = 5,
+    out: Path | None = None,
+) -> None:
+    """Compare methods on your own graph at one epsilon; for the curator alone.
+
+    Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4
+
+    Args:
+        methods: Separated by commas (default: all that state settings for own graphs but votes-learnt).
+        seeds: Random splits.
+        out: Folder to make.
+    """
+    from dpgraph.fitting.compare import compare as compare_methods
+    from dpgraph.fitting.compare import table, write
+
+    if out is not None and out.exists():
+        raise invalid("--out", out, "a folder that does not exist yet")
+    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    own = data.read()
+    with _named_as_options():
+        found = compare_methods(
+            own, guarantee.epsilon, seeds=seeds, methods=names, relation=guarantee.relation, scope=guarantee.scope,
+            delta=guarantee.delta, degree_bound=guarantee.degree_bound,
+            say=lambda line: print(line, file=sys.stderr), **public.stated(data.dataset),
+        )  # fmt: skip
+    print(table(found))
+    print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
+    if out is not None:
+        write(found, out)
+
+
+def afford(
+    *,
+    nodes: Whole,
+    classes: Whole,
+    labelled: Whole,
+    method: Method = "auto",
+    guarantee: GuaranteeOptions,
+    public: PublicOptions = PUBLIC,
+) -> None:
+    """Say in words whether a graph affords an epsilon; no data are read.
+
+    Example: dpgraph afford --nodes 20000 --classes 10 --labelled 4000 --epsilon 1
+
+    Args:
+        nodes: Number of nodes, N: public.
+        classes: Number of classes: public.
+        labelled: Number of labels to train on: public.
+    """
+    from dpgraph.fitting.budget import PublicNumbers, budgeted
+    from dpgraph.fitting.fit import afford as in_words
+    from dpgraph.fitting.fit import check_asked
+    from dpgraph.privacy.relation import Relation
+
+    for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
+        if not least <= value <= 10**9:
+            raise invalid(name, value, f"an integer in {least}..10^9")
+    if labelled > nodes:
+        raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
+    check_asked(method, guarantee.relation, guarantee.scope, guarantee.epsilon, guarantee.degree_bound)
+    relation = Relation(guarantee.relation)
+    numbers = PublicNumbers(
+        nodes, labelled, classes,
+        voters=labelled if relation is Relation.NODE_REMOVE else None,
+        degree_bound=guarantee.degree_bound, **public.stated(),
+    )  # fmt: skip
+    every = guarantee.scope == "all-outputs"
+    what = budgeted(
+        method, numbers, epsilon=guarantee.epsilon, delta=guarantee.delta, relation=relation, all_outputs=every
+    )
+    print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
+
+
+def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
+    """Write a release as CSV files.
+
+    In Python: dpgraph.load('mine').to_pyg().
+
+    Example: dpgraph export mine --out tables
+
+    Args:
+        model: Folder that fit made, or its release/.
+        to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
+        out: Folder to make.
+    """
+    from dpgraph.fitting.model import load
+
+    if out.exists():
+        raise invalid("--out", out, "a folder that does not exist yet")
+    loaded = load(model)
+    for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
+        print(path)

@@ -1,0 +1,163 @@
+"""Options that the commands on a user's own graph share."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from dpgraph.cli.options import Whole, only_one
+from dpgraph.errors import UserError, invalid
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """Options that say what the graph is: --edges with --nodes, --graph or --dataset.
+
+    Attributes:
+        edges: CSV file with a header; the first two columns are ids (with --nodes).
+        nodes: CSV file: an id, a label (empty: to be predicted), numbers as features.
+        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed.
+        dataset: A data set of the registry: dpgraph list datasets.
+        id_column: Column of --nodes.
+        label_column: Column of --nodes.
+        split_column: Column of --nodes: train, val or test (default: split, if there is one).
+        ignored: Column of --nodes that is no feature; may be repeated.
+        ranges: COLUMN=LOW:HIGH: public range of a column of --nodes, which becomes -1..1; may be repeated.
+        directed: An edge is in the list of its first end alone.
+        classes: The public class list, separated by commas (default: read from the data).
+    """
+
+    edges: Path | None = None
+    nodes: Path | None = None
+    graph: Path | None = None
+    dataset: str | None = None
+    id_column: Annotated[str, Parameter(name="--id")] = "id"
+    label_column: Annotated[str, Parameter(name="--label")] = "label"
+    split_column: Annotated[str | None, Parameter(name="--split")] = None
+    ignored: Annotated[tuple[str, ...], Parameter(name="--ignore")] = ()
+    ranges: Annotated[tuple[str, ...], Parameter(name="--range")] = ()
+    directed: bool = False
+    classes: str | None = None
+
+    def read(self) -> Any:
+        """Return the graph."""
+        from dpgraph.fitting.tables import from_arrays, read_csv_graph, read_npz
+
+        classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
+        only_one({"--edges": self.edges, "--graph": self.graph, "--dataset": self.dataset})
+        if self.edges is not None:
+            if self.nodes is None:
+                raise UserError("--edges: expected --nodes with it: a CSV file with an id and a label for each node")
+            return read_csv_graph(
+                self.edges, self.nodes, id_column=self.id_column, label_column=self.label_column,
+                split_column=self.split_column, ignored=list(self.ignored),
+                ranges=list(self.ranges), classes=classes, directed=self.directed,
+            )  # fmt: skip
+        self._refuse_columns()
+        if self.graph is not None:
+            if self.directed:
+                raise UserError(f"--directed: expected in {self.graph}, as its array directed")
+            return read_npz(self.graph, classes)
+        name = self.dataset or ""
+        return from_arrays(*_dataset(name), classes=classes, directed=self.directed, where=name)
+
+    def _refuse_columns(self) -> None:
+        """Raise UserError for an option about --nodes, which would be ignored for another source."""
+        if self.nodes is not None:
+            raise invalid("--nodes", self.nodes, "--edges with it")
+        usual = GraphOptions()
+        for name, field in (("id", "id_column"), ("label", "label_column"), ("split", "split_column"),
+                            ("ignore", "ignored"), ("range", "ranges")):  # fmt: skip
+            if getattr(self, field) != getattr(usual, field):
+                raise UserError(f"--{name}: expected --edges and --nodes with it: it is about a column of --nodes")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PublicOptions:
+    """Public facts that the rule of settings reads, besides sizes.
+
+    Attributes:
+        mean_degree: Public mean degree, for which settings are made (default: 10; with --dataset: as the registry
+            declares).
+        words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
+        signed: Features may be negative, so none is dropped for a small sum: public (default: yes, but no with
+            --words).
+    """
+
+    mean_degree: float | None = None
+    words: float | None = None
+    signed: Annotated[bool | None, Parameter(negative="--no-signed")] = None
+
+    def stated(self, dataset: str | None = None) -> dict[str, Any]:
+        """Return what is given, or what the registry declares of a data set, or else the package's own."""
+        from dpgraph.fitting.budget import MEAN_DEGREE
+
+        declared: float | None = None
+        words: float | None = None
+        signed: bool | None = None
+        if dataset is not None:
+            from dpgraph.data.registry import entry
+
+            expected = entry(dataset).expected
+            words, signed, declared = expected.words, expected.signed, expected.mean_degree
+            if declared is None and expected.entries is not None and expected.nodes:
+                declared = expected.entries / expected.nodes
+        return {
+            "mean_degree": (declared or MEAN_DEGREE) if self.mean_degree is None else self.mean_degree,
+            "words": words if self.words is None else self.words,
+            "signed": signed if self.signed is None else self.signed,
+        }
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GuaranteeOptions:
+    """Options that say what epsilon protects.
+
+    Attributes:
+        epsilon: Budget.
+        delta: Default: 1 / (10 N), N nodes.
+        relation: node-null (a record), node-remove (a node with all its edges) or edge.
+        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
+        scope: others, or all-outputs (all predictions may be published).
+    """
+
+    epsilon: float
+    delta: float | None = None
+    relation: str = "node-null"
+    degree_bound: Whole | None = None
+    scope: str = "others"
+
+
+METHOD = """auto, votes (the default by rule), own (own records alone) or votes-learnt (votes, whose reader is learnt
+from labels: for graphs of many edges; single edges are protected less)."""
+Method = Annotated[str, Parameter(help=" ".join(METHOD.split()))]
+DATA, PUBLIC = GraphOptions(), PublicOptions()
+
+
+def _dataset(name: str) -> tuple[Any, Any, Any]:
+    """Fetch a graph of the registry and return its edges, labels and features."""
+    import numpy as np
+
+    from dpgraph.data.fetch import fetch, mirrors_from
+    from dpgraph.data.outside import with_home
+    from dpgraph.data.raw_graph import RawGraph
+    from dpgraph.data.readers import read
+    from dpgraph.data.registry import registry
+
+    known = registry()
+    if name not in known:
+        raise invalid("--dataset", name, f"one of {', '.join(sorted(known))}")
+    with tempfile.TemporaryDirectory() as folder:
+        fetch(name, Path(folder), with_home(name, mirrors_from([], os.environ)), missing="fail")
+        raw = read(known[name], Path(folder))
+    if not isinstance(raw, RawGraph):
+        raise invalid("--dataset", name, "a graph")
+    return np.stack([raw.source, raw.target]).astype(np.int64), raw.labels, raw.features

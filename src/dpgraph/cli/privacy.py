@@ -1,0 +1,268 @@
+"""Commands of the accountants and of the audits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from dpgraph.cli.options import Json, Whole
+from dpgraph.errors import UserError, invalid, meant, shown
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.guarantee import Mode
+
+Values = Annotated[str, Parameter(help="A parameter of the mechanism, e.g. --noise-multiplier 2.")]
+
+
+def epsilon(
+    mechanism: str,
+    /,
+    *,
+    delta: float,
+    mode: Literal["published", "rigorous", "both"] = "both",
+    parameters: str | None = None,
+    as_json: Json = False,
+    **values: Values,
+) -> None:
+    """Show the epsilon of a mechanism under its accountants.
+
+    `dpgraph list mechanisms` shows every mechanism and its parameters.
+
+    Example: dpgraph epsilon poisson-gaussian --q 0.1 --noise-multiplier 2 --steps 100 --delta 1e-5
+
+    Args:
+        mechanism: E.g. poisson-gaussian.
+        mode: Accountants to ask.
+        parameters: All parameters at once as JSON; single ones override it.
+    """
+    from dpgraph.privacy.accountants.evaluate import guarantee
+
+    name, known = _mechanism(mechanism)
+    given = _parameters(parameters, values, known)
+    modes: tuple[Mode, ...] = ("published", "rigorous") if mode == "both" else (mode,)
+    guarantees = [guarantee(name, one, given, delta) for one in modes]
+    if all(one.epsilon is None for one in guarantees):
+        raise UserError(f"{name}: nothing is guaranteed: {guarantees[0].reason}")
+    if as_json:
+        answer = {one.mode: one.model_dump(mode="json") for one in guarantees}
+        print(json.dumps({"mechanism": name, "parameters": given, **answer}, indent=1))
+        return
+    for one in guarantees:
+        if one.epsilon is None:
+            print(f"{one.mode} epsilon: none: {one.reason}")
+            continue
+        print(f"{one.mode} epsilon: {one.epsilon:.6g} at delta {delta:g}")
+        print(f"  relation: {one.relation} ({one.relation.meaning})\n  scope: {one.scope}\n  sampling: {one.sampling}")
+        for assumption in one.assumptions:
+            print(f"  assumes: {assumption}")
+
+
+def noise(
+    mechanism: str,
+    /,
+    *,
+    delta: float,
+    epsilon: float,
+    solve: Literal["noise", "steps", "rate"] = "noise",
+    mode: Literal["published", "rigorous"] | None = None,
+    parameters: str | None = None,
+    as_json: Json = False,
+    **values: Values,
+) -> None:
+    """Solve for the least noise, most steps or highest batch rate that meet a target epsilon.
+
+    `dpgraph list mechanisms` shows every mechanism and its parameters.
+
+    Example: dpgraph noise poisson-gaussian --q 0.1 --steps 100 --delta 1e-5 --epsilon 2
+
+    Args:
+        mechanism: E.g. poisson-gaussian.
+        epsilon: Target, which is not exceeded.
+        solve: What to solve for.
+        mode: Accountant (default: rigorous, or the only one).
+        parameters: All parameters at once as JSON; single ones override it.
+    """
+    from dpgraph.privacy.accountants.catalogue import accountant
+    from dpgraph.privacy.accountants.evaluate import guarantee, solve_for
+    from dpgraph.privacy.cache import default_cache
+
+    name, known = _mechanism(mechanism)
+    chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
+    given = _parameters(parameters, values, known)
+    cache = default_cache()
+    solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
+    reached = guarantee(name, chosen, solved, delta)
+    unknown = accountant(name, chosen).unknown(solve)
+    if as_json:
+        answer = {"mechanism": name, "mode": chosen, "delta": delta, "solved": unknown}
+        print(json.dumps({**answer, "parameters": solved, "epsilon": reached.epsilon}, indent=1))
+        return
+    print(
+        f"{unknown} {solved[unknown]:g}: {chosen} epsilon {reached.epsilon:.6g} <= {epsilon:g} at delta {delta:g}"
+        f"{reached.place}"
+    )
+
+
+def _mechanism(name: str) -> tuple[str, dict[Mode, Any]]:
+    """Return the mechanism's own spelling and its accountants of epsilon by mode."""
+    from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS, NAMES
+
+    own = name.replace("-", "_")
+    if own not in NAMES:
+        raise invalid("mechanism", name, f"one of {', '.join(NAMES)}")
+    return own, {mode: one for (of, mode, what), one in ACCOUNTANTS.items() if (of, what) == (own, "epsilon")}
+
+
+def _parameters(text: str | None, values: dict[str, str], known: dict[Mode, Any]) -> dict[str, Any]:
+    """Return the parameters of `text`, a JSON object, overridden by options, each read as JSON where it is JSON."""
+    from dpgraph.privacy.accountants.parameters import PARAMETERS
+
+    given: Any = {}
+    if text is not None:
+        try:
+            given = json.loads(text)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict):
+            raise invalid("--parameters", text, "a JSON object")
+    names = {name for one in known.values() for name in one.names if name}
+    for option, value in values.items():
+        name = option.replace("-", "_")
+        if name not in names:
+            options = [f"--{one.replace('_', '-')}" for one in (*names, "delta", "epsilon", "mode", "solve", "json")]
+            raise UserError(
+                f"--{shown(option)}: no such option and no parameter of this mechanism (dpgraph list mechanisms)"
+                f"{meant(f'--{option}', options)}"
+            )
+        given[name] = value if PARAMETERS[name].kind is str else _value(name, value, PARAMETERS[name].allowed)
+    return dict(given)
+
+
+def _value(name: str, text: str, allowed: str) -> Any:
+    for read in (json.loads, float):  # JSON has no .1 and no 1.
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    raise invalid(name, text, allowed)
+
+
+def plan(
+    *,
+    num_train: Whole,
+    hops: Whole,
+    max_degree: Whole | None = None,
+    list_cap: Whole | None = None,
+    epsilon: float,
+    delta: float | None = None,
+    max_steps: Whole,
+    neighbour_clip: float | None = None,
+    as_json: Json = False,
+) -> None:
+    """Find the best batch rate, steps and noise for a target epsilon, under the rigorous accountant.
+
+    No data are read.
+
+    Example: dpgraph plan --num-train 1000 --hops 1 --max-degree 5 --epsilon 4 --max-steps 100
+
+    Args:
+        num_train: Number of training nodes, N: public.
+        hops: Layers of message passing.
+        max_degree: Lists in which a node may occur, K (with hops).
+        list_cap: Longest list (default: K).
+        epsilon: Target.
+        delta: Default: 1 / (10 N).
+        max_steps: Step budget.
+        neighbour_clip: Plan residual clipping with this ratio of clip norms, at equal batch rates.
+    """
+    from dpgraph.privacy.cache import default_cache
+    from dpgraph.privacy.planner import Question, plan_table, plans
+    from dpgraph.privacy.public_numbers import usual_delta
+
+    question = Question(
+        num_train=num_train,
+        hops=hops,
+        max_degree=max_degree,
+        list_cap=max_degree if list_cap is None else list_cap,
+        epsilon=epsilon,
+        delta=usual_delta(max(num_train, 1)) if delta is None else delta,
+        max_steps=max_steps,
+        neighbour_clip=neighbour_clip,
+    )
+    proposed = plans(question, default_cache())
+    if as_json:
+        settings = [{**one.model_dump(mode="json"), **one.merits} for one in proposed]
+        print(json.dumps({"question": question.model_dump(mode="json"), "settings": settings}, indent=1))
+    else:
+        print(plan_table(question, proposed))
+
+
+def audit(
+    audit: str,
+    /,
+    *,
+    nightly: bool = False,
+    trials: Whole | None = None,
+    quick: bool = False,
+    out: Path | None = None,
+    figure: Path | None = None,
+    as_json: Json = False,
+) -> int:
+    """Attack the project's own code; status 1 if a claim does not hold.
+
+    Args:
+        audit: Name of an audit, or all.
+        nightly: With all: run the audits of whole training runs, too (minutes).
+        trials: Trials on each side (default: the audit's own).
+        quick: Fewer trials where an audit takes long.
+        out: Parquet file of the results.
+        figure: With --out: draw the curves as FIGURE.pdf, .svg and .png.
+    """
+    from dpgraph.audits.registry import names_of, quick_trials, run_audit, write_audits
+    from dpgraph.progress import tracked
+
+    if figure is not None and out is None:
+        raise invalid("--figure", figure, "--out, too")
+    names = names_of(audit, nightly)
+    asked = {name: trials or (quick_trials(name) if quick else None) for name in names}
+    results = [run_audit(name, asked[name]) for name in tracked(names, "audits", len(names), "audit")]
+    if out is not None:
+        write_audits(results, out)
+        if figure is not None:
+            from dpgraph.reporting.audit_figure import read_audits, write_audit_figure
+
+            write_audit_figure(read_audits(out), figure)
+    if as_json:
+        print(json.dumps([one.model_dump(mode="json") for one in results], indent=1))
+    else:
+        for one in results:
+            print(f"{one.audit}: {'passed' if one.passed else 'FAILED'}")
+            print(f"  claim: {one.claim}\n  found: {one.finding} ({one.trials} trials, {one.seconds:.2g} s)")
+    return 0 if all(one.passed for one in results) else 1
+
+
+def check(what: Literal["method", "accounting"], name: str, /) -> int:
+    """Check a method of your own, or the accountants against reference values.
+
+    Examples: dpgraph check method dp-mine; dpgraph check accounting values.csv
+
+    Args:
+        what: A method from outside the package, whose results then list the outcome, or the accountants.
+        name: The method, or a CSV file of reference values.
+    """
+    if what == "method":
+        from dpgraph.audits.outside import check_method
+
+        path, found = check_method(name, print)
+        near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
+        return 0 if all(found.values()) else 1
+    from dpgraph.audits.cross_check import prv_epsilon
+    from dpgraph.privacy.accountants.check import check_accounting
+
+    passed, failed, lines = check_accounting(Path(name), {"prv": prv_epsilon})
+    print("\n".join([*lines, f"{passed} passed, {failed} failed"]))
+    return 1 if failed else 0

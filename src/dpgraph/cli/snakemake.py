@@ -1,0 +1,91 @@
+"""Snakemake's command line for `dpgraph run`: targets by name, and only what they need."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from dpgraph.cli.options import PlanOptions
+from dpgraph.errors import UserError, invalid, meant, shown
+
+NAMED = (
+    "all", "data", "cells", "tables", "figures", "claims", "search", "audits", "runtimes", "baselines", "report",
+)  # fmt: skip
+# greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often
+# Snakemake looks again for every job it has finished: at its default of a second that took a quarter of a core. The
+# logger is ours: one live line, and no waiting for that timespan at the end.
+ALWAYS = ("--scheduler", "greedy", "--max-jobs-per-timespan", "1000/1m", "--rerun-incomplete", "--logger", "dpgraph")
+
+
+def snakemake_command(
+    targets: Sequence[str] = (),
+    *,
+    suite: str | None = None,
+    changes: tuple[str, ...] = (),
+    cores: int | None = None,
+    profile: str | None = None,
+    dry_run: bool = False,
+    keep_going: bool = False,
+    further: str = "",
+) -> list[str]:
+    """Return Snakemake's command line for the targets.
+
+    Artefacts alone restrict the plan to their own cells: no other cell is planned, trained or collected. Cells that are
+    there are used, and those that are made now are used by every later run of the suite.
+
+    Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
+    """
+    from dpgraph.planning.plan import load_plan, suite_artefacts
+    from dpgraph.reporting.inputs import artefact_files, wide_files
+
+    if not Path("Snakefile").is_file():
+        raise UserError(f"{Path.cwd()}: no Snakefile; run in the folder of the project")
+    if cores is not None and cores < 1:
+        raise invalid("--cores", cores, "an integer >= 1")
+    config = PlanOptions(changes=changes, suite=suite).read()
+    known = suite_artefacts(config)
+    artefacts, others = _sort_out(targets, known, config.results, config.suite)
+    files: list[str] = []
+    if artefacts:
+        # the whole plan is needed only if something else is asked for, too
+        part = config.model_copy(update={"artefacts": tuple(artefacts)})
+        plan = load_plan(part)
+        config = config if others else part
+        files += [str(path) for path in artefact_files(plan, "table", "csv", "md", "tex", "html")]
+        files += [str(path) for path in artefact_files(plan, "figure", "pdf", "svg", "png")]
+        files += [str(path) for path in wide_files(plan)]
+        shown_first = [path for path in files if path.endswith((".md", ".png"))]
+        print("\n".join(["makes:", *(f"  {path}" for path in shown_first)]), file=sys.stderr)
+    try:
+        more = shlex.split(further)
+    except ValueError as error:
+        raise UserError(f"--snakemake={shown(further)}: {error}") from None
+    command = [sys.executable, "-m", "dpgraph.pipeline.interruptible", *ALWAYS]
+    if profile is not None:
+        command += ["--profile", profile]
+    if cores is not None or profile is None:
+        command += ["--cores", str(cores or os.cpu_count() or 1)]
+    command += ["--dry-run"] * dry_run + ["--keep-going"] * keep_going
+    return [*command, *more, "--config", *config.items(), "--", *files, *others]
+
+
+def _sort_out(targets: Sequence[str], known: Sequence[str], results: str, suite: str) -> tuple[list[str], list[str]]:
+    """Return (ids of artefacts, named targets and files)."""
+    artefacts: list[str] = []
+    others: list[str] = []
+    for target in targets:
+        found = [name for name in known if fnmatchcase(name, target)]
+        if found:
+            artefacts += found
+        elif target in NAMED or target.startswith((f"{results}/", "data/", "logs/")):
+            others.append(target)
+        else:
+            raise UserError(
+                f"target={shown(target)}: expected an artefact (dpgraph list artefacts --suite {suite})"
+                f", a file below {results}/, or one of {', '.join(NAMED)}{meant(target, [*known, *NAMED])}"
+            )
+    return list(dict.fromkeys(artefacts)), others

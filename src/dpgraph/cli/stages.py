@@ -1,0 +1,330 @@
+"""Commands of the stages: the rules of the workflow call them, and nothing else of the package."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpgraph.cli.options import ANY_SUITE, Device, PlanOptions, Whole, only_one, read_cell
+from dpgraph.errors import UserError, invalid
+
+if TYPE_CHECKING:
+    from dpgraph.experiments.cell import Cell
+    from dpgraph.experiments.record import CellRecord
+    from dpgraph.pipeline.bundles import Bundle
+    from dpgraph.planning.plan import Plan
+
+log = logging.getLogger("dpgraph")
+PAGES = Literal["claims", "index", "runtimes", "audits", "baselines"]
+
+
+def fetch(
+    dataset: str, /, *, out: Path | None = None, mirrors: str = "", missing: Literal["record", "fail"] = "fail"
+) -> None:
+    """Fetch a data set's files from a mirror or its URLs.
+
+    Args:
+        dataset: Data set of the registry.
+        out: Folder (default: data/raw/DATASET).
+        mirrors: Folders to try first, separated as in PATH.
+        missing: What to do when the files cannot be found.
+    """
+    from dpgraph.data.fetch import fetch as fetch_data
+    from dpgraph.data.fetch import mirrors_from
+    from dpgraph.data.mirrors import remember
+    from dpgraph.data.outside import forget_changed, with_home
+
+    named = [part for part in mirrors.split(os.pathsep) if part]
+    folder = out or Path("data/raw") / dataset
+    forget_changed(dataset, folder)
+    manifest = fetch_data(dataset, folder, with_home(dataset, mirrors_from(named, os.environ)), missing=missing)
+    remember(folder, named)
+    log.info("%s: %s %s", dataset, manifest.status, manifest.reason)
+
+
+def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None) -> None:
+    """Read, verify, split and store one graph.
+
+    Args:
+        task: DATASET/SETTING.SPLIT[.FEATURES], e.g. cora/disjoint.train-rest.
+        raw: Folder of the fetched files (default: data/raw/DATASET).
+        out: Folder (default: data/graphs/TASK).
+    """
+    from dpgraph.experiments.cell import Task
+    from dpgraph.problems.preprocess import preprocess as preprocess_data
+
+    named = Task.from_folder(task)
+    preprocess_data(named, raw or Path("data/raw") / named.dataset, out or Path("data/graphs") / named.folder)
+
+
+def calibrate(
+    *,
+    cell: str | None = None,
+    bundle: str | None = None,
+    graph: Path | None = None,
+    out: Path | None = None,
+    suite: PlanOptions = ANY_SUITE,
+) -> None:
+    """Solve a cell's privacy target for noise or steps, with both guarantees.
+
+    Args:
+        cell: Cell: a JSON file, or JSON text.
+        bundle: Cells that share a job of the workflow, in place of --cell.
+        graph: With --cell: folder of the graph (default: data/graphs/...).
+        out: With --cell: JSON file.
+    """
+    from dpgraph.pipeline.jobs import calibrate_bundle
+    from dpgraph.pipeline.stages import calibrate_cell
+
+    only_one({"--cell": cell, "--bundle": bundle})
+    if bundle is not None:
+        return calibrate_bundle(*_bundle(suite, bundle, "calibration"))
+    read, folder, out = _cell(cell, graph, out)
+    calibrate_cell(read, folder, out)
+
+
+def train(
+    *,
+    cell: str | None = None,
+    bundle: str | None = None,
+    graph: Path | None = None,
+    out: Path | None = None,
+    calibration: Path | None = None,
+    again: bool = False,
+    device: Device = "auto",
+    workers: Whole = 1,
+    suite: PlanOptions = ANY_SUITE,
+) -> None:
+    """Train a cell, or a bundle of cells, with all seeds.
+
+    Args:
+        cell: Cell: a JSON file, or JSON text.
+        bundle: Cells that share a job of the workflow, in place of --cell.
+        graph: With --cell: folder of the graph (default: data/graphs/...).
+        out: With --cell: folder of the results.
+        calibration: With --cell: its calibration (default: calibrate now).
+        again: With --cell: train finished seeds again.
+        workers: Seeds at a time, one single-threaded process each.
+    """
+    from dpgraph.pipeline.jobs import train_bundle
+    from dpgraph.pipeline.stages import train_cell
+
+    only_one({"--cell": cell, "--bundle": bundle})
+    if bundle is not None:
+        return train_bundle(*_bundle(suite, bundle, "training"), device, workers)
+    read, folder, out = _cell(cell, graph, out)
+    record = train_cell(
+        read, out, graph_folder=folder, calibration_path=calibration, device=device, workers=workers, again=again
+    )
+    print(outcome_in_words(read, record))
+
+
+def outcome_in_words(cell: Cell, record: CellRecord) -> str:
+    """Return the accuracy on test nodes, or else the first metric, and both epsilons, each in a line."""
+    from dpgraph.methods.registry import outside_of
+
+    if record.status != "ok":
+        return f"{record.status}: {record.reason}"
+    found = [[one for one in seed.metrics if one.final and one.class_id < 0] for seed in record.seeds]
+    names = [one.metric for one in next((metrics for metrics in found if metrics), [])]
+    name = "accuracy/test" if "accuracy/test" in names else names[0] if names else None
+    values = [one.value for metrics in found for one in metrics if one.metric == name]
+    lines = []
+    if values:
+        spread = f" ({min(values):.4g} to {max(values):.4g} over {len(values)} seeds)" if len(values) > 1 else ""
+        lines.append(f"{name}: {sum(values) / len(values):.4g}{spread}")
+    statement = record.statement or {}
+    for mode in ("published", "rigorous"):
+        one = statement.get(mode, {})
+        called = "claimed (from outside the package)" if mode == "rigorous" and outside_of(cell.method) else mode
+        epsilon, where = one.get("epsilon"), f"{one.get('relation')}, {one.get('scope')}"
+        if epsilon is None:
+            lines.append(f"epsilon, {called}: none: {one.get('reason')}")
+        elif epsilon in (math.inf, "Infinity"):
+            lines.append(f"epsilon, {called}: infinite: no privacy")
+        else:
+            lines.append(f"epsilon, {called}: {epsilon:.4g} ({where}) at delta {one.get('delta'):.3g}")
+    return "\n".join(lines)
+
+
+def _bundle(suite: PlanOptions, name: str, kind: str) -> tuple[Plan, Bundle]:
+    from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
+
+    plan = suite.plan()
+    bundles = training_bundles(plan) if kind == "training" else calibration_bundles(plan)
+    if name not in bundles:
+        raise invalid("--bundle", name, f"a {kind} bundle of suite {plan.suite.name} with this config")
+    return plan, bundles[name]
+
+
+def _cell(cell: str | None, graph: Path | None, out: Path | None) -> tuple[Cell, Path, Path]:
+    """Return the cell, the folder of its graph and where to write."""
+    if out is None:
+        raise UserError("--cell: expected --out with it")
+    read = read_cell(cell or "")
+    task = read.task
+    folder = graph or Path("data/graphs") / task.folder
+    if not (folder / "graph.json").is_file():
+        raise UserError(
+            f"{folder}: no graph there; make it with `dpgraph run {folder}/graph.json`, or with "
+            f"`dpgraph fetch {task.dataset}` and `dpgraph preprocess {task.folder}`"
+        )
+    return read, folder, out
+
+
+def aggregate(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None:
+    """Collect all records of a suite in one Parquet table.
+
+    Args:
+        out: Parquet file (default: the suite's results.parquet).
+    """
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.aggregate import aggregate as aggregate_records
+
+    plan = suite.plan()
+    rows = aggregate_records(plan, out or Paths(plan.config).results)
+    log.info("%d rows of %d cells", rows, len(plan.cells))
+
+
+def table(artefact: str, /, *, wide: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Make one table.
+
+    Args:
+        artefact: E.g. daigavane/table1.
+        wide: In the paper's own layout, for tables of accuracies.
+    """
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.tables import write_table, write_wide
+
+    plan = _plan_with(suite, artefact, "table")
+    stem = Paths(plan.config).table(artefact, "csv").with_suffix("")
+    (write_wide if wide else write_table)(plan, artefact, _inputs(plan, artefact), stem)
+
+
+def figure(artefact: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
+    """Make one figure.
+
+    Args:
+        artefact: E.g. daigavane/fig2.
+    """
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.figures import write_figure
+
+    plan = _plan_with(suite, artefact, "figure")
+    stem = Paths(plan.config).figure(artefact, "png").with_suffix("")
+    write_figure(plan, artefact, _inputs(plan, artefact), stem)
+
+
+def _plan_with(suite: PlanOptions, artefact: str, kind: str) -> Plan:
+    plan = suite.plan()
+    known = [name for name, one in plan.artefacts.items() if one.kind == kind]
+    if artefact not in known:
+        raise invalid(kind, artefact, f"one of {', '.join(known)} (suite {plan.suite.name})")
+    return plan
+
+
+def _inputs(plan: Plan, artefact: str) -> Any:
+    """Return what the artefact's view is a function of."""
+    from dpgraph.reporting.views.registry import inputs_of
+
+    return inputs_of(plan.artefacts[artefact].view).load(plan, artefact)
+
+
+def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE) -> int:
+    """Make one page of a suite's results, with its table.
+
+    `claims` gives a verdict on every claim. `index` is the first page and links to all others. `runtimes` lists time,
+    memory and outcome of every cell. `audits` shows the attacks on the code. `baselines` compares results without
+    privacy with the literature and with references.
+
+    Args:
+        which: The page.
+        check: With baselines: status 1, with a line for each, if a result is more than 1.5 points lower than a
+            reference without a reason.
+    """
+    if check and which != "baselines":
+        raise UserError(f"--check: expected the page baselines with it, not {which}")
+    plan = suite.plan()
+    write = {
+        "claims": _claims,
+        "index": _index,
+        "runtimes": _runtimes,
+        "audits": _audits,
+        "baselines": _baselines,
+    }[which]
+    complaints = write(plan, suite.workflow) or []
+    if check and complaints:
+        print("\n".join(complaints))
+        return 1
+    return 0
+
+
+def _claims(plan: Plan, workflow: Path) -> None:
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.claims.table import write_claims
+    from dpgraph.reporting.results import read_results
+
+    paths = Paths(plan.config)
+    write_claims(plan, read_results(paths.results), paths.claims, paths.claims.with_suffix(".html"), workflow)
+
+
+def _index(plan: Plan, workflow: Path) -> None:
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.claims.table import read_claims
+    from dpgraph.reporting.leaderboard.page import write_index
+    from dpgraph.reporting.results import read_results
+
+    paths = Paths(plan.config)
+    write_index(plan, read_results(paths.results), read_claims(paths.claims), paths.index)
+
+
+def _runtimes(plan: Plan, workflow: Path) -> None:
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.results import read_results
+    from dpgraph.reporting.runtimes import write_runtimes
+
+    paths = Paths(plan.config)
+    write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+
+
+def _audits(plan: Plan, workflow: Path) -> None:
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+
+    paths = Paths(plan.config)
+    audits = read_audits(paths.suite / "audits.parquet")
+    write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
+    write_audit_page(plan, audits, paths.suite / "audits.html")
+
+
+def _baselines(plan: Plan, workflow: Path) -> list[str]:
+    from dpgraph.experiments.literature import read_baselines
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.baselines.table import complaints, write_baselines
+    from dpgraph.reporting.results import read_results
+
+    paths = Paths(plan.config)
+    compared = write_baselines(plan, read_baselines(workflow), read_results(paths.results), paths.baselines)
+    log.info("%s: %d comparisons", paths.baselines, len(compared))
+    return complaints(compared)
+
+
+def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
+    """Fit scikit-learn's logistic regressions on a task's splits, for the page baselines.
+
+    Args:
+        task: DATASET/SETTING.SPLIT[.FEATURES] of the suite.
+    """
+    from dpgraph.experiments.cell import Task
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.reporting.baselines.compared import seeds_by_task
+    from dpgraph.reporting.baselines.references import write_references
+
+    plan, named = suite.plan(), Task.from_folder(task)
+    seeds, paths = seeds_by_task(plan), Paths(plan.config)
+    if named not in seeds:
+        raise invalid("task", task, f"one of {', '.join(one.folder for one in seeds)}")
+    write_references(named, paths.graph(named), seeds[named], paths.reference(named))

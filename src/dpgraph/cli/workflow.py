@@ -1,0 +1,225 @@
+"""Commands of the workflow: what a suite holds, costs and has done, and Snakemake that makes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from dpgraph.cli.options import ANY_SUITE, Json, PlanOptions, Whole
+from dpgraph.errors import UserError, invalid
+
+Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms"]
+
+
+def run(
+    *targets: str,
+    suite: str | None = None,
+    changes: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
+    cores: Whole | None = None,
+    profile: str | None = None,
+    dry_run: Annotated[bool, Parameter(alias="-n")] = False,
+    keep_going: Annotated[bool, Parameter(alias="-k")] = False,
+    snakemake: str = "",
+) -> None:
+    """Make artefacts (daigavane/table7), or a whole suite, with Snakemake.
+
+    Run it in the folder of the project's Snakefile.
+
+    Example: dpgraph run daigavane/table7 --suite demo
+
+    Args:
+        targets: Artefacts (daigavane/table7, 'daigavane/fig*'), files below results/, or all, data, cells, tables,
+            figures, claims, search, audits, runtimes, baselines, report (default: all).
+        suite: Suite (default: that of config.yaml).
+        changes: NAME=VALUE: override config.yaml; may be repeated.
+        cores: Jobs at a time (default: all cores; with --profile: the profile's).
+        profile: How to run, e.g. slurm (docs/cluster.md).
+        dry_run: Only list the jobs.
+        keep_going: Go on with independent jobs when one fails.
+        snakemake: Further options of Snakemake, as one text: --snakemake='--forcerun train'.
+    """
+    from dpgraph.cli.snakemake import snakemake_command
+
+    command = snakemake_command(
+        targets, suite=suite, changes=changes, cores=cores, profile=profile, dry_run=dry_run, keep_going=keep_going,
+        further=snakemake,
+    )  # fmt: skip
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(command[0], command)  # Ctrl-C (status 130) and a cluster's signals reach Snakemake alone
+
+
+def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """List papers, artefacts, claims, methods, data sets, cells and more.
+
+    `inventory` lists every table, figure and claim of the papers, and what shows it or why nothing does; `mechanisms`
+    lists the parameters of every mechanism, for `dpgraph epsilon` and `dpgraph noise`.
+
+    Example: dpgraph list artefacts --suite cpu --paper daigavane
+
+    Args:
+        what: What to list.
+        paper: Only of this paper.
+    """
+    from dpgraph.cli.catalogue import ANYWHERE, catalogue, inventory, print_rows
+    from dpgraph.planning.plan import suite_papers
+
+    if what == "inventory":
+        rows = inventory(suite.workflow, paper)
+    elif what == "mechanisms" or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
+        suite.read()  # an installed package alone, as for `fit`: there is no suite
+        rows = ANYWHERE[what]()
+    else:
+        if paper is not None:  # the user's own option, before the plan speaks of the config's papers
+            known = suite_papers(suite.read(), suite.workflow)
+            if paper not in known:
+                raise invalid("--paper", paper, f"one of {', '.join(known)}")
+        rows = catalogue(what, suite.plan(paper))
+    print_rows(rows, as_json=as_json)
+
+
+def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Show every setting of a cell, and the file and rule it comes from.
+
+    Example: dpgraph explain daigavane/table1 --suite demo
+
+    Args:
+        name: An artefact (daigavane/table1), or a cell's name or its beginning.
+    """
+    from dpgraph.cli.catalogue import print_explained
+
+    print_explained(suite.plan(), name, as_json)
+
+
+def cost(
+    *,
+    jobs: Whole | None = None,
+    learn: bool = False,
+    out: Path | None = None,
+    as_json: Json = False,
+    suite: PlanOptions = ANY_SUITE,
+) -> None:
+    """Estimate hours, memory and wall time of each artefact before it runs.
+
+    Args:
+        jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
+        learn: Note what training took in the suite's run, for later estimates.
+        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows are replaced.
+    """
+    from dpgraph.experiments.paths import Paths
+    from dpgraph.planning import cost as costing
+
+    plan = suite.plan()
+    if learn:
+        from dpgraph.reporting.results import read_results
+
+        rows = costing.measured(plan, read_results(Paths(plan.config).results))
+        file = out or suite.workflow / costing.FILE
+        kept = costing.read_throughputs(file) if file.is_file() else []
+        costing.write_throughputs([*(row for row in kept if row.suite != plan.suite.name), *rows], file)
+        print(f"{file}: {len(rows)} rows of suite {plan.suite.name}, one for each method, data set and device")
+        return
+    known = costing.known_of(plan)
+    if not known.rows:
+        raise UserError(f"device={plan.config.device}: no throughput was measured: run a suite, then `cost --learn`")
+    on_gpu = plan.config.device == "cuda"
+    if jobs is None:
+        jobs = 1 if on_gpu else os.cpu_count() or 1
+    if jobs < 1:
+        raise invalid("--jobs", jobs, "an integer >= 1")
+    costs = costing.costs(plan, known, jobs)
+    if as_json:
+        print(json.dumps([asdict(row) for row in costs], indent=1))
+        return
+    print("\n".join(costing.table_lines(costs)))
+    named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
+    print(
+        f"\nEstimates. Hours: training on one {'GPU beside a' if on_gpu else 'core of'} {named[0]}, from "
+        f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
+        "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
+        f"than the upper. Wall hours: with {jobs} jobs side by side, an upper bound without data stages.\n"
+        "Rows share cells; the last row has each once."
+        + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
+    )
+
+
+def ship(*, out: Path = Path("docs/results"), pages: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Keep the suite's results in docs/results: page, tables, figures and claims.
+
+    Args:
+        out: Folder.
+        pages: Write the suite's pages there again, from the numbers that are kept there.
+    """
+    from dpgraph.reporting.reshipping import reship
+    from dpgraph.reporting.shipping import ship as ship_results
+
+    plan = suite.plan()
+    written, left = reship(plan, out) if pages else (ship_results(plan, out), {})
+    for name, reason in left.items():
+        print(f"{name}: stays as it was drawn, {reason}")
+    print(f"{out / plan.suite.name}: {len(written)} files, {sum(path.stat().st_size for path in written):,} bytes")
+
+
+def status(*, as_json: Json = False, watch: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Show what has run, what failed and why, and what remains; it only reads files.
+
+    Args:
+        watch: One line, updated until every cell has a record.
+    """
+    from dpgraph.pipeline.status import Watcher
+    from dpgraph.pipeline.status_text import print_status
+
+    if watch and as_json:
+        raise UserError("--watch, --json: expected only one of them")
+    print_status(Watcher(suite.plan()), as_json=as_json, watched=watch)
+
+
+def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:
+    """Write the skeleton of a method or a data set of your own, which runs as it is.
+
+    Example: dpgraph new method mine. Then as it says; docs/extend-from-outside.md.
+
+    Args:
+        what: What to write.
+        name: Small letters and digits: mine.
+        out: Folder, to be named in `registry:` of config.yaml.
+    """
+    from dpgraph.cli.skeletons import write_dataset, write_method
+
+    (write_method if what == "method" else write_dataset)(name, out)
+
+
+def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None:
+    """Write the settings that a suite's searches chose, for other suites to read.
+
+    Args:
+        out: YAML file (default: workflow/settings/SUITE.yaml).
+    """
+    import logging
+
+    from dpgraph.experiments.settings import FOLDER
+    from dpgraph.reporting.views.search.chosen import write_settings
+
+    plan = suite.plan()
+    file = out or suite.workflow / FOLDER / f"{plan.suite.name}.yaml"
+    chosen = write_settings(plan, file)
+    methods = sum(map(len, chosen.papers.values()))
+    logging.getLogger("dpgraph").info("%s: settings of %d methods, commit %s", file, methods, chosen.commit)
+
+
+def schemas(*, out: Path) -> None:
+    """Write the JSON schemas of config, suites, experiments and cells.
+
+    Args:
+        out: Folder.
+    """
+    from dpgraph.planning.schemas import write_schemas
+
+    for path in write_schemas(out):
+        print(path)

@@ -1,0 +1,29 @@
+"""A Snakemake that is killed while its job trains."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.slurm.cluster import DIGITS, wait_for
+from tests.slurm.ends import nothing_lost, states
+
+# as docs/cluster.md has it: the jobs that were submitted from this folder
+CANCEL_ORPHANS = """
+squeue --me --noheader --format "%i %Z" | awk -v here="$(pwd -P)" '$2 == here {print $1}' | xargs -r scancel
+"""
+
+
+def test_a_killed_snakemake_is_unlocked_and_its_jobs_are_cancelled(run, undisturbed):
+    marker = undisturbed.marker(DIGITS)
+    run.start("--", marker)
+    (caught,) = run.catch(DIGITS)
+    run.kill()
+    assert run("--", marker) == 1
+    assert "--unlock" in run.output
+    assert run("--unlock") == 0
+    assert run.queue() == [caught.job]
+    subprocess.run(["bash", "-c", CANCEL_ORPHANS], cwd=run.folder, check=True, timeout=60)
+    wait_for("the end of the orphans", lambda: not run.queue())
+    assert run("--", marker) == 0, run.output[-5000:]
+    assert states(run, DIGITS) == ["CANCELLED", "COMPLETED"]
+    nothing_lost(run, undisturbed, caught, tasks=(DIGITS,))
