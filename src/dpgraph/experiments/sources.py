@@ -43,7 +43,7 @@ STAGES: dict[str, Stage] = {
     "bench": Stage(("benchmarks.*",), job=True),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
-    "artefacts": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
+    "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),
     "index": Stage(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.pipeline.provenance import processor
+from dpgraph.experiments.machine import processor
 from dpgraph.planning.cost import PlannedParts, parts_of
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.throughputs import Known, Throughput, learnt
