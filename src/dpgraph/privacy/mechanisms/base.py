@@ -14,14 +14,12 @@ from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
-from dpgraph.privacy.public_numbers import expected_batch, noise_std
+from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from dpgraph.privacy.accountants.double_mixture import MixturePair
 
 PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
 MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
@@ -269,54 +267,6 @@ class NoisySteps(Mechanism):
             rigorous=self.rigorous(),
             beside=self.beside(),
         )
-
-
-class PoissonBatches(NoisySteps):
-    """Each step takes every root with probability q, and divides its noisy sum by q N."""
-
-    sampling_rate: Rate = Field(description="q, public")
-
-    def with_rate(self, sampling_rate: float) -> Self:
-        return self._with(sampling_rate=sampling_rate)
-
-    @property
-    def divisor(self) -> float:
-        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
-
-    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        return (self._term(clip_norms, rate=self.sampling_rate),)
-
-    def _pair(self, roots: int, noise: float, own_root_removed: bool = True) -> MixturePair:
-        """Of one step in which at most so many roots change; `noise` is noise std / clip norm."""
-        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-
-        return affected_roots_pair(
-            affected_roots=roots, rate=self.sampling_rate, noise_std=noise, own_root_removed=own_root_removed
-        )
-
-
-class FixedBatches(NoisySteps):
-    """Each step draws m of the roots without replacement."""
-
-    batch_size: int = Field(description="m, drawn without replacement")
-
-    def _check(self) -> None:
-        super()._check()
-        if not 1 <= self.batch_size <= self.num_roots:
-            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
-
-    @property
-    def divisor(self) -> float:
-        return self.batch_size
-
-    def _theorem1(self, roots: int, multiplier: float) -> dict[str, Any]:
-        """Arguments of Theorem 1 of Daigavane et al. where so many roots change."""
-        return {
-            "num_roots": self.num_roots,
-            "batch_size": self.batch_size,
-            "affected_roots": roots,
-            "noise_multiplier": multiplier,
-        }
 
 
 def check_tree(*, hops: int, max_degree: int | None) -> None:

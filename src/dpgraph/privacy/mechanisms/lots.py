@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.privacy.guarantee import Guarantee, Mode
-from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, FixedBatches, Noise, NoisySteps, PoissonBatches, Shape
+from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, Noise, NoisySteps, Shape
+from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, Statement

@@ -17,13 +17,12 @@ from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
     Count,
-    FixedBatches,
     NoisySteps,
-    PoissonBatches,
     Rate,
     Shape,
     published_mlp,
 )
+from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import (

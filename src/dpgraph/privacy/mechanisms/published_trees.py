@@ -12,12 +12,12 @@ from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
     THEOREM_1,
     Count,
-    FixedBatches,
     Shape,
     check_tree,
     published_mlp,
     published_theorem1,
 )
+from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
-from dpgraph.privacy.mechanisms.base import Count, PoissonBatches, Shape
+from dpgraph.privacy.mechanisms.base import Count, Shape
+from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation

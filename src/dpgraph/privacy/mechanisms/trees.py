@@ -17,16 +17,15 @@ from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
     THEOREM_1,
-    FixedBatches,
     NoisySteps,
     NotNegative,
-    PoissonBatches,
     Rate,
     Shape,
     check_tree,
     published_mlp,
     published_theorem1,
 )
+from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
 from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation

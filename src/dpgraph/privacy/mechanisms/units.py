@@ -15,7 +15,8 @@ from pydantic import Field
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import PoissonBatches, Rate, Shape
+from dpgraph.privacy.mechanisms.base import Rate, Shape
+from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.relation import Relation

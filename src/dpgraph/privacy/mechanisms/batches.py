@@ -1,0 +1,63 @@
+"""What mechanisms share whose steps draw batches of roots: Poisson batches, and batches of a fixed size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field
+
+from dpgraph.errors import invalid
+from dpgraph.privacy.mechanisms.base import NoisySteps, Rate
+from dpgraph.privacy.procedure import ClippedSum
+from dpgraph.privacy.public_numbers import expected_batch
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+
+
+class PoissonBatches(NoisySteps):
+    """Each step takes every root with probability q, and divides its noisy sum by q N."""
+
+    sampling_rate: Rate = Field(description="q, public")
+
+    def with_rate(self, sampling_rate: float) -> Self:
+        return self._with(sampling_rate=sampling_rate)
+
+    @property
+    def divisor(self) -> float:
+        return expected_batch(rate=self.sampling_rate, num_roots=self.num_roots)  # N as it was made public
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, rate=self.sampling_rate),)
+
+    def _pair(self, roots: int, noise: float, own_root_removed: bool = True) -> MixturePair:
+        """Of one step in which at most so many roots change; `noise` is noise std / clip norm."""
+        from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+
+        return affected_roots_pair(
+            affected_roots=roots, rate=self.sampling_rate, noise_std=noise, own_root_removed=own_root_removed
+        )
+
+
+class FixedBatches(NoisySteps):
+    """Each step draws m of the roots without replacement."""
+
+    batch_size: int = Field(description="m, drawn without replacement")
+
+    def _check(self) -> None:
+        super()._check()
+        if not 1 <= self.batch_size <= self.num_roots:
+            raise invalid("batch_size", self.batch_size, f"an integer from 1 to num_roots = {self.num_roots}")
+
+    @property
+    def divisor(self) -> float:
+        return self.batch_size
+
+    def _theorem1(self, roots: int, multiplier: float) -> dict[str, Any]:
+        """Arguments of Theorem 1 of Daigavane et al. where so many roots change."""
+        return {
+            "num_roots": self.num_roots,
+            "batch_size": self.batch_size,
+            "affected_roots": roots,
+            "noise_multiplier": multiplier,
+        }
