@@ -40,7 +40,7 @@ for PAPER, NAMES in made_together(PLAN).items():
         conda:
             "../envs/cpu.yaml"
         params:
-            sources=sources_digest("artefacts"),
+            sources=sources_digest("figure"),
             names=NAMES,
             plan=PLAN_ARGUMENTS,
         message:
@@ -65,7 +65,7 @@ for NAME in made_alone(PLAN):
         conda:
             "../envs/cpu.yaml"
         params:
-            sources=sources_digest("artefacts"),
+            sources=sources_digest("figure"),
             names=NAME,
             plan=PLAN_ARGUMENTS,
         message:

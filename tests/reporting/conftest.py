@@ -155,7 +155,7 @@ def graph_rows(
         numbers = dict(_numbers(GRAPH, facts)) or {GRAPH: math.nan}
         own = empty | task.model_dump(mode="json") | {"seed": -1, "class_id": -1, "final": True, "status": "ok"}
         if record is not None and "nodes" not in facts and "reason" in record:
-            own |= {"status": "not run", "reason": record["reason"]}
+            own |= {"status": "not run", "reason": f"data not available: {record['reason']}"}
         rows += [own | {"metric": name, "value": value} for name, value in numbers.items()]
         rows += [own | {"metric": TRAIN_NODES, "class_id": number, "value": count}
                  for number, count in enumerate(counts.get(task_id, ()))]  # fmt: skip

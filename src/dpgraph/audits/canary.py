@@ -35,10 +35,9 @@ LABEL = 1  # of the canary and of those who list it
 # orthogonal to those of all other roots. Steps so small that the loss is linear show sums of gradients undistorted.
 FEATURES, STRENGTH, LEARNING_RATE = 400, 20.0, 0.005
 DELTA = 1e-3
-CANARY_BUGS = {"noise left out": 1e-6, "noise over 10": 0.1}
 
 
-def canary(name: str, audit: str, trials: int, planted: str | None = None) -> AuditResult:
+def canary(name: str, audit: str, trials: int) -> AuditResult:
     """A10: a tiny model trained by the method `name`, `trials` times with a canary and as often without.
 
     No other root has the canary's strong feature, and the roots that list it have its label. Without it, its record is
@@ -49,18 +48,16 @@ def canary(name: str, audit: str, trials: int, planted: str | None = None) -> Au
     mechanism = calibration.mechanism
     if not isinstance(mechanism, PoissonTrees | ResidualTrees):
         raise invalid("mechanism", mechanism.kind, "poisson-trees or residual-trees")
-    noise = (mechanism.noise_multiplier or 0.0) * (CANARY_BUGS[planted] if planted else 1.0)
-    ran = calibration.model_copy(update={"mechanism": mechanism.with_noise(noise)})
     scores = np.zeros((2, trials))
     for trial in tracked(range(trials), f"canary, {name}", trials, "pair"):
         for side in (0, 1):
-            scores[side, trial] = _gain(name, ran, side == 0, 2 * trial + side)
+            scores[side, trial] = _gain(name, calibration, side == 0, 2 * trial + side)
     errors = measured_errors(scores[0], scores[1])
     pair, steps = mechanism.dominating_pair, mechanism.steps or 0
     claim = f"epsilon {composed_epsilon(pair, steps=steps, delta=DELTA):.2f} at delta {DELTA:g}, {steps} steps"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
     title = f"canary in runs of {name}"
-    return statistical_result(audit, title, planted, claim, trials, errors, test, DELTA)
+    return statistical_result(audit, title, claim, trials, errors, test, DELTA)
 
 
 canary_gnn = partial(canary, "dp-gnn", "canary")

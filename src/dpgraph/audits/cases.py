@@ -7,7 +7,7 @@ require (methods/attacks.py), `theory` what has to be found there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,6 +86,21 @@ class Kind(AttackCase):
     def trees(self) -> bool:
         """Whether it reads ego trees, of bounded lists."""
         return self.reads == "trees"
+
+    @property
+    def ego_trees(self) -> bool:
+        """Whether each root's gradient is clipped over its ego tree; a record alone is one."""
+        return self.trees or (self.reads == "records" and self.poisson)
+
+    @property
+    def poisson(self) -> bool:
+        """Whether every root is drawn independently."""
+        return self.batches is Batches.POISSON
+
+    @property
+    def two_terms(self) -> bool:
+        """Whether neighbours have a batch and a clip norm of their own."""
+        return self.residual and self.neighbours
 
     @property
     def parts(self) -> bool:
@@ -234,13 +249,8 @@ def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
     return type(open_)(**{**dict(open_), **closed})
 
 
-Change = Callable[[PreparedStep], None]  # what a planted bug does to a prepared step
-
-
-def prepared_steps(
-    kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,), change: Change | None = None
-) -> list[PreparedStep]:
-    """What the method would get for these seeds, from `make_jobs`; `change` plants a bug in each.
+def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,)) -> list[PreparedStep]:
+    """Return what the method would get for these seeds, from `make_jobs`.
 
     Steps on components, or on rows of one norm, read the records as they are, so that what they do can be seen: the
     projection is public, and norms are of each record alone.
@@ -253,8 +263,6 @@ def prepared_steps(
     for job in make_jobs(graph, cell, seeds, calibration, CPU):
         if job.prepared is None:
             raise TypeError(f"{kind.method}: a private method without a prepared step")
-        if change is not None:
-            change(job.prepared)
         if kind.components or kind.votes:
             records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
             job.prepared.data = replace(job.prepared.data, features=records)

@@ -20,7 +20,6 @@ from dpgraph.models.network import Network
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.trees import Losses, PreparedTrees
 from dpgraph.randomness import Name, torch_generator
-from dpgraph.sampling.batches import Sampler
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.training.ghost import Recorder
 
@@ -45,19 +44,9 @@ def coordinate_losses(
 
 
 class CoordinateRun:
-    """SGD by the step that dp-mlp prepares, on N roots of which those without `present` are null records.
+    """SGD by the step that dp-mlp prepares, on N roots of which those without `present` are null records."""
 
-    `sampler` plants another one than the mechanism's; `noise` another std, in units of C.
-    """
-
-    def __init__(
-        self,
-        present: np.ndarray,
-        settings: Settings,
-        *names: Name,
-        sampler: Sampler | None = None,
-        noise: float | None = None,
-    ) -> None:
+    def __init__(self, present: np.ndarray, settings: Settings, *names: Name) -> None:
         size = len(present)
         self.width = math.ceil(math.sqrt(size))
         self.place = np.arange(size)
@@ -66,10 +55,6 @@ class CoordinateRun:
         graph = directed_graph([], [], features, self.place % self.width, classes=self.width)
         (step,) = prepared_steps(KINDS["dp-mlp"], settings, null_records(graph, np.flatnonzero(~present)))
         self.prepared = expected(step, PreparedTrees)
-        if sampler is not None:
-            self.prepared.terms[0].draws.sampler = sampler
-        if noise is not None:
-            self.prepared.noise.std = noise * CLIP_NORM
         model = Model(architecture="mlp", hops=0, width=self.width)
         self.network = Network(model, self.width, 2, torch_generator("audits", *names, "parameters"))
         optimizer = torch.optim.SGD(self.network.parameters(), lr=1.0)

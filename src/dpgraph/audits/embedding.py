@@ -6,9 +6,6 @@ graph against all its neighbours; what is found is compared with docs/privacy.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -16,16 +13,13 @@ from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import null_records
 from dpgraph.audits.result import AuditResult
 from dpgraph.audits.sums import CAP, NOISE, SIZE, SLACK, graphs
-from dpgraph.audits.votes import planted_in
 from dpgraph.data.graph import Graph
 from dpgraph.methods.aggregates.embedding import EmbeddingStep, ListEmbedding, PreparedEmbedding, clipped_sums
-from dpgraph.methods.aggregates.sums import Senders
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import Order, expected
+from dpgraph.preparation.base import expected
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.randomness import torch_generator
-from dpgraph.training.noise import GaussianNoise
 
 CLIP_NORM, WIDTH, CLASSES, DRAWN = 0.01, 5, 2, 40_000
 REACHED, RELATED = 0.97, 0.03  # of what is claimed; correlation of two independent noises, measured within about .5 %
@@ -74,65 +68,20 @@ def noises(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     return drawn[0], drawn[1]
 
 
-def _capped_by_readers(
-    cls: type[Senders], ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int
-) -> Senders:
-    """Each reader hears D of those who list it."""
-    lists = cls.whole(ptr, idx, sends).lists.T.tocsr()
-    ranks = np.arange(lists.nnz) - np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
-    lists.data *= ranks < receivers
-    lists.eliminate_zeros()
-    return cls(lists.T.tocsr(), sends)
-
-
-def _whole(cls: type[Senders], ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, *_: int) -> Senders:
-    return cls.whole(ptr, idx, sends)
-
-
-def _same_noise(self: PreparedEmbedding, order: Order) -> None:
-    PreparedEmbedding.plain_read(self, order)  # type: ignore[attr-defined]
-    self.embedding_noise = GaussianNoise(
-        self.embedding_noise.std, torch_generator(*order.names("noise"), device=order.device)
-    )
-
-
-def _less_noise(self: PreparedEmbedding, order: Order) -> None:
-    """As much as the root of the cap would ask for."""
-    PreparedEmbedding.plain_read(self, order)  # type: ignore[attr-defined]
-    self.embedding_noise.std *= 2 * (CAP + 1) ** 0.5 / (2 * CAP + 1)  # type: ignore[operator]
-
-
-IN_SUMS, IN_EMBEDDING = "dpgraph.methods.aggregates.sums", "dpgraph.methods.aggregates.embedding"
-EMBEDDING_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "a cap on readers": {f"{IN_SUMS}.Senders.capped": classmethod(_capped_by_readers)},
-    "whole lists under a cap": {f"{IN_SUMS}.Senders.capped": classmethod(_whole)},
-    "noise of the steps is that of the classifier": {
-        f"{IN_EMBEDDING}.PreparedEmbedding.plain_read": PreparedEmbedding.__init__,
-        f"{IN_EMBEDDING}.PreparedEmbedding.__init__": _same_noise,
-    },
-    "noise by the root of the cap": {
-        f"{IN_EMBEDDING}.PreparedEmbedding.plain_read": PreparedEmbedding.__init__,
-        f"{IN_EMBEDDING}.PreparedEmbedding.__init__": _less_noise,
-    },
-    "clip norm doubled": {f"{IN_EMBEDDING}.SLACK": 2.0},
-}
-
-
-def embedding(trials: int, planted: str | None = None) -> AuditResult:
+def embedding(trials: int) -> AuditResult:
     """Every graph, every record of it."""
     roots, norms = 0, 0.0
-    with planted_in(EMBEDDING_BUGS[planted] if planted else {}):
-        for graph in graphs(trials):
-            before = gradients(graph)
-            norms = max(norms, float(np.linalg.norm(before, axis=1).max()) / CLIP_NORM)
-            for node in range(SIZE):
-                changed = (before != gradients(null_records(graph, [node]))).any(axis=1)
-                roots = max(roots, int(changed.sum()))
-        first, second = noises(graph)
+    for graph in graphs(trials):
+        before = gradients(graph)
+        norms = max(norms, float(np.linalg.norm(before, axis=1).max()) / CLIP_NORM)
+        for node in range(SIZE):
+            changed = (before != gradients(null_records(graph, [node]))).any(axis=1)
+            roots = max(roots, int(changed.sum()))
+    first, second = noises(graph)
     std, related = float(first.std()) / (NOISE * (2 * CAP + 1)), abs(float(np.corrcoef(first, second)[0, 1]))
     holds = roots == CAP + 1 and REACHED < norms < SLACK and REACHED < std < 2 - REACHED and related < RELATED
     return AuditResult(
-        audit="embedding", title="vectors of nodes: roots that one record changes, clipping and noise", planted=planted,
+        audit="embedding", title="vectors of nodes: roots that one record changes, clipping and noise",
         passed=holds, trials=trials,
         claim=f"D + 1 = {CAP + 1} roots of norm at most C, noise of (2 D + 1) C times the multiplier, of its own",
         finding=f"{roots} roots, norms up to {norms:.4g} C, noise {std:.4g} of what is claimed, "

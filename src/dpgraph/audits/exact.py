@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -16,11 +14,10 @@ from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
 from dpgraph.training.clipping import RootLosses, clipped_gradient_sum, root_losses
 
-Sampler = Callable[[Graph, int, int], EdgeLists]  # (graph, K, D)
 CLIP_NORM = 0.3
 
 
@@ -93,36 +90,22 @@ def _shapes() -> list[tuple[Graph, int]]:
     return shapes + [(_random(60, 12, index), index) for index in range(12)]
 
 
-LISTS_BUGS: dict[str, Sampler] = {
-    "Algorithm 1": lambda graph, degree, cap: sample_edge_lists(
-        graph, graph.train_nodes, degree, numpy_generator("audits", "algorithm 1")
-    ),
-}
-
-
-def lists(trials: int, planted: str | None = None) -> AuditResult:
+def lists(trials: int) -> AuditResult:
     """A4: null one record under the same seed and count the roots whose trees change; at most R."""
-
-    def stable(graph: Graph, degree: int, cap: int, key: int = 0) -> EdgeLists:
-        return stable_edge_lists(graph, graph.train_nodes, degree, cap, key)
-
     worst, where, cases, passed = 0.0, "", 0, True
     for graph, node in _shapes():
         other = without_list(graph, node)
         for degree, cap, hops in ((1, 1, 1), (2, 2, 1), (2, 3, 1), (2, 2, 2)):
             bound = _roots_bound(degree, cap, hops)
-            for key in range(1 if planted else trials):
-                if planted:
-                    before, after = (LISTS_BUGS[planted](one, degree, cap) for one in (graph, other))
-                else:
-                    before, after = (stable(one, degree, cap, key) for one in (graph, other))
+            for key in range(trials):
+                before, after = (stable_edge_lists(one, one.train_nodes, degree, cap, key) for one in (graph, other))
                 changed = changed_roots(before, after, node, hops)
                 cases += 1
                 passed = passed and changed <= bound
                 if changed / bound > worst:
                     worst, where = changed / bound, f"{changed} of at most {bound} on the {graph.name} graph"
     return AuditResult(
-        audit="lists", title="trees that one record changes", planted=planted, passed=passed, trials=cases,
+        audit="lists", title="trees that one record changes", passed=passed, trials=cases,
         claim="at most R = N(K, r) + D N(K, r - 1)", finding=f"at most {where}",
     )  # fmt: skip
 
@@ -133,44 +116,25 @@ def _task(index: int, scale: float) -> tuple[Graph, Network, torch.Tensor, torch
     return graph, network, scale * torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)
 
 
-ADAPTIVE = "adaptive clipping"
-
-
 def _sum(
     network: Network,
     lists_: EdgeLists,
     roots: np.ndarray,
     x: torch.Tensor,
     y: torch.Tensor,
-    clip: float | str,
     losses: RootLosses = root_losses,
 ) -> torch.Tensor:
-    """Clipped sum over the roots; `ADAPTIVE`: each at C / most occurrences of one of its tree's nodes in the batch."""
+    """Return the sum of the roots' clipped gradients."""
     trees = pack_ego_trees(lists_, roots, 1)
-    limits = np.full(len(roots), clip) if isinstance(clip, float) else _adaptive_limits(lists_, roots)
-    total = torch.zeros(sum(p.numel() for p in network.parameters()), dtype=torch.float64)
-    for limit in np.unique(limits):
-        some = np.flatnonzero(limits == limit)
-        sums = clipped_gradient_sum(network, trees, some, x, y, float(limit), losses).sums
-        total += torch.cat([part.flatten() for part in sums])
-    return total
+    sums = clipped_gradient_sum(network, trees, np.arange(len(roots)), x, y, CLIP_NORM, losses).sums
+    return torch.cat([part.flatten() for part in sums])
 
 
-def _adaptive_limits(lists_: EdgeLists, roots: np.ndarray) -> np.ndarray:
-    trees = [np.append(lists_.of(root), root) for root in roots]
-    occurrences = np.bincount(np.concatenate(trees))
-    return CLIP_NORM / np.array([occurrences[tree].max() for tree in trees])
-
-
-CLIP_BUGS = {"no-op clip": 1e12, "clip norm doubled": 2 * CLIP_NORM}
-SENSITIVITY_BUGS: dict[str, float | str] = {**CLIP_BUGS, ADAPTIVE: ADAPTIVE}
-
-
-def _relations(clip: float | str) -> float:
+def _relations() -> float:
     """Change of the sum over tuples, relative to K C, when a node's K = 5 tuples leave the batch.
 
     Each tuple holds the node, a partner and four negatives, each of which is in one more tuple; the node's gradients
-    oppose the others. Adaptive clipping claims a change of C (Huang et al., Proposition 4.1); it is 13.5 C.
+    oppose the others.
     """
     own, others = 5, 25
     size = own + others + 1 + others  # roots are the tuples; then the node and its 25 partners
@@ -182,20 +146,17 @@ def _relations(clip: float | str) -> float:
     x, y = torch.ones(size, 2, dtype=torch.float64), torch.zeros(size, dtype=torch.int64)
     y[:own], y[own : own + others] = -1, 1
     roots = np.arange(own + others)
-    gap = _sum(network, tuples, roots, x, y, clip, charged_losses) - _sum(
-        network, tuples, roots[own:], x, y, clip, charged_losses
-    )
+    gap = _sum(network, tuples, roots, x, y, charged_losses) - _sum(network, tuples, roots[own:], x, y, charged_losses)
     return float(gap.norm()) / (own * CLIP_NORM)
 
 
-def sensitivity(trials: int, planted: str | None = None) -> AuditResult:
+def sensitivity(trials: int) -> AuditResult:
     """A5: |g(B) - g(B')| <= (2 R - 1) C, and <= 2 C per changed root, on random graphs whose record is nulled.
 
     Lists from the stable sampler, gradients from the engine, all roots in the batch. The changed record has features a
     thousand times larger than the others, so that clipping matters. And K tuples of relations that leave a batch: K C.
     """
-    clip = SENSITIVITY_BUGS[planted] if planted else CLIP_NORM
-    degree, cap, worst = 2, 2, _relations(clip)
+    degree, cap, worst = 2, 2, _relations()
     for index in range(trials):
         graph, network, x, y = _task(index, 30.0)
         node = index % graph.num_nodes
@@ -204,11 +165,11 @@ def sensitivity(trials: int, planted: str | None = None) -> AuditResult:
         before, after = (stable_edge_lists(side, side.train_nodes, degree, cap, index) for side in sides)
         without = _drop(after, node)
         roots = np.setdiff1d(graph.train_nodes, [node])
-        gap = _sum(network, before, graph.train_nodes, x, y, clip) - _sum(network, without, roots, x, y, clip)
+        gap = _sum(network, before, graph.train_nodes, x, y) - _sum(network, without, roots, x, y)
         changed = changed_roots(before, after, node, 1)
         worst = max(worst, float(gap.norm()) / ((2 * changed - 1) * CLIP_NORM))
     return AuditResult(
-        audit="sensitivity", title="change of a whole batch's clipped sum", planted=planted, passed=worst <= 1 + 1e-9,
+        audit="sensitivity", title="change of a whole batch's clipped sum", passed=worst <= 1 + 1e-9,
         claim="at most (2 c - 1) C for c <= R changed roots, K C for K tuples that leave",
         finding=f"at most {worst:.3g} of it", trials=trials,
     )  # fmt: skip
@@ -222,26 +183,22 @@ def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
     return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
 
 
-def clipping(trials: int, planted: str | None = None) -> AuditResult:
+def clipping(trials: int) -> AuditResult:
     """A6: gradients a million times larger; the clipped sum's norm stays below batch size times C."""
-    clip = CLIP_BUGS[planted] if planted else CLIP_NORM
     worst = 0.0
     for index in range(trials):
         graph, network, x, y = _task(index, 1e6)
         kept = stable_edge_lists(graph, graph.train_nodes, 2, 2, index)
         roots = graph.train_nodes[: 1 + index % graph.num_nodes]
-        worst = max(worst, float(_sum(network, kept, roots, x, y, clip).norm()) / (len(roots) * CLIP_NORM))
+        worst = max(worst, float(_sum(network, kept, roots, x, y).norm()) / (len(roots) * CLIP_NORM))
     return AuditResult(
-        audit="clipping", title="norm of a batch's clipped sum at huge gradients", planted=planted,
+        audit="clipping", title="norm of a batch's clipped sum at huge gradients",
         passed=worst <= 1 + 1e-9, trials=trials, claim="at most batch size times C",
         finding=f"at most {worst:.3g} of it",
     )  # fmt: skip
 
 
-LOCALITY_BUGS = {"masked loss, uncut edges": full_edge_lists}
-
-
-def locality(trials: int, planted: str | None = None) -> AuditResult:
+def locality(trials: int) -> AuditResult:
     """A7: features and labels of nodes outside the batch's trees change; the clipped sum stays bit-identical."""
     moved = 0
     for index in range(trials):
@@ -249,14 +206,13 @@ def locality(trials: int, planted: str | None = None) -> AuditResult:
         kept = stable_edge_lists(graph, graph.train_nodes, 1, 1, index)
         roots = graph.train_nodes[index % 5 :: 5]
         inside = np.union1d(roots, np.concatenate([kept.of(v) for v in roots]))
-        used = LOCALITY_BUGS[planted](graph, graph.train_nodes) if planted else kept
         outside = torch.from_numpy(np.setdiff1d(np.arange(graph.num_nodes), inside))
         x_other, y_other = x.clone(), y.clone()
         x_other[outside] *= -7
         y_other[outside] = (y[outside] + 1) % 3
-        a, b = (_sum(network, used, roots, *data, CLIP_NORM) for data in ((x, y), (x_other, y_other)))
+        a, b = (_sum(network, kept, roots, *data) for data in ((x, y), (x_other, y_other)))
         moved += not torch.equal(a, b)
     return AuditResult(
-        audit="locality", title="reach of nodes outside the batch's trees", planted=planted, passed=moved == 0,
+        audit="locality", title="reach of nodes outside the batch's trees", passed=moved == 0,
         claim="bit-identical updates", finding=f"{moved} of {trials} updates moved", trials=trials,
     )  # fmt: skip

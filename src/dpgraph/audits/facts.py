@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits import bugs, theory
-from dpgraph.audits.bugs import Bug
+from dpgraph.audits import theory
 from dpgraph.audits.cases import (
     CLIP_NORM,
     KINDS,
-    RELEASED,
     Kind,
     Settings,
     multiplier,
@@ -31,7 +29,6 @@ from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.experiments.streams import PAIRED
 from dpgraph.methods.pagerank.prepared import PreparedRows
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.components import PreparedComponents
@@ -56,27 +53,18 @@ class Fact:
         return abs(self.score) < LEVEL
 
 
-def facts_of(kind: Kind, size: int, bug: Bug | None = None) -> list[Fact]:
+def facts_of(kind: Kind, size: int) -> list[Fact]:
     """All facts of one kind on `size` nodes, from two seeds of a cell and one of a cell with another learning rate."""
-    planted = bug or NO_BUG
-    with planted.planted():
-        others: dict[str, Seen] = {}
-        if planted.wide:
-            first, others["seeds"] = _observed(kind, SETTINGS, size, (0, 1), bug)
-            (others["cells of two learning rates"],) = _observed(kind, _slower(SETTINGS), size, (0,), bug)
-        else:
-            (first,) = _observed(kind, SETTINGS, size, (0,), bug)
-        facts = list(_facts(kind, size, first, others))
-        if kind.release is not None and planted.wide:
-            facts += release_facts(kind, bug)
-        if kind.components and planted.wide:
-            facts += component_facts(kind, bug)
-        if bugs.two_terms(kind) and kind.hops == 1 and planted.wide:
-            facts += choice_facts(kind, bug)
+    first, seeds = _observed(kind, SETTINGS, size, (0, 1))
+    (cells,) = _observed(kind, _slower(SETTINGS), size, (0,))
+    facts = list(_facts(kind, size, first, {"seeds": seeds, "cells of two learning rates": cells}))
+    if kind.release is not None:
+        facts += release_facts(kind)
+    if kind.components:
+        facts += component_facts(kind)
+    if kind.two_terms and kind.hops == 1:
+        facts += choice_facts(kind)
     return facts
-
-
-NO_BUG = Bug(bugs.every, wide=True)
 
 
 def _slower(settings: Settings) -> Settings:
@@ -84,9 +72,8 @@ def _slower(settings: Settings) -> Settings:
     return replace(settings, learning_rate=settings.learning_rate / 2)
 
 
-def _observed(kind: Kind, settings: Settings, size: int, seeds: tuple[int, ...], bug: Bug | None) -> list[Seen]:
-    change = bug.change if bug is not None else None
-    return observe(prepared_steps(kind, settings, probe_graph(kind, size), seeds, change), kind, settings)
+def _observed(kind: Kind, settings: Settings, size: int, seeds: tuple[int, ...]) -> list[Seen]:
+    return observe(prepared_steps(kind, settings, probe_graph(kind, size), seeds), kind, settings)
 
 
 def expected_std(kind: Kind, size: int, height: float) -> float:
@@ -112,7 +99,7 @@ def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Ite
         name, rate = f"term {term + 1}: " if len(seen.drawn) > 1 else "", rates[term]
         if kind.clipped:
             # on trees each root's length is measured, else that of one vector, or of all roots together
-            error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if bugs.trees(kind) or kind.each_node else std
+            error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if kind.ego_trees or kind.each_node else std
             gap = heights - (CLIP_NORM, SETTINGS.ratio * CLIP_NORM)[term]
             yield Fact(f"{name}length of clipped vectors", float(np.abs(gap / (error + 1e-5)).max()))
         yield from (Fact(name + fact.name, fact.score) for fact in _batches(kind, mask, rate))
@@ -176,14 +163,14 @@ def _batches(kind: Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
     yield Fact("independent steps", float((counts.mean() - 1) * np.sqrt(size / 2)))
 
 
-def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+def release_facts(kind: Kind) -> Iterator[Fact]:
     """What is released of the rows of PageRank, and how many rows name a node; nodes without edges."""
-    size, change = 300, bug.change if bug is not None else None
+    size = 300
     graph = probe_graph(kind, size)
 
     def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
         settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
-        (one,) = prepared_steps(kind, settings, graph, change=change)
+        (one,) = prepared_steps(kind, settings, graph)
         prepared = expected(one, PreparedRows)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
@@ -217,15 +204,15 @@ def release_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
         yield Fact("draws of columns", float((won - 0.5) * 2 * math.sqrt(size)))
 
 
-def component_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+def component_facts(kind: Kind) -> Iterator[Fact]:
     """The noisy matrix whose components are released: sigma on the diagonal, sigma / sqrt 2 beside it (symmetrised)."""
-    size, change = 300, bug.change if bug is not None else None
+    size = 300
     records = np.zeros((size, 100), dtype=np.float32)
     records[np.arange(size), np.arange(size) % 100] = 7.0  # whose second moments are 3 on the diagonal
     graph = directed_graph([], [], records, np.arange(size) % 2)
     seen = []
     for step in (SETTINGS, _slower(SETTINGS)):
-        (one,) = prepared_steps(kind, step, graph, change=change)
+        (one,) = prepared_steps(kind, step, graph)
         noise = (expected(one, PreparedComponents).matrix - 3 * np.eye(100)) / SETTINGS.components_noise
         off = noise[np.triu_indices(100, 1)] * math.sqrt(2)
         seen.append(np.concatenate([off, np.diag(noise)]).reshape(50, -1))
@@ -234,7 +221,7 @@ def component_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
     yield Fact("components of two cells of two learning rates", _correlation(*seen))
 
 
-def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
+def choice_facts(kind: Kind) -> Iterator[Fact]:
     """The choice of inference: how often a count of S / 2 comes out positive, S = N(K, r) + D N(K, r - 1)."""
     epsilon, tries, size = 2.0, 300, 40
     settings = replace(SETTINGS, choice_epsilon=epsilon)
@@ -248,75 +235,27 @@ def choice_facts(kind: Kind, bug: Bug | None) -> Iterator[Fact]:
         return right if lists is not None else np.zeros(size, dtype=np.int64)
 
     positive = 0
-    for one in prepared_steps(kind, settings, graph, range(tries), bug.change if bug is not None else None):
+    for one in prepared_steps(kind, settings, graph, range(tries)):
         choice = expected(one, PreparedTrees).choice
         positive += choice is not None and choice.reads_neighbours(predict)
     chance = 1 - math.exp(-epsilon * (sensitivity // 2) / sensitivity) / 2
     yield Fact("choice of inference", (positive - tries * chance) / math.sqrt(tries * chance * (1 - chance)))
 
 
-FACTS_BUGS: dict[str, Bug] = {
-    "noise over 1.05": Bug(bugs.every, bugs.less_noise(1.05)),
-    "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
-    "batches twice as large": Bug(lambda kind: not kind.silent, bugs.rate_doubled),
-    "one batch for both terms": Bug(bugs.two_terms, bugs.one_batch),
-    "one batch for all steps": Bug(lambda kind: not kind.parts and not kind.partition, bugs.same_batches),
-    "cyclic partition": Bug(lambda kind: bugs.poisson(kind) and not kind.parts, bugs.cyclic_batches),
-    "noise of the first step in all": Bug(bugs.every, bugs.same_noise),
-    "cells share their noise": Bug(
-        lambda kind: kind.variant == "rigorous",
-        patches={"dpgraph.experiments.streams.PAIRED": PAIRED | {"noise", "release"}},
-        wide=True,
-    ),
-    "cells share their batches": Bug(
-        lambda kind: kind.hops == 1 and bugs.poisson(kind),
-        patches={"dpgraph.experiments.streams.PAIRED": PAIRED | {"batches"}},
-        wide=True,
-    ),
-    "one number on all coordinates": Bug(
-        lambda kind: not kind.parts and kind.release is None,
-        patches={"dpgraph.training.noise.add_gaussian_noise": bugs.noise_once},
-    ),
-    "divided by the batch's own size": Bug(lambda kind: bugs.trees(kind) and bugs.poisson(kind), bugs.own_divisor),
-    "noise before clipping": Bug(
-        lambda kind: kind.parts and kind.clipped,
-        patches={"dpgraph.preparation.parts.Privatizer": bugs.NoiseFirst},
-    ),
-    "mechanism and step with noise over 1.3": Bug(bugs.every, patches=bugs.less_noise_everywhere(1.3)),
-    "mechanism and step with one root fewer": Bug(
-        lambda kind: kind.noise_unit == "2 C R" and kind.hops > 0, patches=bugs.ONE_ROOT_FEWER
-    ),
-    "columns not capped": Bug(
-        lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
-        patches=bugs.UNCAPPED_COLUMNS,
-        wide=True,
-    ),
-    "release noise over 1.3": Bug(lambda kind: kind.release in RELEASED, patches=bugs.RELEASE_OVER, wide=True),
-    "components of too little noise": Bug(lambda kind: kind.components, patches=bugs.MOMENTS_OVER, wide=True),
-    "choice at sensitivity 1": Bug(lambda kind: bugs.two_terms(kind) and kind.hops == 1, bugs.choice_of_one, wide=True),
-}
-
-
-def facts(trials: int, planted: str | None = None) -> AuditResult:
-    """Every private method and variant on `trials` nodes (rounded up to whole lots); a planted bug has to be seen in
-    each to which it applies."""
+def facts(trials: int) -> AuditResult:
+    """Compare every private method and variant on `trials` nodes, rounded up to whole lots."""
     trials = math.ceil(trials * SETTINGS.rate) * round(1 / SETTINGS.rate)
-    bug = FACTS_BUGS[planted] if planted else None
     worst: dict[str, Fact] = {}
     checked = 0
     for name, kind in KINDS.items():
-        if bug is not None and not bug.applies(kind):
-            continue
-        facts_of_kind = facts_of(kind, trials, bug)
+        facts_of_kind = facts_of(kind, trials)
         checked += len(facts_of_kind)
         worst[name] = max(facts_of_kind, key=lambda fact: abs(fact.score))
     broken = {name: fact for name, fact in worst.items() if not fact.holds}
-    name, fact = (min if planted else max)(worst.items(), key=lambda item: abs(item[1].score))
-    seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if planted or broken else ""
+    name, fact = max(worst.items(), key=lambda item: abs(item[1].score))
+    seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if broken else ""
     return AuditResult(
-        audit="facts", title="noise, batches and clip norms of prepared steps", planted=planted,
-        # a bug is caught if every method and variant that has it shows it
-        passed=len(broken) < len(worst) if planted else not broken,
+        audit="facts", title="noise, batches and clip norms of prepared steps", passed=not broken,
         claim=f"{checked} numbers of {len(worst)} methods and variants, each within {LEVEL} standard deviations",
-        finding=f"{seen}{'least' if planted else 'most'}: {fact.score:.3g} ({name}: {fact.name})", trials=trials,
+        finding=f"{seen}most: {fact.score:.3g} ({name}: {fact.name})", trials=trials,
     )  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.audits.cases import Change, Kind, Settings, prepared_steps
+from dpgraph.audits.cases import Kind, Settings, prepared_steps
 from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.exact import changed_mask
 from dpgraph.audits.graphs import directed_graph, null_records
@@ -77,11 +77,11 @@ class Gadgets:
         graph = directed_graph(owners, members, np.zeros((size * copies, 1)), np.zeros(size * copies), split, classes=2)
         return cls(graph, role, np.repeat(np.arange(copies), size))
 
-    def changed(self, kind: Kind, settings: Settings, change: Change | None = None) -> np.ndarray:
+    def changed(self, kind: Kind, settings: Settings) -> np.ndarray:
         """(N,) roots whose trees hold v or differ without v's record, over the lists that the step prepares."""
 
         def lists(graph: Graph) -> EdgeLists:
-            (prepared,) = prepared_steps(kind, settings, graph, change=change)
+            (prepared,) = prepared_steps(kind, settings, graph)
             return expected(prepared, PreparedTrees).terms[-1].trees.lists
 
         nulled = null_records(self.graph, np.flatnonzero(self.roles == V))
@@ -136,11 +136,11 @@ class Worst:
         nodes = np.flatnonzero(self.changed & (self.gadgets.roles == W))
         return nodes[np.unique(self.gadgets.copy[nodes], return_index=True)[1]]
 
-    def run(self, kind: Kind, settings: Settings, present: np.ndarray, change: Change | None = None) -> WorstRun:
+    def run(self, kind: Kind, settings: Settings, present: np.ndarray) -> WorstRun:
         """`present` (count,): which copies have v's record."""
         place = self.place[self.gadgets.copy]
         gone = np.flatnonzero((self.gadgets.roles == V) & (place >= 0) & ~present[place])
-        (step,) = prepared_steps(kind, settings, null_records(self.graph, gone), change=change)
+        (step,) = prepared_steps(kind, settings, null_records(self.graph, gone))
         return WorstRun(expected(step, PreparedTrees), self)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 
@@ -22,38 +20,6 @@ CLIP_NORM = 0.5
 DELTA = 1e-3
 
 
-@dataclass(frozen=True)
-class WrongNumbers:
-    """What is planted: factors on noise and clip norm, clipping per group, another batch rate, more affected roots."""
-
-    noise: float = 1.0
-    clip: float = 1.0
-    groups: bool = False
-    rate: float | None = None
-    degree: int = MAX_DEGREE
-    cap: int = LIST_CAP
-
-    @property
-    def clip_norms(self) -> ClipNorms:
-        norm = self.clip * CLIP_NORM
-        return {name: norm for name in ("encoder", "aggregation", "decoder")} if self.groups else norm
-
-
-UPDATE_BUGS = {
-    "noise over sqrt 2": WrongNumbers(noise=0.5**0.5),
-    "noise halved": WrongNumbers(noise=0.5),
-    "sensitivity C for 2C": WrongNumbers(clip=2.0),
-    "sqrt L forgotten": WrongNumbers(groups=True),
-}
-TRAJECTORY_BUGS = {
-    "noise over 1.25": WrongNumbers(noise=0.8),
-    "noise halved": WrongNumbers(noise=0.5),
-    "sqrt L forgotten": WrongNumbers(groups=True),
-    "full batch for rate q": WrongNumbers(rate=1.0),
-    "15 affected roots for 8": WrongNumbers(degree=7, cap=7),
-}
-
-
 def _mechanism(rate: float, steps: int, noise_multiplier: float) -> PoissonTrees:
     return PoissonTrees(
         num_roots=100,
@@ -67,23 +33,22 @@ def _mechanism(rate: float, steps: int, noise_multiplier: float) -> PoissonTrees
     )
 
 
-def update(trials: int, planted: str | None = None) -> AuditResult:
+def update(trials: int) -> AuditResult:
     """A1: one step at rate 1 of the update code on the worst case, claimed mu = (2 R - 1) / (2 R) = 0.938.
 
     The clipped sum is the same in every trial, so the engine computes it once a side; fresh noise is added in each.
     That this is what `PrivateStep` does is checked bit for bit on a few whole steps.
     """
-    bug = UPDATE_BUGS[planted] if planted else WrongNumbers()
     roots = 1 + MAX_DEGREE + LIST_CAP
     mechanism = _mechanism(1.0, 1, 2.0 * roots)
     case = worst_case()
-    std = bug.noise * (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
-    generator = torch_generator("audits", "update", planted or "")
-    sums = [_full_sums(case, side, bug.clip_norms) for side in (case.with_record, case.without_record)]
+    std = (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
+    generator = torch_generator("audits", "update", "")
+    sums = [_full_sums(case, side, CLIP_NORM) for side in (case.with_record, case.without_record)]
     for side, total in zip((case.with_record, case.without_record), sums):
-        if not _is_private_step(case, side, bug.clip_norms, std, total):
+        if not _is_private_step(case, side, CLIP_NORM, std, total):
             return AuditResult(
-                audit="update", title=UPDATE, planted=planted, passed=False, trials=trials,
+                audit="update", title=UPDATE, passed=False, trials=trials,
                 claim="a step is clipped sum plus noise", finding="PrivateStep moves the parameters otherwise",
             )  # fmt: skip
     direction = torch.cat([(a - b).flatten() for a, b in zip(*sums)])
@@ -96,7 +61,7 @@ def update(trials: int, planted: str | None = None) -> AuditResult:
     errors = measured_errors(scores[0], scores[1])
     claim = f"mu = {(2 * roots - 1) / (2 * roots):.3f}, R = {roots}"
     test = profile_test(errors, mechanism.dominating_pair.delta)
-    return statistical_result("update", UPDATE, planted, claim, trials, errors, test, DELTA)
+    return statistical_result("update", UPDATE, claim, trials, errors, test, DELTA)
 
 
 UPDATE = "one noisy update, rate 1"
@@ -141,26 +106,25 @@ def _is_private_step(
 TRAJECTORY = "64 composed steps, rate 1/4"
 
 
-def trajectory(trials: int, planted: str | None = None) -> AuditResult:
+def trajectory(trials: int) -> AuditResult:
     """A2: 64 steps at rate 1/4 and noise 24 C, scored by the log-likelihood ratio of the double mixture.
 
     The affected roots' clipped gradients come from the engine, once; batches from the sampler, noise from the trainer's
     function, with fresh noise in every step of every trial. The attacker knows all unaffected terms.
     """
-    bug = TRAJECTORY_BUGS[planted] if planted else WrongNumbers()
     steps = 64
     mechanism = _mechanism(0.25, steps, 24.0)
-    case = worst_case(bug.degree, bug.cap)
-    gradients = [case.gradients(side, bug.clip_norms) for side in (case.with_record, case.without_record)]
+    case = worst_case()
+    gradients = [case.gradients(side, CLIP_NORM) for side in (case.with_record, case.without_record)]
     direction = gradients[0][0] / np.linalg.norm(gradients[0][0])
-    std = bug.noise * (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
-    batches = numpy_generator("audits", "trajectory", planted or "")
-    noise = torch_generator("audits", "trajectory", planted or "")
+    std = (mechanism.noise_std_over_clip or 0.0) * CLIP_NORM
+    batches = numpy_generator("audits", "trajectory", "")
+    noise = torch_generator("audits", "trajectory", "")
     pair = mechanism.dominating_pair
     scores = []
     for terms in gradients:
         drawn = np.zeros(trials * steps * len(terms))
-        drawn[PoissonSampler(len(drawn), bug.rate or mechanism.sampling_rate).draw(batches)] = 1
+        drawn[PoissonSampler(len(drawn), mechanism.sampling_rate).draw(batches)] = 1
         sums = torch.from_numpy(drawn.reshape(trials, steps, len(terms)) @ (terms @ direction))
         add_gaussian_noise([sums], std, noise)
         positions = sums.numpy() / CLIP_NORM
@@ -169,4 +133,4 @@ def trajectory(trials: int, planted: str | None = None) -> AuditResult:
     epsilon = composed_epsilon(pair, steps=steps, delta=DELTA)
     claim = f"epsilon {epsilon:.2f} at delta {DELTA:g}, R = {mechanism.affected_roots}"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=steps, epsilons=epsilons))
-    return statistical_result("trajectory", TRAJECTORY, planted, claim, trials, errors, test, DELTA)
+    return statistical_result("trajectory", TRAJECTORY, claim, trials, errors, test, DELTA)

@@ -16,23 +16,21 @@ STEPS, RATE, NOISE = 16, 0.25, 2.0
 DELTA = 1e-5
 SHARE = 0.2  # of the canaries that are guessed
 ONE_RUN = "one run, canaries in by coin flips"
-ONE_RUN_BUGS = {"noise over 10": 0.1}
 
 
-def one_run(trials: int, planted: str | None = None) -> AuditResult:
+def one_run(trials: int) -> AuditResult:
     """A11: `trials` = m canaries, each in with probability 1/2, in a single run of 16 steps at rate 1/4.
 
     Guesses in the 10 % with the highest likelihood ratio, out the 10 % with the lowest.
     """
-    noise = NOISE * (ONE_RUN_BUGS[planted] if planted else 1.0)
     claimed = PoissonTrees(
         num_roots=trials, sampling_rate=RATE, steps=STEPS, hops=0, delta=DELTA, noise_multiplier=NOISE
     )
     pair = claimed.dominating_pair
     # canaries that are out leave their place: the number of roots is public
-    present = numpy_generator("audits", "one run", planted or "").random(trials) < 0.5
+    present = numpy_generator("audits", "one run", "").random(trials) < 0.5
     settings = Settings(noise=NOISE, rate=claimed.sampling_rate, steps=STEPS)
-    run = CoordinateRun(present, settings, "one run", planted or "", noise=noise)
+    run = CoordinateRun(present, settings, "one run", "")
     scores = sum(pair.log_ratio(run.step()) for _ in range(STEPS))
     guesses = 2 * max(1, round(SHARE * trials / 2))
     correct = one_run_guesses(np.asarray(scores), present, guesses)
@@ -44,7 +42,6 @@ def one_run(trials: int, planted: str | None = None) -> AuditResult:
     return AuditResult(
         audit="one-run",
         title=ONE_RUN,
-        planted=planted,
         passed=bool(np.all(measured <= promised)),
         claim=f"epsilon {epsilon:.2f} at delta {DELTA:g}",
         finding=f"eps_lb {shown:.3g} at delta {DELTA:g}; {correct} of {guesses} guesses right",

@@ -17,18 +17,16 @@ MU = 0.6  # of a check, and of an answer
 CAP, QUERIES = 20, 100
 DELTA = 1e-3
 PATE = "a vote moves: check and answer"
-SENSITIVITY, NO_CAP = "sensitivity 1 for sqrt 2", "missing cap"
-PATE_BUGS = {SENSITIVITY: "noise of the answers", NO_CAP: "the run goes on"}
 WITH, WITHOUT = np.array([30, 12, 8]), np.array([29, 13, 8])
 
 
-def pate(trials: int, planted: str | None = None) -> AuditResult:
+def pate(trials: int) -> AuditResult:
     """A9: one check (sensitivity 1) and one answer (sqrt 2), noise for mu = 0.6 each, so mu = 0.849 together.
 
     And a run over 100 queries on which all teachers agree, with caps of 20 checks or answers: no more are made.
     """
-    stds = 1 / MU, (1.0 if planted == SENSITIVITY else math.sqrt(2)) / MU
-    generator = numpy_generator("audits", "pate", planted or "")
+    stds = 1 / MU, math.sqrt(2) / MU
+    generator = numpy_generator("audits", "pate", "")
     direction = (WITH - WITHOUT) / np.linalg.norm(WITH - WITHOUT)
     scores = []
     for votes in (WITH, WITHOUT):
@@ -41,16 +39,14 @@ def pate(trials: int, planted: str | None = None) -> AuditResult:
     mu = math.sqrt(2) * MU
     test = profile_test(errors, lambda epsilons: np.asarray(gaussian_delta(mu=mu, epsilon=epsilons)))
     claim = f"mu = {mu:.3f} for a check and an answer; caps stop the run at {CAP}"
-    result = statistical_result("pate", PATE, planted, claim, trials, errors, test, DELTA)
-    cap = QUERIES if planted == NO_CAP else CAP
+    result = statistical_result("pate", PATE, claim, trials, errors, test, DELTA)
     unanimous = np.tile([50, 0, 0], (QUERIES, 1))
     run = partial(confident_gnmax, unanimous, check_noise_std=stds[0], vote_noise_std=stds[1], generator=generator)
-    few_answers = run(threshold=25.0, max_checks=QUERIES, max_answers=cap)
-    few_checks = run(threshold=500.0, max_checks=cap, max_answers=QUERIES)
+    few_answers = run(threshold=25.0, max_checks=QUERIES, max_answers=CAP)
+    few_checks = run(threshold=500.0, max_checks=CAP, max_answers=QUERIES)
     return result.model_copy(
         update={
             "passed": result.passed and few_answers.answers <= CAP and few_checks.checks <= CAP,
-            "curve": () if planted == NO_CAP else result.curve,  # it does not show there
             "finding": f"{result.finding}; {few_answers.answers} answers, {few_checks.checks} checks",
         }
     )

@@ -15,8 +15,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from dpgraph.audits import bugs, theory
-from dpgraph.audits.bugs import Bug
+from dpgraph.audits import theory
 from dpgraph.audits.cases import CLIP_NORM, KINDS, Kind, Settings, mechanism_of, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records
@@ -91,7 +90,7 @@ def _worst(name: str, trials: int) -> Worst:
     return Worst.of(gadgets, gadgets.changed(kind, settings), roots)
 
 
-def trees(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+def trees(kind: Kind, trials: int) -> tuple[Settings, Scores]:
     degree, cap = DEGREES[kind.hops]
     hops = kind.hops if kind.neighbours else 0
     roots = theory.affected_roots(degree, cap, hops, 10**6)
@@ -103,15 +102,15 @@ def trees(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     settings = Settings(noise=noise, rate=rate, batch_size=size if kind.fixed_size else None, steps=STEPS)
     settings = replace(settings, max_degree=degree, list_cap=cap)
     present = _halves((kind.name,), worst.count)
-    run = worst.run(kind, settings, present, bug.change if bug else None)
+    run = worst.run(kind, settings, present)
     claim = theory.poisson(roots, rate, noise, 1)
-    if bugs.two_terms(kind):
+    if kind.two_terms:
         claim = theory.residual(roots, rate, rate, settings.ratio, noise, 1)
     scores = np.sum([claim.log_ratio(run.step()[0]) for _ in range(STEPS)], axis=0)
     return settings, (scores[present], scores[~present])
 
 
-def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+def lots(kind: Kind, trials: int) -> tuple[Settings, Scores]:
     """A lot of all four records, one of which turns the mean gradient around; a trial is an epoch. Steps are slow."""
     settings = Settings(noise=2.0, batch_size=4, steps=1, learning_rate=1.0)
     features = np.full((4, 1), HUGE, dtype=np.float32)
@@ -119,7 +118,7 @@ def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     graph = directed_graph([], [], features, [1, 0, 0, 0])
     scores = []
     for index, side in enumerate((graph, null_records(graph, [0]))):
-        (step_of_side,) = prepared_steps(kind, settings, side, (index,), bug.change if bug else None)
+        (step_of_side,) = prepared_steps(kind, settings, side, (index,))
         network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
         step = expected(step_of_side, PreparedLots).step(network, torch.optim.SGD(network.parameters(), lr=1.0))
         weights, moved = next(network.parameters()), np.zeros(max(500, trials // 6))
@@ -131,41 +130,39 @@ def lots(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
     return settings, (scores[0], scores[1])
 
 
-def subgraphs(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+def subgraphs(kind: Kind, trials: int) -> tuple[Settings, Scores]:
     """Node 0 turns gradients around in the steps that draw it, which fixed parts make public."""
     rate = 1.0 if kind.batches is Batches.MASKED_PARTS else RATE
     settings = Settings(noise=2.0, rate=rate, steps=STEPS, learning_rate=1.0)
     claim = theory.poisson(1, rate, settings.noise / 2, 1)
     scores, seeds = [], 100
     for index, present in enumerate((True, False)):
-        steps = prepared_steps(
-            kind, settings, crowd(present), range(index * seeds, (index + 1) * seeds), bug.change if bug else None
-        )
+        steps = prepared_steps(kind, settings, crowd(present), range(index * seeds, (index + 1) * seeds))
         run = Positions([expected(one, PreparedParts) for one in steps], crowd(present))
         rounds = math.ceil(trials / seeds)
         total = np.zeros((rounds, seeds))
         for step in range(rounds * STEPS):
             moved, drawn = run.step(step)
-            total[step // STEPS] += claim.log_ratio(moved) if bugs.poisson(kind) else np.where(drawn, moved, 0.0)
+            total[step // STEPS] += claim.log_ratio(moved) if kind.poisson else np.where(drawn, moved, 0.0)
         scores.append(total.ravel()[:trials])
     return settings, (scores[0], scores[1])
 
 
-def rows(kind: Kind, trials: int, bug: Bug | None) -> tuple[Settings, Scores]:
+def rows(kind: Kind, trials: int) -> tuple[Settings, Scores]:
     """Nodes v named by one row each, and those rows' roots w: two roots change; of own records only, one."""
     own_only = kind.release == "identity"
     noise = (0.6 if own_only else 2.4) * math.sqrt(STEPS)
     settings = Settings(noise=noise, rate=RATE, steps=STEPS, own_weight=0.3, top_k=1, column_cap=1)
-    parts = [_row_scores(kind, settings, seed, bug) for seed in range(max(2, trials // (400 if own_only else 1000)))]
+    parts = [_row_scores(kind, settings, seed) for seed in range(max(2, trials // (400 if own_only else 1000)))]
     with_, without = (np.concatenate(side) for side in zip(*parts))
     return settings, (with_, without)
 
 
-def _row_scores(kind: Kind, settings: Settings, seed: int, bug: Bug | None) -> Scores:
-    own_only, change = kind.release == "identity", bug.change if bug else None
+def _row_scores(kind: Kind, settings: Settings, seed: int) -> Scores:
+    own_only = kind.release == "identity"
     size = 800 if own_only else 2000
     blank = directed_graph([], [], np.zeros((size, 1)), np.full(size, -1))
-    (first,) = prepared_steps(kind, settings, blank, (seed,), change)
+    (first,) = prepared_steps(kind, settings, blank, (seed,))
     v, w = _disjoint(expected(first, PreparedRows), own_only)
     place, count = np.arange(len(v)), len(v)
     features, labels = np.zeros((size, count), dtype=np.float32), np.full(size, -1)
@@ -173,7 +170,7 @@ def _row_scores(kind: Kind, settings: Settings, seed: int, bug: Bug | None) -> S
     features[v, place], labels[v] = -1000 * HUGE, 0
     present = _halves((kind.name, seed), count)
     graph = null_records(directed_graph([], [], features, labels), v[~present])
-    (one,) = prepared_steps(kind, settings, graph, (seed,), change)
+    (one,) = prepared_steps(kind, settings, graph, (seed,))
     initial = Network(Model(architecture="mlp", hops=0, width=1), count, 2, torch_generator("audits", "rows"))
     network = RowNetwork(initial, "tanh")
     step = expected(one, PreparedRows).closed(network, torch.optim.SGD([network.theta], lr=settings.learning_rate))
@@ -208,96 +205,33 @@ def _disjoint(prepared: PreparedRows, own_only: bool) -> tuple[np.ndarray, np.nd
     return np.array([v for v, _ in kept]), np.array([w for _, w in kept])
 
 
-Attack = Callable[[Kind, int, Bug | None], tuple[Settings, Scores]]
+Attack = Callable[[Kind, int], tuple[Settings, Scores]]
 ON_RUNS: dict[RunAttack, Attack] = {"trees": trees, "lots": lots, "subgraphs": subgraphs, "rows": rows}
 ATTACKS = {name: ON_RUNS[kind.run_attack] for name, kind in KINDS.items() if kind.run_attack is not None}
 
 
-def attack(name: str, trials: int, bug: Bug | None = None) -> Found:
+def attack(name: str, trials: int) -> Found:
     kind = KINDS[name]
-    with (bug or Bug(bugs.every)).planted():
-        settings, (present, absent) = ATTACKS[name](kind, trials, bug)
-        epsilons, deltas = _curve(kind, settings) if bug is None or not bug.patches else curve(kind, settings)
+    settings, (present, absent) = ATTACKS[name](kind, trials)
+    epsilons, deltas = curve(kind, settings)
     errors = measured_errors(present, absent, 1 - (1 - CONFIDENCE) / len(ATTACKS))
     return Found(errors, profile_test(errors, lambda _: deltas, epsilons))
 
 
-_curves: dict[Kind, tuple[np.ndarray, np.ndarray]] = {}
-
-
-def _curve(kind: Kind, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
-    """The same for all runs of a kind."""
-    if kind not in _curves:
-        _curves[kind] = curve(kind, settings)
-    return _curves[kind]
-
-
-def _exact(kind: Kind) -> bool:
-    """Privacy loss distributions lose nothing, so that small bugs show; Renyi bounds and few trials do not."""
-    return (bugs.trees(kind) or kind.parts) and bugs.poisson(kind)
-
-
-def _deep(kind: Kind) -> bool:
-    """Two hops: what is planted is the same as with one, and steps take twice as long."""
-    return bugs.trees(kind) and kind.hops == 2
-
-
-def _one_hop(kind: Kind) -> bool:
-    """Trees of one hop, at sensitive settings."""
-    return kind.trees and kind.hops == 1 and _exact(kind)
-
-
-def _own_records(kind: Kind) -> bool:
-    return kind.trees and kind.hops == 0 and _exact(kind)
-
-
-def _fresh_parts(kind: Kind) -> bool:
-    return kind.parts and bugs.poisson(kind)
-
-
-# with the share of the trials that shows them; `facts`, `reach` and `accounted` plant the like in every method
-PREPARED_BUGS: dict[str, tuple[Bug, float]] = {
-    "noise halved": (Bug(lambda kind: not _exact(kind) and not _deep(kind), bugs.less_noise(2.0)), 0.8),
-    "noise over 1.5": (Bug(lambda kind: _exact(kind) and not _deep(kind), bugs.less_noise(1.5)), 1.0),
-    "clip norm doubled": (Bug(lambda kind: not kind.fixed_size and not _deep(kind), bugs.clip_doubled), 0.3),
-    "batches twice as large": (Bug(lambda kind: _exact(kind) and not _deep(kind), bugs.rate_doubled), 0.3),
-    "mechanism and step with noise over 2": (
-        Bug(
-            lambda kind: _own_records(kind) or (_one_hop(kind) and bugs.two_terms(kind)) or _fresh_parts(kind),
-            patches=bugs.less_noise_everywhere(2.0),
-        ),
-        0.4,
-    ),
-    "mechanism with one affected root fewer": (
-        Bug(lambda kind: _one_hop(kind) and not kind.residual, patches=bugs.ONE_ROOT_FEWER),
-        4.0,
-    ),
-    "mechanism at half the rate": (
-        Bug(lambda kind: (_one_hop(kind) and kind.neighbours) or _fresh_parts(kind), patches=bugs.HALF_THE_RATE),
-        1.2,
-    ),
-}
-
-
-def prepared(trials: int, planted: str | None = None) -> AuditResult:
-    """All attacks. The curve is that of `SHOWN`, unless a bug does not apply to it or changes what is claimed."""
-    bug, share = PREPARED_BUGS[planted] if planted else (None, 1.0)
-    names = [name for name in ATTACKS if bug is None or bug.applies(KINDS[name])]
-    attacked = {name: attack(name, max(100, round(share * trials)), bug) for name in names}
+def prepared(trials: int) -> AuditResult:
+    """Run all attacks. The curve is that of `SHOWN`."""
+    attacked = {name: attack(name, max(100, trials)) for name in ATTACKS if name in KINDS}
     broken = [name for name, one in attacked.items() if one.test.refuted]
-    name = (min if planted else max)(attacked, key=lambda one: attacked[one].excess)
-    seen = f"refuted for {len(broken)} of {len(attacked)}; " if planted or broken else ""
+    name = max(attacked, key=lambda one: attacked[one].excess)
+    seen = f"refuted for {', '.join(broken)}; " if broken else ""
     drawn = SHOWN if SHOWN in attacked else name
     one, worst = attacked[drawn], attacked[name]
     claim = ", ".join(f"({epsilon:.3g}, {delta:g})" for epsilon, delta in zip(one.test.epsilons, one.test.claimed))
-    result = statistical_result("prepared", PREPARED, planted, f"{drawn}: {claim}", trials, one.errors, one.test, 0.1)
+    result = statistical_result("prepared", PREPARED, f"{drawn}: {claim}", trials, one.errors, one.test, 0.1)
     return result.model_copy(
         update={
-            # a bug is caught if every method and variant that has it shows it
-            "passed": len(broken) < len(attacked) if planted else not broken,
-            "finding": f"{seen}{'least' if planted else 'nearest'}: {name}, {worst.excess:+.2g} from its claim; "
-            f"{drawn}: {result.finding}",
-            "curve": result.curve if drawn == SHOWN and (bug is None or not bug.patches) else (),
+            "passed": not broken,
+            "finding": f"{seen}nearest: {name}, {worst.excess:+.2g} from its claim; {drawn}: {result.finding}",
         }
     )
 

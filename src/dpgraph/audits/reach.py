@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from dpgraph.audits import bugs, theory
-from dpgraph.audits.bugs import Bug
+from dpgraph.audits import theory
 from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
@@ -56,49 +55,44 @@ class Reach:
         return LEAST <= self.share <= 1 + SLACK
 
 
-def reach_of(kind: Kind, bug: Bug | None = None) -> Reach:
-    with (bug or Bug(bugs.every)).planted():
-        if bugs.trees(kind):
-            return _trees(kind, bug)
-        if kind.release is not None:
-            return _rows(kind, bug)
-        return _nodes(kind, bug) if kind.each_node else _vector(kind, bug)
+def reach_of(kind: Kind) -> Reach:
+    if kind.ego_trees:
+        return _trees(kind)
+    if kind.release is not None:
+        return _rows(kind)
+    return _nodes(kind) if kind.each_node else _vector(kind)
 
 
-def _change(bug: Bug | None):  # type: ignore[no-untyped-def]
-    return None if bug is None else bug.change
-
-
-def _trees(kind: Kind, bug: Bug | None) -> Reach:
+def _trees(kind: Kind) -> Reach:
     degree, cap = DEGREES[kind.hops]
     gadgets = Gadgets.of(COPIES, degree, cap, kind.hops, SPARE)
     size = len(gadgets.graph.train_nodes)
     settings = Settings(noise=NOISE, rate=1.0, batch_size=size if kind.fixed_size else None)
     settings = replace(settings, max_degree=degree, list_cap=cap)
     roots = theory.affected_roots(degree, cap, kind.hops if kind.neighbours else 0, size)
-    worst = Worst.of(gadgets, gadgets.changed(kind, settings, _change(bug)), roots)
-    sides = [worst.run(kind, settings, np.full(worst.count, side), _change(bug)).step()[0] for side in (True, False)]
+    worst = Worst.of(gadgets, gadgets.changed(kind, settings), roots)
+    sides = [worst.run(kind, settings, np.full(worst.count, side)).step()[0] for side in (True, False)]
     bound = 2.0 * roots - 1
     if kind.residual:
         bound = 1 + (settings.ratio * bound if kind.neighbours else 0.0)
     return Reach(float(np.abs(sides[0] - sides[1]).max()), bound)
 
 
-def _vector(kind: Kind, bug: Bug | None) -> Reach:
+def _vector(kind: Kind) -> Reach:
     """One clipped vector: of a lot, or of a subgraph."""
     if kind.lots:
         features = np.full((8, 1), HUGE, dtype=np.float32)
         features[0] *= 1e6
         graph = directed_graph([], [], features, [1, 0, 0, 0, 0, 0, 0, 0])
         settings = Settings(noise=NOISE, batch_size=8, learning_rate=1.0)
-        sides = [_lot(kind, settings, one, bug) for one in (graph, null_records(graph, [0]))]
+        sides = [_lot(kind, settings, one) for one in (graph, null_records(graph, [0]))]
     else:
         settings = Settings(noise=NOISE, rate=1.0, learning_rate=1.0)
-        sides = [_subgraph(kind, settings, one, bug) for one in (crowd(True), without_node(crowd(True), 0))]
+        sides = [_subgraph(kind, settings, one) for one in (crowd(True), without_node(crowd(True), 0))]
     return Reach(float((sides[0] - sides[1]).norm()) / CLIP_NORM, 2.0)
 
 
-def _nodes(kind: Kind, bug: Bug | None) -> Reach:
+def _nodes(kind: Kind) -> Reach:
     """Node 0 is a neighbour of all others, or absent: with it the gradient of each points the other way.
 
     The bound is that for any other graph, 2 C for each of the n nodes; the node's own term only vanishes, which leaves
@@ -110,13 +104,13 @@ def _nodes(kind: Kind, bug: Bug | None) -> Reach:
     leaves = np.arange(1, size)
     owners, members = np.concatenate([0 * leaves, leaves]), np.concatenate([leaves, 0 * leaves])
     hub = directed_graph(owners, members, features, np.zeros(size))
-    sides = [_subgraph(kind, settings, one, bug) for one in (hub, without_node(hub, 0))]
+    sides = [_subgraph(kind, settings, one) for one in (hub, without_node(hub, 0))]
     undo = public_divisor(kind, settings, size) / settings.learning_rate
     return Reach(float((sides[0] - sides[1]).norm()) * undo / CLIP_NORM, 2.0 * size)
 
 
-def _lot(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
-    (prepared,) = prepared_steps(kind, settings, graph, change=_change(bug))
+def _lot(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
+    (prepared,) = prepared_steps(kind, settings, graph)
     network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
     optimizer = torch.optim.SGD(network.parameters(), lr=settings.learning_rate)
     step = expected(prepared, PreparedLots).step(network, optimizer)
@@ -127,8 +121,8 @@ def _lot(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch
     return torch.cat([part.flatten() for part in moved])
 
 
-def _subgraph(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> torch.Tensor:
-    (one,) = prepared_steps(kind, settings, graph, change=_change(bug))
+def _subgraph(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
+    (one,) = prepared_steps(kind, settings, graph)
     prepared = expected(one, PreparedParts)
     network = KipfNetwork(2, WIDTH, 2, torch_generator("audits", "kipf", KEY), CPU)
     source = source_of(prepared, GraphBlocks(graph, CPU))
@@ -141,7 +135,7 @@ def _subgraph(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> 
     return network.theta.data - before
 
 
-def _rows(kind: Kind, bug: Bug | None) -> Reach:
+def _rows(kind: Kind) -> Reach:
     """Node v is in as many rows as the cap lets it; each of these roots turns around when v's record is null.
 
     Under the decoder of `flat` a root's gradient for the first layer is the weighted sum of the features that it reads,
@@ -152,7 +146,7 @@ def _rows(kind: Kind, bug: Bug | None) -> Reach:
         release_noise=1.0, values_epsilon=1.0,
     )  # fmt: skip
     blank = directed_graph([], [], np.zeros((ROWS, 1)), np.full(ROWS, -1))
-    (step,) = prepared_steps(kind, settings, blank, change=_change(bug))
+    (step,) = prepared_steps(kind, settings, blank)
     prepared = expected(step, PreparedRows)
     roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
     named = weights.copy()
@@ -167,12 +161,12 @@ def _rows(kind: Kind, bug: Bug | None) -> Reach:
     features[roots[readers], 0] = HUGE * signs * np.sign(own)
     features[v], labels[v] = -1000 * HUGE, 0
     graph = directed_graph([], [], features, labels)
-    sides = [_row_sum(kind, settings, one, bug) for one in (graph, null_records(graph, [v]))]
+    sides = [_row_sum(kind, settings, one) for one in (graph, null_records(graph, [v]))]
     named_by = 0 if kind.release == "identity" else COLUMN_CAP if kind.variant == "rigorous" else len(readers)
     return Reach(float(np.linalg.norm(sides[0] - sides[1])) / CLIP_NORM, 2.0 * named_by + 1)
 
 
-def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
+def release_reach(kind: Kind) -> Reach:
     """Rows of PageRank as clipped for a release with almost no noise; v's list names all nodes, or none.
 
     Gaussian: all rows together move by sqrt(2 M) C1. Exponential: an entry moves by C2.
@@ -184,31 +178,29 @@ def release_reach(kind: Kind, bug: Bug | None = None) -> Reach:
     )  # fmt: skip
     star = directed_graph(np.zeros(size - 1, dtype=int), np.arange(1, size), np.ones((size, 1)), np.zeros(size))
     sides = []
-    with (bug or Bug(bugs.every)).planted():
-        for graph in (star, null_records(star, [0])):
-            (step,) = prepared_steps(kind, settings, graph, change=_change(bug))
-            sides.append(np.asarray(expected(step, PreparedRows).weights.todense()))
+    for graph in (star, null_records(star, [0])):
+        (step,) = prepared_steps(kind, settings, graph)
+        sides.append(np.asarray(expected(step, PreparedRows).weights.todense()))
     gap = np.abs(sides[0] - sides[1])
     if gaussian:
         return Reach(float(np.linalg.norm(gap)), float(np.sqrt(2 * size)) * clip)
     return Reach(float(gap.max()), clip)
 
 
-def component_reach(kind: Kind, bug: Bug | None = None) -> Reach:
+def component_reach(kind: Kind) -> Reach:
     """The matrix of second moments almost without noise; one record, of any length, becomes null: it moves by 1."""
     records = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     records[0] *= 1e6
     graph = directed_graph([], [], records, np.zeros(40))
     settings, sides = Settings(components_noise=1e-6), []
-    with (bug or Bug(bugs.every)).planted():
-        for one in (graph, null_records(graph, [0])):
-            (step,) = prepared_steps(kind, settings, one, change=_change(bug))
-            sides.append(expected(step, PreparedComponents).matrix)
+    for one in (graph, null_records(graph, [0])):
+        (step,) = prepared_steps(kind, settings, one)
+        sides.append(expected(step, PreparedComponents).matrix)
     return Reach(float(np.linalg.norm(sides[0] - sides[1])), 1.0)
 
 
-def _row_sum(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> np.ndarray:
-    (one,) = prepared_steps(kind, settings, graph, change=_change(bug))
+def _row_sum(kind: Kind, settings: Settings, graph: Graph) -> np.ndarray:
+    (one,) = prepared_steps(kind, settings, graph)
     model = Model(architecture="mlp", hops=0, width=1)
     initial = Network(model, graph.num_features, 2, torch_generator("audits", "rows"))
     network = RowNetwork(initial, model.activation)
@@ -220,41 +212,23 @@ def _row_sum(kind: Kind, settings: Settings, graph: Graph, bug: Bug | None) -> n
     return (network.theta.data - before).double().numpy() * undo
 
 
-UNCLIPPED_ROWS, UNSCALED = "rows not clipped", "records not scaled to length 1"
-
-
 def _releases(kind: Kind) -> bool:
     """Of which rows are released whose values are seen."""
     return kind.release in ("gaussian", "exponential-values")
 
 
-REACH_BUGS: dict[str, Bug] = {
-    "clip norm doubled": Bug(lambda kind: kind.clipped, bugs.clip_doubled),
-    "whole lists": Bug(lambda kind: bugs.trees(kind) and kind.hops > 0 and kind.neighbours, bugs.uncapped_lists),
-    UNCLIPPED_ROWS: Bug(_releases, patches=bugs.ROWS_NOT_CLIPPED),
-    UNSCALED: Bug(lambda kind: kind.components, patches=bugs.RECORDS_NOT_SCALED),
-    "columns not capped": Bug(
-        lambda kind: kind.release not in (None, "identity") and kind.variant == "rigorous",
-        patches=bugs.UNCAPPED_COLUMNS,
-    ),
-}
-
-
-def reach(trials: int, planted: str | None = None) -> AuditResult:
+def reach(trials: int) -> AuditResult:
     """Steps with a proved sensitivity, and releases of rows; `trials` is not used: nothing is random."""
-    bug = REACH_BUGS[planted] if planted else None
-    kinds = {name: kind for name, kind in KINDS.items() if kind.clipped and (bug is None or bug.applies(kind))}
-    of_releases = planted in (UNCLIPPED_ROWS, UNSCALED)
-    reaches = {} if of_releases else {name: reach_of(kind, bug) for name, kind in kinds.items()}
-    if bug is None or of_releases:
-        reaches |= {f"{name}: rows": release_reach(kind, bug) for name, kind in kinds.items() if _releases(kind)}
-        reaches |= {f"{name}: matrix": component_reach(kind, bug) for name, kind in kinds.items() if kind.components}
+    kinds = {name: kind for name, kind in KINDS.items() if kind.clipped}
+    reaches = {name: reach_of(kind) for name, kind in kinds.items()}
+    reaches |= {f"{name}: rows": release_reach(kind) for name, kind in kinds.items() if _releases(kind)}
+    reaches |= {f"{name}: matrix": component_reach(kind) for name, kind in kinds.items() if kind.components}
     broken = [name for name, one in reaches.items() if not one.holds]
-    name, one = (min if planted else max)(reaches.items(), key=lambda item: item[1].share)
-    seen = f"broken for {len(broken)} of {len(reaches)}; " if planted or broken else ""
+    name, one = max(reaches.items(), key=lambda item: item[1].share)
+    seen = f"broken for {', '.join(broken)}; " if broken else ""
     return AuditResult(
-        audit="reach", title="what one record does to a prepared step", planted=planted,
-        passed=len(broken) < len(reaches) if planted else not broken, trials=len(reaches),
+        audit="reach", title="what one record does to a prepared step",
+        passed=not broken, trials=len(reaches),
         claim=f"between {LEAST:g} and {1 + SLACK:g} of the theorem's bound",
-        finding=f"{seen}{'least' if planted else 'most'}: {one.share:.5g} of {one.bound:g} C ({name})",
+        finding=f"{seen}most: {one.share:.5g} of {one.bound:g} C ({name})",
     )  # fmt: skip

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from dpgraph.audits import bugs, theory
+from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Settings
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.preparation.base import PreparedStep
-from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import residual_pair
 from dpgraph.privacy.auditing import joint_errors, profile_test
@@ -28,19 +25,7 @@ RESIDUAL = "two batches of residual clipping"
 KIND = KINDS["dp-residual r=1"]
 
 
-def _clip_of_neighbours_doubled(prepared: PreparedStep) -> None:
-    if isinstance(prepared, PreparedTrees):
-        bugs.clip_doubled(prepared)
-
-
-RESIDUAL_BUGS: Mapping[str, Callable[[PreparedStep], None]] = {
-    "one batch for both terms": bugs.one_batch,
-    "neighbour clip norm doubled": _clip_of_neighbours_doubled,
-    "noise halved": bugs.less_noise(2.0),
-}
-
-
-def residual(trials: int, planted: str | None = None) -> AuditResult:
+def residual(trials: int) -> AuditResult:
     """One step as dp-residual prepares it, R = 3, C_n = C_s / 2, noise C_s / 4.
 
     The attackers see the changed record's direction and, in a direction of its own, the self term of another affected
@@ -52,12 +37,12 @@ def residual(trials: int, planted: str | None = None) -> AuditResult:
     )
     scores = []
     for present in (True, False):
-        y, z = released(present, trials, RATE, NOISE, planted)
+        y, z = released(present, trials, RATE, NOISE)
         scores.append((_one_batch_log_ratio(y, z), pair.log_ratio(y)))
     errors = joint_errors(list(zip(*scores)))
     claim = f"epsilon {composed_epsilon(pair, steps=1, delta=DELTA):.2f} at delta {DELTA:g}, R = {ROOTS}"
     test = profile_test(errors, pair.delta)
-    return statistical_result("residual", RESIDUAL, planted, claim, trials, errors, test, DELTA)
+    return statistical_result("residual", RESIDUAL, claim, trials, errors, test, DELTA)
 
 
 @cache
@@ -66,15 +51,13 @@ def _worst() -> Worst:
     return Worst.of(gadgets, gadgets.changed(KIND, Settings(max_degree=DEGREE, list_cap=CAP)), ROOTS)
 
 
-def released(
-    present: bool, trials: int, rate: float, noise: float, planted: str | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def released(present: bool, trials: int, rate: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """(trials,) sums along the changed record's direction and along the witness' self term, in units of C_s."""
     settings = Settings(noise=noise, rate=rate, ratio=RATIO, max_degree=DEGREE, list_cap=CAP)
     # another learning rate is another cell: its own batches and noise
     settings = settings if present else _other(settings)
     worst = _worst()
-    run = worst.run(KIND, settings, np.full(worst.count, present), RESIDUAL_BUGS[planted] if planted else None)
+    run = worst.run(KIND, settings, np.full(worst.count, present))
     positions = [run.step() for _ in range(-(-trials // worst.count))]
     y, z = (np.concatenate(part)[:trials] for part in zip(*positions))
     return y, z

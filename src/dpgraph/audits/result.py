@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.auditing import Errors, ProfileTest
 
@@ -21,7 +19,6 @@ class AuditResult(Frozen):
 
     audit: str
     title: str
-    planted: str | None = Field(description="The bug that was planted, None: the project's code as it is")
     passed: bool
     claim: str
     finding: str
@@ -33,7 +30,6 @@ class AuditResult(Frozen):
 def statistical_result(
     audit: str,
     title: str,
-    planted: str | None,
     claim: str,
     trials: int,
     errors: Errors,
@@ -48,7 +44,6 @@ def statistical_result(
     return AuditResult(
         audit=audit,
         title=title,
-        planted=planted,
         passed=not test.refuted,
         claim=claim,
         finding=finding,

@@ -24,7 +24,7 @@ from dpgraph.privacy.auditing import joint_errors, profile_test
 from dpgraph.privacy.mechanisms.subgraphs import PoissonSubgraphs
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.graph_splits import FixedParts
-from dpgraph.training.kipf import GraphSource, KipfStep, Privatizer
+from dpgraph.training.kipf import GraphSource, KipfStep
 
 DELTA = 1e-3
 PARTS, EPOCHS, NOISE = 4, 2, 2.0
@@ -33,37 +33,21 @@ KEY = 158  # of initial parameters for which one node turns gradients around: co
 OTHERS, SEEDS = 30, 100  # nodes besides the one that changes; seeds of each side
 
 
-class PerTensor(Privatizer):
-    """A planted bug: each of the four tensors is clipped to C separately."""
-
-    def apply(self, gradient: Tensor) -> None:
-        for part in gradient[: self.size].split(_network().sizes):
-            part.mul_((self.clip_norm / part.norm()).clamp(max=1.0))
-        Privatizer(np.inf, self.noise, self.size, self.buffer).apply(gradient)
-
-
 def _network() -> KipfNetwork:
     """Return a network of two features and two classes, always with the same parameters."""
     return KipfNetwork(2, WIDTH, 2, torch_generator("audits", "kipf", KEY), CPU)
 
 
-STEPS_BUGS: dict[str, str] = {
-    "fixed parts for fresh samples": "schedule",
-    "clipping per tensor": "tensor",
-    "no clipping": "none",
-    "sensitivity C for 2C": "doubled",
-}
 STEPS = "composed steps on fresh subgraphs"
 
 
-def steps(trials: int, planted: str | None = None) -> AuditResult:
+def steps(trials: int) -> AuditResult:
     """8 steps of dp-subgraph at rate 1/4, noise 2 C, accounted as Poisson sampling of nodes with sensitivity 2 C.
 
     The node, of huge features and unlike label, turns every gradient around: -C e without it, +C e with it. Schedules
     and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters do not change.
     One attacker looks at the steps of a known schedule, one mixes over all.
     """
-    bug = STEPS_BUGS.get(planted or "", "")
     settings = Settings(noise=NOISE, rate=1 / PARTS, steps=PARTS * EPOCHS)
     total = PARTS * EPOCHS
     mechanism, scores = None, []
@@ -74,7 +58,7 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
         if not isinstance(mechanism, PoissonSubgraphs):
             raise TypeError("the audited mechanism is poisson-subgraphs")
         known, mixed = np.zeros((2, rounds, SEEDS))
-        run = Positions(prepared, crowd(present), bug)
+        run = Positions(prepared, crowd(present))
         for step in range(rounds * total):
             moved, _ = run.step(step)
             mixed[step // total] += mechanism.dominating_pair.log_ratio(moved)
@@ -85,23 +69,17 @@ def steps(trials: int, planted: str | None = None) -> AuditResult:
     pair = mechanism.dominating_pair  # type: ignore[union-attr]
     claim = f"epsilon {composed_epsilon(pair, steps=total, delta=DELTA):.2f} at delta {DELTA:g}, Poisson rate 1/{PARTS}"
     test = profile_test(errors, lambda epsilons: composed_delta(pair, steps=total, epsilons=epsilons))
-    return statistical_result("subgraph-steps", STEPS, planted, claim, trials, errors, test, DELTA)
+    return statistical_result("subgraph-steps", STEPS, claim, trials, errors, test, DELTA)
 
 
 class Positions:
     """Steps of all seeds on `crowd` at parameters that do not change, from "without" node 0 (0) to "with" it (1)."""
 
-    def __init__(self, prepared: list[PreparedParts], graph: Graph, bug: str = "") -> None:
+    def __init__(self, prepared: list[PreparedParts], graph: Graph) -> None:
         self.network = _network()
         self.graph, blocks = graph, GraphBlocks(graph, CPU)
-        if bug == "schedule":
-            parts = [np.arange(graph.num_nodes)[part::PARTS] for part in range(PARTS)]
-            for one in prepared:
-                one.schedule = FixedParts(parts, ("audits", "fixed"))
-        for one in prepared:
-            one.clip_norm = {"none": np.inf, "doubled": 2 * CLIP_NORM}.get(bug, one.clip_norm)
         self.sources = [_source(one, blocks) for one in prepared]
-        self.privatizers = [_privatizer(one, self.network, bug) for one in prepared]
+        self.privatizers = [privatizer_of(one, self.network) for one in prepared]
         self._found: dict[tuple[int, bool], Tensor] = {}
         self.direction = -self._of(np.arange(1, 8))
         self.direction /= self.direction.norm()
@@ -141,11 +119,6 @@ def _source(prepared: PreparedParts, blocks: GraphBlocks) -> GraphSource:
     return source
 
 
-def _privatizer(prepared: PreparedParts, network: KipfNetwork, bug: str) -> Privatizer:
-    privatizer = privatizer_of(prepared, network)
-    return PerTensor(*vars(privatizer).values()) if bug == "tensor" else privatizer
-
-
 def crowd(present: bool) -> Graph:
     """Node 0 of huge features and label 1, or its empty place; all others are alike, with label 0. No edges."""
     features = np.full((1 + OTHERS, 2), 16.0, dtype=np.float32)
@@ -162,28 +135,20 @@ def _prepared(graph: Graph, settings: Settings, seeds: range, variant: str = "dp
 
 def opposed_gradients() -> tuple[Tensor, Tensor]:
     """Gradients of the mean loss of seven nodes without node 0, and with it."""
-    run = Positions(_prepared(crowd(True), Settings(rate=1 / PARTS), range(1)), crowd(True), "")
+    run = Positions(_prepared(crowd(True), Settings(rate=1 / PARTS), range(1)), crowd(True))
     return run._of(np.arange(1, 8)), run._of(np.arange(8))
 
 
-LOCALITY_BUGS: dict[str, str] = {
-    "edges across parts kept": "edges",
-    "clipping per tensor": "tensor",
-    "no clipping": "none",
-}
-
-
-def locality(trials: int, planted: str | None = None) -> AuditResult:
+def locality(trials: int) -> AuditResult:
     """One node's record changes wholly, its edges, too: steps that do not draw it keep every bit, others move by 2 C.
 
-    Fixed parts without the edges between them, and fresh samples, in turn; the planted bug keeps the edges.
+    Fixed parts without the edges between them, and fresh samples, in turn.
     """
-    bug = LOCALITY_BUGS.get(planted or "", "")
     moved, widest, read = 0, 0.0, 0
     for index in range(trials):
         before, after, node = _neighbours(index)
         variant = "dp-subgraph cut" if index % 2 else "dp-subgraph"
-        first, second = (_clipped_gradients(graph, variant, bug, index) for graph in (before, after))
+        first, second = (_clipped_gradients(graph, variant, index) for graph in (before, after))
         for (nodes, left), (_, right) in zip(first, second, strict=True):
             if node in nodes:
                 read += 1
@@ -191,7 +156,7 @@ def locality(trials: int, planted: str | None = None) -> AuditResult:
             else:
                 moved += not torch.equal(left, right)
     return AuditResult(
-        audit="subgraph-locality", title="reach of a node beyond the subgraphs that hold it", planted=planted,
+        audit="subgraph-locality", title="reach of a node beyond the subgraphs that hold it",
         passed=moved == 0 and widest <= 1 + 1e-6, trials=trials,
         claim="steps without the node keep every bit, steps with it move by at most 2 C",
         finding=f"{moved} steps without it moved; {read} steps with it, by at most {widest:.3g} of 2 C",
@@ -201,27 +166,26 @@ def locality(trials: int, planted: str | None = None) -> AuditResult:
 def whole_graph_reach(index: int) -> int:
     """Steps that do not draw the changed node and move all the same when only the loss is masked, as published."""
     before, after, node = _neighbours(index)
-    first, second = (_clipped_gradients(graph, "dp-subgraph published", "", index) for graph in (before, after))
+    first, second = (_clipped_gradients(graph, "dp-subgraph published", index) for graph in (before, after))
     return sum(
         not torch.equal(left, right) for (nodes, left), (_, right) in zip(first, second) if node not in nodes
     )  # fmt: skip
 
 
-def _clipped_gradients(graph: Graph, variant: str, bug: str, index: int) -> list[tuple[np.ndarray, Tensor]]:
+def _clipped_gradients(graph: Graph, variant: str, index: int) -> list[tuple[np.ndarray, Tensor]]:
     """Nodes read and clipped gradient of the eight steps of two epochs, without noise, at fixed parameters."""
     (prepared,) = _prepared(graph, Settings(rate=0.25), range(index, index + 1), variant)
     prepared.noise.std = 0.0
-    prepared.clip_norm = np.inf if bug == "none" else prepared.clip_norm
     blocks, network = GraphBlocks(graph, CPU), _network()
     source = _source(prepared, blocks)
     nodes_read: list[np.ndarray] = []
 
     def build(nodes: np.ndarray):  # type: ignore[no-untyped-def]
         nodes_read[-1] = nodes
-        return blocks.masked(nodes) if bug == "edges" else source.block(nodes)
+        return source.block(nodes)
 
     still = torch.optim.SGD([network.theta], lr=0.0)
-    step = KipfStep(network, still, replace(source, block=build), privatizer=_privatizer(prepared, network, bug))
+    step = KipfStep(network, still, replace(source, block=build), privatizer=privatizer_of(prepared, network))
     gradients = []
     for _ in range(8):
         nodes_read.append(np.zeros(0, dtype=np.int64))

@@ -16,16 +16,13 @@ import numpy as np
 from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import planted_in
 from dpgraph.data.graph import Graph
 from dpgraph.errors import UserError
 from dpgraph.methods.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Sums
-from dpgraph.methods.aggregates.sums import Senders
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.edge_lists import PROPOSE, smallest_in_group
 
 SIZE, CAP, NOISE, WIDTH = 18, 4, 2.0, 5
 REACHED, SLACK = 0.97, 1.02  # of what is claimed; the noise's spread is measured within about 1 %
@@ -123,65 +120,16 @@ def refuses_long_lists(graph: Graph) -> bool:
     return False
 
 
-def _of_readers(
-    cls: type[Senders], ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int
-) -> Senders:
-    """Each reader takes the rows of D of those who list it."""
-    lists = cls.whole(ptr, idx, sends).lists.T.tocsr()
-    readers = np.repeat(np.arange(len(sends), dtype=np.int32), np.diff(lists.indptr))
-    lists.data *= smallest_in_group(readers, lists.indices, receivers, len(sends), key, PROPOSE)
-    return cls(lists.T.tocsr(), sends)
-
-
-def _by_degree(
-    cls: type[Senders], ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int
-) -> Senders:
-    """To the D of the own list that most others list."""
-    lists = cls.whole(ptr, idx, sends).lists
-    listed = np.asarray(lists.sum(axis=0)).ravel() + np.arange(len(sends)) / len(sends) / 2
-    for owner in range(len(sends)):
-        members = slice(lists.indptr[owner], lists.indptr[owner + 1])
-        ranks = np.argsort(np.argsort(-listed[lists.indices[members]]))
-        lists.data[members] *= ranks < receivers
-    return cls(lists, sends)
-
-
-def _whole(cls: type[Senders], ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, *_: int) -> Senders:
-    return cls.whole(ptr, idx, sends)
-
-
-def _half(self: Sums, rows: np.ndarray) -> np.ndarray:
-    self.std /= 2
-    released = Sums.plain_read(self, rows)  # type: ignore[attr-defined]
-    self.std *= 2
-    return np.asarray(released)
-
-
-IN_SUMS, IN_PREPARED = "dpgraph.methods.aggregates.sums", "dpgraph.methods.aggregates.prepared"
-SUMS_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "a cap on readers": {f"{IN_SUMS}.Senders.capped": classmethod(_of_readers)},
-    "receivers chosen by their degrees": {f"{IN_SUMS}.Senders.capped": classmethod(_by_degree)},
-    "whole lists under a cap": {f"{IN_SUMS}.Senders.capped": classmethod(_whole)},
-    "rows of any norm": {f"{IN_SUMS}.unit_rows": lambda rows: np.array(rows, dtype=np.float64)},
-    "noise of the sums halved": {
-        f"{IN_PREPARED}.Sums.plain_read": Sums.release,
-        f"{IN_PREPARED}.Sums.release": _half,
-    },
-    "the degree bound is not checked": {f"{IN_SUMS}.Senders.bounded": classmethod(_whole)},
-}
-
-
-def sums(trials: int, planted: str | None = None) -> AuditResult:
+def sums(trials: int) -> AuditResult:
     """Every variant on every graph, against all its neighbours."""
     found: dict[str, float] = {}
-    with planted_in(SUMS_BUGS[planted] if planted else {}):
-        for case in CASES:
-            found[case.variant] = max(moved(graph, case) / case.claimed for graph in graphs(trials))
-        refused = all(refuses_long_lists(graph) for graph in graphs(1))
+    for case in CASES:
+        found[case.variant] = max(moved(graph, case) / case.claimed for graph in graphs(trials))
+    refused = all(refuses_long_lists(graph) for graph in graphs(1))
     holds = refused and all(REACHED < share < SLACK for share in found.values())
     shown = ", ".join(f"{name} {share:.4g}" for name, share in found.items())
     return AuditResult(
-        audit="sums", title="sums over neighbours, and what one record, node or edge moves of them", planted=planted,
+        audit="sums", title="sums over neighbours, and what one record, node or edge moves of them",
         passed=holds, trials=trials,
         claim="1 / noise for a record of D receivers and for a node of degree at most D, sqrt 2 / noise for an edge",
         finding=f"of what is claimed: {shown}; " + ("longer lists are refused" if refused else "long lists run"),

@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -23,23 +21,17 @@ from dpgraph.audits.result import AuditResult
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation import teachers as preparation
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.teachers import PreparedTeachers, votes_of
-from dpgraph.privacy import gnmax
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.gnmax import Answers, confident_gnmax, noisy_histograms, noisy_largest_count
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.images.value import Images
 from dpgraph.randomness import numpy_generator
-from dpgraph.training import teachers as training
 
 TEACHERS, SIDE, CLASSES, RECORDS = 6, 4, 3, 60
 SIGMA, RATIO, THRESHOLD = 9.0, 1.5, 0.5  # std of an answer in votes; of a check over it; share of teachers
 LEVEL = 5.0  # standard deviations
-OVERLAP, LITTLE, QUIET, UNCAPPED = "parts overlap", "answers of half the noise", "checks without noise", "missing cap"
-TEACHERS_BUGS = {OVERLAP: "whom a record teaches", LITTLE: "laws", QUIET: "laws", UNCAPPED: "caps"}
 TITLE = "teachers' parts, and noise and caps of the release of their votes"
 
 
@@ -132,11 +124,11 @@ def over_caps(prepare: Prepare) -> bool:
     return made > 10
 
 
-def teachers(trials: int, planted: str | None = None) -> AuditResult:
+def teachers(trials: int) -> AuditResult:
     """One record moves one teacher's votes; checks and answers have the noise, and the caps, that are accounted for."""
     broken: list[str] = []
-    # no votes of before: those of a planted bug are none of the code's
-    with TemporaryDirectory() as folder, patch.dict(os.environ, {VARIABLE: folder}), _planted(planted):
+    # no votes of before: they may be of other code
+    with TemporaryDirectory() as folder, patch.dict(os.environ, {VARIABLE: folder}):
         for name, kind in TEACHER_KINDS.items():
             if (count := taught(kind)) != 1:
                 broken.append(f"{name}: a record moves {count} teachers")
@@ -144,7 +136,6 @@ def teachers(trials: int, planted: str | None = None) -> AuditResult:
     return AuditResult(
         audit="teachers",
         title=TITLE,
-        planted=planted,
         passed=not broken,
         claim=f"as Theorem G wants, of {len(TEACHER_KINDS)} variants",
         finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
@@ -164,30 +155,3 @@ def released(name: str, prepare: Prepare, trials: int) -> list[str]:
 
 def _of_images(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
     return prepared(kind, images(public), seed, caps)
-
-
-def _planted(planted: str | None) -> AbstractContextManager[Any]:
-    """A bug in the code that runs."""
-    changes: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-        OVERLAP: (training, "members", _overlapping),
-        **RELEASE_CHANGES,
-    }
-    return nullcontext() if planted is None else patch.object(*changes[planted])
-
-
-def _overlapping(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each teacher has the next one's part, too."""
-    lists = [np.concatenate([train[parts[train] == part] for part in (one, (one + 1) % teachers)])
-             for one in range(teachers)]  # fmt: skip
-    return np.concatenate(lists), np.concatenate([[0], np.cumsum([len(one) for one in lists])])
-
-
-def _uncapped(votes: np.ndarray, **settings: Any) -> Answers:
-    return confident_gnmax(votes, **{**settings, "max_answers": 2 * settings["max_answers"]})
-
-
-RELEASE_CHANGES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    LITTLE: (gnmax, "noisy_histograms", lambda votes, std, random: noisy_histograms(votes, std / 2, random)),
-    QUIET: (gnmax, "noisy_largest_count", lambda votes, std, random: noisy_largest_count(votes, 1e-9, random)),
-    UNCAPPED: (preparation, "confident_gnmax", _uncapped),
-}

@@ -32,7 +32,7 @@ from dpgraph.problems.relations.value import Relations
 from dpgraph.problems.relations.work import RelationPrediction
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, PoissonSampler
-from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, capped_tuples, largest_counts, stable_tuples
+from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, stable_tuples
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.relation_heads import Head, HeadModel
 from dpgraph.training.tuples import ClippedTuples, RelationStep, TupleLoss
@@ -58,20 +58,16 @@ def probe_relation() -> Relations:
 class Watching:
     """A head whose gradients are all longer than any limit; keeps what it is asked for, and what it answers."""
 
-    def __init__(self, vectors: Tensor, bug: str | None) -> None:
+    def __init__(self, vectors: Tensor) -> None:
         self.inner = HeadModel(
             Head("diagonal", PARAMETERS, 1, torch_generator("audits")), vectors, TupleLoss("infonce", 0.1)
         )
-        self.network, self.bug = self.inner.network, bug
+        self.network = self.inner.network
         self.batches: list[np.ndarray] = []
         self.limits: list[np.ndarray] = []
         self.sums: list[np.ndarray] = []
 
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
-        if self.bug == "limits from the batch" and len(batch):
-            limits = torch.full_like(limits, float(self.inner.clipped(batch, limits).norms.median()))
-        if self.bug == "one tuple's clip for all" and len(batch):
-            limits = limits[0].expand_as(limits)
         found = self.inner.clipped(batch, limits)
         self.batches.append(batch.numpy().copy())
         self.limits.append(limits.numpy().copy())
@@ -82,49 +78,7 @@ class Watching:
         return self.inner.states()
 
 
-def _of_positives(batch: np.ndarray) -> np.ndarray:
-    return largest_counts(batch[:, :2])
-
-
-class _WithReplacement(Negatives):
-    def draw(self, count: int) -> np.ndarray:
-        return self.entities[self.generator.integers(0, len(self.entities), (count, self.per_tuple))]
-
-
-def plant(step: RelationStep, bug: str | None) -> None:
-    """Changes a step that a method would run."""
-    if bug == "counts of negatives ignored":
-        step._limits = lambda batch: torch.from_numpy((step.clip_norm / _of_positives(batch)).astype(np.float32))  # type: ignore[method-assign]
-    if bug == "noise halved":
-        step.noise.std = float(np.max(step.noise.std)) / 2
-    if bug == "negatives with replacement":
-        old = step.batches.negatives
-        step.batches.negatives = _WithReplacement(old.entities, old.per_tuple, old.generator)
-    if bug == "batches twice as large":
-        draws = step.batches.draws
-        step.batches.draws = Draws(PoissonSampler(draws.sampler.num_roots, 2 * RATE), draws.generator)
-    if bug == "divided by the batch":
-        step.divisor = 1.0
-
-
-FACTS_BUGS = (
-    "counts of negatives ignored",
-    "one tuple's clip for all",
-    "limits from the batch",
-    "noise halved",
-    "negatives with replacement",
-    "batches twice as large",
-    "divided by the batch",
-)
-
-
-def _concerns(kind: Kind, bug: str | None) -> bool:
-    """Equal limits have no counts, and the smallest of equal ones is each of them."""
-    counts = bug in ("counts of negatives ignored", "one tuple's clip for all")
-    return not counts or kind.clipping is Clipped.ROOT_COUNTS
-
-
-def facts_of(kind: Kind, steps: int, bug: str | None) -> dict[str, float]:
+def facts_of(kind: Kind, steps: int) -> dict[str, float]:
     """By name: standard deviations from what is expected, inf where an equality is broken."""
     value = probe_relation()
     model = {"encoder": "mlp"} if "encoder" in kind.method else {}
@@ -143,10 +97,9 @@ def facts_of(kind: Kind, steps: int, bug: str | None) -> dict[str, float]:
     mechanism = mechanism_for(cell, tuples, PRIVATE)
     (job,) = make_jobs(value, cell, [0], Calibration.model_construct(mechanism=mechanism), CPU)
     prepared = expected(job.prepared, PreparedRelations)
-    watching = Watching(torch.from_numpy(np.array(value.features)), bug)
+    watching = Watching(torch.from_numpy(np.array(value.features)))
     optimizer = torch.optim.SGD(watching.network.parameters(), lr=LEARNING_RATE)
     step = prepared.step(watching, optimizer)
-    plant(step, bug)
     places = [watching.inner.network.weight.detach().clone()]
     for _ in range(steps):
         step()
@@ -191,16 +144,15 @@ def _normal(statistic: float, freedom: int) -> float:
     return max(0.0, (statistic - freedom) / math.sqrt(2 * freedom)) if chi2.sf(statistic, freedom) < 1e-6 else 0.0
 
 
-def tuple_facts(trials: int, planted: str | None = None) -> AuditResult:
+def tuple_facts(trials: int) -> AuditResult:
     """Every variant of every method over tuples; `trials` steps each."""
     broken, worst = [], 0.0
     for name, kind in TUPLE_KINDS.items():
-        if _concerns(kind, planted):
-            found = facts_of(kind, trials, planted)
-            worst = max(worst, *(abs(score) for score in found.values()))
-            broken += [f"{name}: {fact}" for fact, score in found.items() if abs(score) >= LEVEL]
+        found = facts_of(kind, trials)
+        worst = max(worst, *(abs(score) for score in found.values()))
+        broken += [f"{name}: {fact}" for fact, score in found.items() if abs(score) >= LEVEL]
     return AuditResult(
-        audit="tuple-facts", title="batches, negatives, limits and noise of steps over tuples", planted=planted,
+        audit="tuple-facts", title="batches, negatives, limits and noise of steps over tuples",
         passed=not broken, trials=trials, claim=f"as the theorems of {len(TUPLE_KINDS)} variants want",
         finding="; ".join(broken[:3]) or f"at most {worst:.2g} standard deviations away",
     )  # fmt: skip
@@ -274,23 +226,16 @@ def changed_tuples(sampler: Callable[[Graph, int], Tuples], key: int) -> tuple[i
     return gone, new
 
 
-SENSITIVITY_BUGS = ("adaptive clipping", "tuples capped at both ends")
-
-
-def tuple_sensitivity(trials: int, planted: str | None = None) -> AuditResult:
-    """Static limits and stable tuples keep K C, K + D and D; the paper's keep neither."""
-    clipping = Clipped.ROOT_COUNTS if planted == "adaptive clipping" else Clipped.ROOT
-    change, own = moved(clipping), 5
-    claimed = 1.0 if planted == "adaptive clipping" else float(own)
+def tuple_sensitivity(trials: int) -> AuditResult:
+    """Static limits and stable tuples keep K C, K + D and D."""
+    own = 5
+    change, claimed = moved(Clipped.ROOT, own), float(own)
     gone, new = 0, 0
     for key in range(trials):
-        if planted == "tuples capped at both ends":
-            found = changed_tuples(lambda graph, key: capped_tuples(graph, 2, key), key)
-        else:
-            found = changed_tuples(lambda graph, key: stable_tuples(graph, 2, 1, key), key)
+        found = changed_tuples(lambda graph, key: stable_tuples(graph, 2, 1, key), key)
         gone, new = max(gone, found[0]), max(new, found[1])
     return AuditResult(
-        audit="tuple-sensitivity", title="what one entity moves in a batch of tuples", planted=planted,
+        audit="tuple-sensitivity", title="what one entity moves in a batch of tuples",
         passed=change <= claimed * (1 + 1e-6) and gone <= 3 and new <= 1, trials=trials,
         claim=f"{claimed:g} C for {own} tuples that leave; at K = 2, D = 1 at most 3 tuples leave and 1 enters",
         finding=f"{change:.4g} C; {gone} leave, {new} enter",

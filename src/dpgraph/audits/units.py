@@ -8,11 +8,7 @@ multiplier.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -23,28 +19,19 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.softmax import Softmax
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation import units as preparation
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.units import PreparedUnits
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.procedure import Lists
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.images.value import Images
 from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.batches import PoissonSampler
-from dpgraph.sampling.units import Units, cluster_units
-from dpgraph.training import units as training
+from dpgraph.sampling.units import Units
 
 LEVEL = 5.0  # standard deviations
 SIDE, CLASSES, RECORDS, PARTS = 4, 10, 120, 3
 NOISED = 20  # steps of noise alone
 NOISE, RATE, SILENT = 1.5, 0.3, 1e-6  # noise multipliers of the laws and of the sums
 SLACK = 1 + 1e-4  # noise of the sums, rounding
-UNCLIPPED, WEAK, PRIVATE_PARTS = "nothing is clipped", "noise / 1.3", "subclasses by k-means"
-OFTEN, SIZED, SUMMED = "twice the rate", "a divisor of its own", "two vectors of a unit"
-UNITS_BUGS = {
-    UNCLIPPED: "moved", WEAK: "noise", PRIVATE_PARTS: "moved", OFTEN: "rate", SIZED: "divisor", SUMMED: "moved",
-}  # fmt: skip
 
 
 def images() -> Images:
@@ -142,60 +129,26 @@ def laws(kind: Kind, trials: int) -> dict[str, float]:
     return found
 
 
-def units(trials: int, planted: str | None = None) -> AuditResult:
+def units(trials: int) -> AuditResult:
     """One unit moves a sum by no more than its relation allows; batches, noise and divisor are as accounted for."""
     broken, most = [], 0.0
-    with _planted(planted):
-        for name, kind in UNIT_KINDS.items():
-            if kind.relation is not Relation.NONE:
-                share, displaced = moved(kind)
-                most = max(most, share)
-                if displaced:
-                    broken.append(f"{name}: a unit moves {displaced} images of others")
-                if share > SLACK:
-                    broken.append(f"{name}: a unit moves {share:.3g} of what it may")
-            broken += [
-                f"{name}, {what}: {z:.3g} standard deviations" for what, z in laws(kind, trials).items()
-                if not abs(z) < LEVEL
-            ]  # fmt: skip
+    for name, kind in UNIT_KINDS.items():
+        if kind.relation is not Relation.NONE:
+            share, displaced = moved(kind)
+            most = max(most, share)
+            if displaced:
+                broken.append(f"{name}: a unit moves {displaced} images of others")
+            if share > SLACK:
+                broken.append(f"{name}: a unit moves {share:.3g} of what it may")
+        broken += [
+            f"{name}, {what}: {z:.3g} standard deviations" for what, z in laws(kind, trials).items()
+            if not abs(z) < LEVEL
+        ]  # fmt: skip
     return AuditResult(
         audit="units",
         title="units of images: batches, what one moves, noise and divisor",
-        planted=planted,
         passed=not broken and most > 0.5,
         claim=f"2 C for a replaced class, C for a unit that vanishes; q, noise, q K; of {len(UNIT_KINDS)} variants",
         finding="; ".join(broken) or f"at most {most:.3g} of what a unit may move",
         trials=trials,
     )
-
-
-def _planted(planted: str | None) -> AbstractContextManager[Any]:
-    """A bug in the code that runs."""
-    changes: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
-        UNCLIPPED: (training, "clipped_sum", lambda gradients, clip_norm: gradients.sum(dim=0)),
-        WEAK: (training, "apply_gradient", _weaker),
-        PRIVATE_PARTS: (preparation, "subclass_units", _clusters),
-        OFTEN: (PoissonSampler, "draw", _often),
-        SIZED: (training, "apply_gradient", _sized),
-        SUMMED: (training, "clipped_sum", lambda gradients, clip_norm: 2 * CLIPPED(gradients, clip_norm)),
-    }
-    return nullcontext() if planted is None else patch.object(*changes[planted])
-
-
-CLIPPED, APPLY = training.clipped_sum, training.apply_gradient
-
-
-def _weaker(optimizer: torch.optim.Optimizer, sums: Any, divisor: float) -> None:
-    APPLY(optimizer, [one / 1.3 for one in sums], divisor)
-
-
-def _sized(optimizer: torch.optim.Optimizer, sums: Any, divisor: float) -> None:
-    APPLY(optimizer, sums, max(1.0, divisor - 1))
-
-
-def _often(self: PoissonSampler, generator: np.random.Generator) -> np.ndarray:
-    return np.flatnonzero(generator.random(self.num_roots) < 2 * self.rate)
-
-
-def _clusters(*told: Any) -> Units:
-    return replace(cluster_units(*told), kind=Lists.SUBCLASSES)

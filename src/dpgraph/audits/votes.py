@@ -7,14 +7,10 @@ here a second time, node by node, from docs/privacy.md, section 12.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.stats import chi2, norm
 
 from dpgraph.audits.cases import CPU
@@ -23,7 +19,6 @@ from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.votes.ballots import Ballots
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import mechanism_for, resolve
@@ -31,7 +26,6 @@ from dpgraph.preparation.base import expected
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.choice import bounded_choice
 from dpgraph.randomness import numpy_generator
 
 CLASSES, MASS, FLOOR = 3, 0.3, 4
@@ -185,74 +179,7 @@ def choices(graph: Graph, trials: int) -> float:
     return float(np.clip(norm.isf(chi2.sf(statistic, len(READERS) - 1)), -99, 99))
 
 
-def _of_bucket_degree(self: Ballots, ballots: np.ndarray) -> np.ndarray:
-    """Votes that weigh by how many name the bucket, not by how many the voter names."""
-    plain = ballots / self.weights[:, None]
-    named = np.asarray(self.lists.sum(axis=0)).ravel() + 1.0
-    return np.asarray((self.lists.T @ plain + plain) / np.sqrt(named)[:, None])
-
-
-def _own_twice(self: Ballots, ballots: np.ndarray) -> np.ndarray:
-    return np.asarray(self.lists.T @ ballots + 2 * ballots)
-
-
-def _uncleaned(cls: type[Ballots], ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
-    """Each copy of an id is a vote of its own."""
-    size = len(votes)
-    owners = np.repeat(np.arange(size), np.diff(ptr))
-    good = (idx >= 0) & (idx < size)
-    lists = sp.csr_matrix((np.ones(int(good.sum())), (owners[good], idx[good])), shape=(size, size))
-    return cls(lists, votes, degree_floor)
-
-
-def _third_hop(
-    self: Ballots, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float
-) -> np.ndarray:
-    """Reads what those of the own list read."""
-    once = Ballots.plain_read(self, released, ballots, mass, std, shrinkage)  # type: ignore[attr-defined]
-    return np.asarray(once + 0.5 * (self.lists @ once))
-
-
-def _all_labels(self: PreparedVotes) -> np.ndarray:
-    return np.asarray(self.graph.labels)
-
-
-def _twice(*, utilities: Any, epsilon: float, generator: np.random.Generator) -> int:
-    return bounded_choice(utilities=utilities, epsilon=2 * epsilon, generator=generator)
-
-
-def _less_noise(*, num_classes: int, mass: float) -> float:
-    return math.sqrt((1 - 1 / num_classes + mass**2) / 2)
-
-
-IN_BALLOTS, IN_PREPARED = "dpgraph.methods.votes.ballots.Ballots", "dpgraph.methods.votes.prepared"
-SHOWS_ALL = {"dpgraph.problems.node_classification.work.blind": lambda graph: graph}
-VOTES_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "weight 1 for 1 / sqrt(d + 1)": {f"{IN_BALLOTS}.weights": property(lambda self: np.ones(len(self.votes)))},
-    "normalised by the bucket's degree": {f"{IN_BALLOTS}.buckets": _of_bucket_degree},
-    "own bucket counted twice": {f"{IN_BALLOTS}.buckets": _own_twice},
-    "duplicate ids vote": {f"{IN_BALLOTS}.of": classmethod(_uncleaned)},
-    "test labels in votes": {**SHOWS_ALL, f"{IN_PREPARED}.PreparedVotes.labels_that_vote": property(_all_labels)},
-    "noise over sqrt 2": {f"{IN_PREPARED}.vote_norm": _less_noise},
-    "null votes": {f"{IN_PREPARED}.PreparedVotes.with_record": lambda self: np.ones(self.graph.num_nodes, dtype=bool)},
-    "a reader of other nodes' lists": {
-        f"{IN_BALLOTS}.plain_read": Ballots.read,
-        f"{IN_BALLOTS}.read": _third_hop,
-    },
-    "utility reads test labels": SHOWS_ALL,
-    "choice at twice its epsilon": {f"{IN_PREPARED}.bounded_choice": _twice},
-}
-Planted = Callable[[], ExitStack]
-
-
-def planted_in(patches: Mapping[str, Any]) -> ExitStack:
-    stack = ExitStack()
-    for target, value in patches.items():
-        stack.enter_context(patch(target, value, create=target.endswith("plain_read")))
-    return stack
-
-
-def votes(trials: int, planted: str | None = None) -> AuditResult:
+def votes(trials: int) -> AuditResult:
     """Every graph with and without the changed record: `trials` releases a side, each scored along what it moves.
 
     Exact where it can be, else within `LEVEL` standard deviations; and what an attacker finds on the worst graphs is
@@ -260,42 +187,37 @@ def votes(trials: int, planted: str | None = None) -> AuditResult:
     """
     broken: dict[str, float] = {}
     results, checked = {}, 0
-    with planted_in(VOTES_BUGS[planted] if planted else {}):
-        for name, graph in cases().items():
-            nulled = null_records(graph, [CHANGED])
-            if name == "copies":  # which no stored graph has: only its owner's list goes
-                kept = np.where(np.arange(graph.num_nodes) == CHANGED, 0, np.diff(graph.out_ptr))
-                ptr, rest = np.concatenate([[0], np.cumsum(kept)]), graph.out_idx[graph.out_ptr[CHANGED + 1] :]
-                nulled = replace(nulled, out_ptr=ptr, out_idx=rest)
-            seen = [releases(one, trials, side) for side, one in enumerate((graph, nulled))]
-            found = {f"{name}, {what}": score for what, score in facts(seen[0], graph).items()}
-            found |= {f"{name} without it, {what}": score for what, score in facts(seen[1], nulled).items()}
-            if name != "copies":
-                found[f"{name}, reads"] = looks_elsewhere(graph)
-            checked += len(found)
-            broken |= {fact: score for fact, score in found.items() if not abs(score) < LEVEL}
-            # what the code moves, which is not what it should where a bug is planted
-            moved = seen[0][: trials // 2].mean(axis=0) - seen[1][: trials // 2].mean(axis=0)
-            way = worked_out(graph, predictions(graph)) - worked_out(nulled, predictions(graph))
-            way = way if planted is None else moved
-            scores = [(one[trials // 2 :] * way).sum(axis=(1, 2)) / np.linalg.norm(way) for one in seen]
-            errors = measured_errors(scores[0], scores[1])
-            results[name] = errors, profile_test(errors, _claimed)
-            if results[name][1].refuted:
-                broken[f"{name}, measured"] = math.inf
-        chosen = choices(mixed_graph(), max(400, trials // 4))
-        checked += 1
-        broken |= {} if abs(chosen) < LEVEL else {"choice": chosen}
+    for name, graph in cases().items():
+        nulled = null_records(graph, [CHANGED])
+        if name == "copies":  # which no stored graph has: only its owner's list goes
+            kept = np.where(np.arange(graph.num_nodes) == CHANGED, 0, np.diff(graph.out_ptr))
+            ptr, rest = np.concatenate([[0], np.cumsum(kept)]), graph.out_idx[graph.out_ptr[CHANGED + 1] :]
+            nulled = replace(nulled, out_ptr=ptr, out_idx=rest)
+        seen = [releases(one, trials, side) for side, one in enumerate((graph, nulled))]
+        found = {f"{name}, {what}": score for what, score in facts(seen[0], graph).items()}
+        found |= {f"{name} without it, {what}": score for what, score in facts(seen[1], nulled).items()}
+        if name != "copies":
+            found[f"{name}, reads"] = looks_elsewhere(graph)
+        checked += len(found)
+        broken |= {fact: score for fact, score in found.items() if not abs(score) < LEVEL}
+        way = worked_out(graph, predictions(graph)) - worked_out(nulled, predictions(graph))
+        scores = [(one[trials // 2 :] * way).sum(axis=(1, 2)) / np.linalg.norm(way) for one in seen]
+        errors = measured_errors(scores[0], scores[1])
+        results[name] = errors, profile_test(errors, _claimed)
+        if results[name][1].refuted:
+            broken[f"{name}, measured"] = math.inf
+    chosen = choices(mixed_graph(), max(400, trials // 4))
+    checked += 1
+    broken |= {} if abs(chosen) < LEVEL else {"choice": chosen}
     worst = max(results, key=lambda name: float((results[name][1].measured - results[name][1].claimed).max()))
     errors, test = results[worst]
     claim = f"mu = {1 / NOISE:.3f} whatever the degrees, and {checked} facts"
-    result = statistical_result("votes", TITLE, planted, claim, trials, errors, test, DELTA)
+    result = statistical_result("votes", TITLE, claim, trials, errors, test, DELTA)
     shown = "; ".join(f"{name}: {score:.3g}" for name, score in list(broken.items())[:4])
     return result.model_copy(
         update={
             "passed": not broken,
             "finding": f"{worst}: {result.finding}; {len(broken)} broken" + (f": {shown}" if shown else ""),
-            "curve": result.curve if test.refuted or planted is None else (),
         }
     )
 

@@ -8,22 +8,20 @@ and how often a degree exceeds its cap.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import CLASSES, IN_BALLOTS, MASS, NORM, planted_in, predictions, prepared_votes
+from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.methods.votes.ballots import CappedBallots
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.randomness import numpy_generator
 
@@ -31,8 +29,6 @@ SIZE, MARGIN, FLOOR = 24, 1.0, 3
 VARIANT = "node-remove-capped"
 VOTER, RECEIVER = 0, 3  # of these nodes a record goes; every fourth node receives
 TITLE = "votes with noisy caps when a node leaves with all its edges"
-IN_CAPPED = f"{IN_BALLOTS.rpartition('.')[0]}.CappedBallots"
-OF_CAPPED = "dpgraph.privacy.mechanisms.votes.CappedVotes"
 
 
 @dataclass
@@ -138,62 +134,30 @@ def looks_elsewhere(graph: Graph, node: int) -> bool:
     return not np.array_equal(found[0], found[1])
 
 
-def _exact(self: CappedBallots, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
-    return CappedBallots.plain_read(self, np.asarray(self.degrees, dtype=float), margin, std)  # type: ignore[attr-defined]
-
-
-def _no_margin(self: CappedBallots, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
-    return CappedBallots.plain_read(self, noisy, 0.0, std)  # type: ignore[attr-defined]
-
-
-def _both_ways(cls: type[CappedBallots], plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedBallots:
-    """Everybody votes and receives."""
-    bounded = BoundedBallots.under.__func__(cls, plain, degree_bound, 0.0)  # type: ignore[attr-defined]
-    return replace(bounded, lists=sp.csr_matrix(bounded.lists), reads=np.ones(len(voters), dtype=bool))
-
-
-VOTES_CAPPED_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "degrees charged at sensitivity 1": {
-        f"{OF_CAPPED}.degrees_noise": property(lambda self: self.degrees_ratio * self.closed()[1])
-    },
-    "hubs charged at sensitivity 1": {
-        f"{OF_CAPPED}.hubs_noise": property(lambda self: self.hubs_ratio * self.closed()[1])
-    },
-    "votes both ways": {f"{IN_CAPPED}.one_way": classmethod(_both_ways)},
-    "caps from degrees without noise": {f"{IN_CAPPED}.plain_read": CappedBallots.capped, f"{IN_CAPPED}.capped": _exact},
-    "caps without their margin": {f"{IN_CAPPED}.plain_read": CappedBallots.capped, f"{IN_CAPPED}.capped": _no_margin},
-    "weights by degrees, not by caps": {
-        f"{IN_CAPPED}.weights": property(lambda self: 1 / np.sqrt(np.maximum(self.degrees, 1)))
-    },
-    "reads the buckets of the own list": {f"{IN_CAPPED}.read": Ballots.read},
-}
-
-
-def votes_capped(trials: int, planted: str | None = None) -> AuditResult:
+def votes_capped(trials: int) -> AuditResult:
     """A voter and a receiver of each graph leave, `trials` times with other noise."""
     most = {"received": 0.0, "degrees": 0.0, "votes": 0.0}
     spread: list[bool] = []
     above, count = 0, 0
-    with planted_in(VOTES_CAPPED_BUGS[planted] if planted else {}):
-        looked = sum(looks_elsewhere(graph, node) for graph in graphs().values() for node in (VOTER, RECEIVER))
-        for graph in graphs().values():
-            for seed in range(trials):
-                for node in (VOTER, RECEIVER):
-                    found = moved(graph, node, seed)
-                    most = {name: max(value, found[name]) for name, value in most.items()}
-                one = prepared(graph, seed)
-                voters = graph.train_nodes
-                caps, degrees = caps_of(one.ballots)[voters], one.ballots.degrees[voters]
-                above, count = above + int((degrees > caps).sum()), count + len(voters)
-                usual = degrees + 1 + MARGIN * one.mechanism.degrees_noise
-                spread.extend((caps > usual)[usual > FLOOR])
+    looked = sum(looks_elsewhere(graph, node) for graph in graphs().values() for node in (VOTER, RECEIVER))
+    for graph in graphs().values():
+        for seed in range(trials):
+            for node in (VOTER, RECEIVER):
+                found = moved(graph, node, seed)
+                most = {name: max(value, found[name]) for name, value in most.items()}
+            one = prepared(graph, seed)
+            voters = graph.train_nodes
+            caps, degrees = caps_of(one.ballots)[voters], one.ballots.degrees[voters]
+            above, count = above + int((degrees > caps).sum()), count + len(voters)
+            usual = degrees + 1 + MARGIN * one.mechanism.degrees_noise
+            spread.extend((caps > usual)[usual > FLOOR])
     chance = float(ndtr(-MARGIN))
     rare = above <= binom.isf(1e-7, count, chance)
     noisy = 0.3 < float(np.mean(spread)) < 0.7  # half of the noise is positive
     reached = min(most["degrees"], most["received"]) > 0.99
     holds = max(most.values()) <= 1 + 1e-6 and reached and rare and noisy and not looked
     return AuditResult(
-        audit="votes-capped", title=TITLE, planted=planted, passed=bool(holds),
+        audit="votes-capped", title=TITLE, passed=bool(holds),
         claim="a voter moves noisy numbers of voters by what is charged and votes by B; a receiver noisy degrees, and "
         "votes by (its voters above their caps) / (2 m); few are above",
         trials=trials,

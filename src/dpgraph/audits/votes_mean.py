@@ -6,22 +6,18 @@ record by record, from docs/privacy.md, section 12.1.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, norm
 
 from dpgraph.audits.graphs import null_records
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import LEVEL, cases, planted_in, prepared_votes
+from dpgraph.audits.votes import LEVEL, cases, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.rows import RowMean
 from dpgraph.randomness import numpy_generator
-from dpgraph.training.noise import ReleaseNoise
 
 FEATURES, SHARE = 40, 0.2
 ROUNDED = 1e-6  # of float32 rows, and of rounding to a grid
@@ -67,56 +63,30 @@ def row_of(record: np.ndarray, released: np.ndarray, std: float) -> np.ndarray:
     return np.asarray(short / np.linalg.norm(short))
 
 
-def _half_noise(self: ReleaseNoise, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-    return np.asarray(values + std / math.sqrt(2) * self.generator.standard_normal(values.shape))
-
-
-def _by_length(rows: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(np.array(rows, dtype=np.float64))
-
-
-class _Exact(RowMean):
-    """What rows follow from: the exact sum, where the noisy one was paid for."""
-
-    @property
-    def direction(self) -> np.ndarray:
-        exact = summed(rows_graph())[self.kept]
-        return np.asarray(exact / np.linalg.norm(exact))
-
-
-IN_PREPARED, IN_ROWS = "dpgraph.methods.votes.prepared", "dpgraph.methods.votes.rows"
-VOTES_MEAN_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "rows of the mean keep their lengths": {f"{IN_ROWS}.unit_rows": _by_length},
-    "noise of the mean over sqrt 2": {"dpgraph.training.noise.ReleaseNoise.on": _half_noise},
-    "rows centred by the exact mean": {f"{IN_PREPARED}.RowMean": _Exact},
-}
-
-
-def votes_mean(trials: int, planted: str | None = None) -> AuditResult:
+def votes_mean(trials: int) -> AuditResult:
     """`trials` releases: their noise over the accounted one; with one noise, what a record moves; and the rows."""
     broken: dict[str, float] = {}
     graph = rows_graph()
-    with planted_in(VOTES_MEAN_BUGS[planted] if planted else {}):
-        squares = 0.0
-        for seed in range(trials):
-            step, mean = _prepared(graph, seed)
-            # of the mechanism, and not of what ran
-            accounted = next(one.noise for one in step.accounted().releases if one.kind == "mean of the rows")
-            squares += float((((mean.released - summed(graph)) / accounted) ** 2).sum())
-        score = float(np.clip(norm.isf(chi2.sf(squares, trials * FEATURES)), -99, 99))
-        broken |= {} if abs(score) < LEVEL else {"noise": score}
-        read = step.data.features.numpy() / 10.0
-        features = np.asarray(graph.features)
-        for node in range(3, graph.num_nodes):
-            gap = float(np.abs(read[node] - row_of(features[node], mean.released, mean.std)).max())
-            broken |= {} if gap < 10 * ROUNDED else {f"row of node {node}": gap}
-        for node in CHANGED:
-            (_, whole), (_, less) = _prepared(graph, 0), _prepared(null_records(graph, [node]), 0)
-            moved = float(np.linalg.norm(whole.released - less.released))
-            broken |= {} if moved <= 1 + ROUNDED else {f"record {node} moves": moved}
+    squares = 0.0
+    for seed in range(trials):
+        step, mean = _prepared(graph, seed)
+        # of the mechanism, and not of what ran
+        accounted = next(one.noise for one in step.accounted().releases if one.kind == "mean of the rows")
+        squares += float((((mean.released - summed(graph)) / accounted) ** 2).sum())
+    score = float(np.clip(norm.isf(chi2.sf(squares, trials * FEATURES)), -99, 99))
+    broken |= {} if abs(score) < LEVEL else {"noise": score}
+    read = step.data.features.numpy() / 10.0
+    features = np.asarray(graph.features)
+    for node in range(3, graph.num_nodes):
+        gap = float(np.abs(read[node] - row_of(features[node], mean.released, mean.std)).max())
+        broken |= {} if gap < 10 * ROUNDED else {f"row of node {node}": gap}
+    for node in CHANGED:
+        (_, whole), (_, less) = _prepared(graph, 0), _prepared(null_records(graph, [node]), 0)
+        moved = float(np.linalg.norm(whole.released - less.released))
+        broken |= {} if moved <= 1 + ROUNDED else {f"record {node} moves": moved}
     shown = "; ".join(f"{name}: {value:.3g}" for name, value in list(broken.items())[:4])
     return AuditResult(
-        audit="votes-mean", title="the mean of the rows, and a record's part in it", planted=planted,
+        audit="votes-mean", title="the mean of the rows, and a record's part in it",
         passed=not broken, trials=trials, curve=(),
         claim="a record moves the sum of the rows by 1 at most; noise as accounted; rows follow "
         "from the release and the own record alone",

@@ -6,23 +6,20 @@ Nothing is random but the graphs: the sums before noise are compared, and what i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import CLASSES, IN_BALLOTS, MASS, NORM, planted_in, predictions, prepared_votes
+from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.randomness import numpy_generator
 
 BOUND, TAPERS = 9, (0.0, 1.0)
 SIZE = 16
-IN_BOUNDED = f"{IN_BALLOTS.rpartition('.')[0]}.BoundedBallots"
 REACHED = 0.99  # of the bound, or the graphs show nothing
 
 
@@ -77,42 +74,17 @@ def moved(graph: Graph, node: int, taper: float) -> tuple[float, float]:
     return float(np.linalg.norm(sums[0] - sums[1])) / NORM, looked
 
 
-def _one_way(cls: type[BoundedBallots], plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
-    """Degrees of own lists, with or without the edge back."""
-    return cls(plain.lists, plain.votes, plain.degree_floor, degree_bound, taper)
-
-
-def _by_degree(self: BoundedBallots, probabilities: np.ndarray, read: np.ndarray, reader: Any) -> np.ndarray:
-    factor = reader.strength / np.sqrt(self.degrees + 1.0)
-    return np.asarray(np.log(probabilities + 1e-3) + factor[:, None] * read)
-
-
-def _steep(self: BoundedBallots) -> np.ndarray:
-    """kappa = 2, whatever is stated."""
-    return np.asarray((1 + 2 * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))) / math.sqrt(self.degree_bound))
-
-
-VOTES_REMOVED_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "weights of node-null": {f"{IN_BOUNDED}.weights": property(lambda self: 1 / np.sqrt(self.degrees + 1.0))},
-    "a taper too steep": {f"{IN_BOUNDED}.weights": property(_steep)},
-    "a taper on one-way lists": {f"{IN_BOUNDED}.under": classmethod(_one_way)},
-    "reads the buckets of the own list": {f"{IN_BOUNDED}.read": Ballots.read},
-    "the own degree in reading": {f"{IN_BOUNDED}.scores": _by_degree},
-}
-
-
-def votes_removed(trials: int, planted: str | None = None) -> AuditResult:
+def votes_removed(trials: int) -> AuditResult:
     """Every node of every graph leaves in turn, for kappa = 0 and 1."""
     most, looked, count = 0.0, 0, 0
-    with planted_in(VOTES_REMOVED_BUGS[planted] if planted else {}):
-        for index, graph in enumerate(graphs(trials)):
-            for taper in TAPERS:
-                for node in range(0, SIZE, 1 if index < 4 else 3):
-                    by, elsewhere = moved(graph, node, taper)
-                    most, looked, count = max(most, by), looked + (elsewhere > 0), count + 1
+    for index, graph in enumerate(graphs(trials)):
+        for taper in TAPERS:
+            for node in range(0, SIZE, 1 if index < 4 else 3):
+                by, elsewhere = moved(graph, node, taper)
+                most, looked, count = max(most, by), looked + (elsewhere > 0), count + 1
     holds = REACHED < most <= 1 + 1e-6 and not looked
     return AuditResult(
-        audit="votes-removed", title="votes when a node leaves with all its edges", planted=planted, passed=holds,
+        audit="votes-removed", title="votes when a node leaves with all its edges", passed=holds,
         claim="all other buckets move by at most B, whatever the degree; nobody reads a list", trials=trials,
         finding=f"at most {most:.4g} B in {count} removals; others read one release otherwise in {looked}",
     )  # fmt: skip

@@ -18,25 +18,19 @@ from scipy.stats import binom
 from dpgraph.audits import votes_capped
 from dpgraph.audits.graphs import directed_graph, null_records, with_edges, without_node
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.votes import CLASSES, IN_PREPARED, MASS, NORM, planted_in, predictions, prepared_votes
+from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.audits.votes_capped import FLOOR, MARGIN, RECEIVER, VOTER
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.methods.votes.ballots import Ballots, CappedBallots
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
-from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.randomness import numpy_generator
 
 BOUND, TAPERS, SIZE = 9, (0.0, 1.0), 16
 TITLE = "votes read over two hops when a node leaves, or its record"
 CAPPED = "node-remove-capped-strangers"
-HERE = "dpgraph.audits.votes_strangers"
-IN_STRANGERS = "dpgraph.methods.votes.strangers"
-IN_BOUNDED = f"{IN_STRANGERS}.BoundedStrangerBallots"
-IN_CAPPED = f"{IN_STRANGERS}.CappedStrangerBallots"
-OF_STRANGERS = "dpgraph.privacy.mechanisms.stranger_votes"
 
 
 def graphs(trials: int) -> Iterator[Graph]:
@@ -64,16 +58,6 @@ def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:
     return with_edges(
         directed_graph([], [], np.ones((SIZE, 2)), np.zeros(SIZE, dtype=int), split, CLASSES), owners, members
     )
-
-
-def as_prepared(step: PreparedVotes) -> PreparedVotes:
-    """Where a bug is planted in what runs."""
-    return step
-
-
-def _with_choice(step: PreparedVotes) -> PreparedVotes:
-    step.votes_of = step.votes_of.model_copy(update={"choice_epsilon": 0.7, "readers": len(READERS)})
-    return step
 
 
 def covered(graph: Graph, node: int, scope: Scope) -> np.ndarray:
@@ -106,7 +90,7 @@ def utilities(step: PreparedVotes, ballots: Ballots) -> np.ndarray:
 
 def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, float]:
     """What is charged over what is found, of removal and of null; inf where a view moves that is covered."""
-    step = as_prepared(prepared_votes(graph, 0, **budget))
+    step = prepared_votes(graph, 0, **budget)
     stated = step.votes_of.rigorous()
     (null,) = (one for one in step.votes_of.beside() if one.relation is Relation.NODE_NULL)
     ballots, found = step.ballots(), dict[str, float]()
@@ -115,7 +99,7 @@ def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, fl
         ("leaves", without_node(graph, node), stated.scope),
         ("null", null_records(graph, [node]), null.scope),
     ):
-        less = as_prepared(prepared_votes(other, 0, **budget))
+        less = prepared_votes(other, 0, **budget)
         rest = less.ballots()
         seen = covered(graph, node, scope)
         same = np.array_equal(views[:, seen], read_of(less, rest)[:, seen])
@@ -157,41 +141,7 @@ def own_flag_moves(graph: Graph, node: int) -> bool:
     return bool(counts[0] != counts[1])
 
 
-def _mutual(cls: type[BoundedStrangerBallots], plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
-    """Edges that are in both ends' lists: then a record that becomes null changes its neighbours' lists."""
-    return BoundedBallots.under.__func__(cls, plain, degree_bound, taper)  # type: ignore[attr-defined]
-
-
-def _third_hop(self: Ballots, *args: Any) -> np.ndarray:
-    once = self.plain_read(*args)  # type: ignore[attr-defined]
-    return np.asarray(once + 0.5 * (self.lists @ once))
-
-
-def _by_readers_lists(self: CappedBallots) -> np.ndarray:
-    """Counts of voters that a receiver lists, by its own list."""
-    listed = self.listed  # type: ignore[attr-defined]
-    return np.asarray(listed.sum(axis=1)).ravel().astype(int)
-
-
-VOTES_STRANGERS_BUGS: Mapping[str, Mapping[str, Any]] = {
-    "two hops stated as joint": {
-        f"{OF_STRANGERS}._ForStrangers.scope": property(lambda self: Scope.JOINT),
-    },
-    "a reader chosen by what two hops say": {f"{HERE}.as_prepared": _with_choice},
-    "lists of mutual edges": {f"{IN_BOUNDED}.over": classmethod(_mutual)},
-    "a third hop": {f"{IN_BOUNDED}.plain_read": BoundedStrangerBallots.read, f"{IN_BOUNDED}.read": _third_hop},
-    "a third hop with caps": {f"{IN_CAPPED}.plain_read": CappedStrangerBallots.read, f"{IN_CAPPED}.read": _third_hop},
-    "weights of node-null": {f"{IN_BOUNDED}.weights": property(lambda self: 1 / np.sqrt(self.degrees + 1.0))},
-    "votes for itself": {f"{IN_BOUNDED}.buckets": Ballots.buckets},
-    "hubs by the receiver's own list": {f"{IN_CAPPED}.received": property(_by_readers_lists)},
-    "test labels in votes": {
-        "dpgraph.problems.node_classification.work.blind": lambda graph: graph,
-        f"{IN_PREPARED}.PreparedVotes.labels_that_vote": property(lambda self: np.asarray(self.graph.labels)),
-    },
-}
-
-
-def votes_strangers(trials: int, planted: str | None = None) -> AuditResult:
+def votes_strangers(trials: int) -> AuditResult:
     """Every node of every graph, for kappa = 0 and 1; of votes with caps a voter and a receiver."""
     most: dict[str, float] = {}
 
@@ -199,30 +149,29 @@ def votes_strangers(trials: int, planted: str | None = None) -> AuditResult:
         for name, value in found.items():
             most[name] = max(most.get(name, 0.0), value)
 
-    with planted_in(VOTES_STRANGERS_BUGS[planted] if planted else {}):
-        above = count = 0
-        for index, graph in enumerate(graphs(trials)):
-            for taper in TAPERS:
-                budget = {"variant": "node-remove-strangers", "degree_bound": BOUND, "taper": taper}
-                for node in range(0, SIZE, 1 if index < 3 else 4):
-                    note(compared(graph, node, budget))
-        for graph in votes_capped.graphs().values():
-            budget = {"variant": CAPPED, "degrees_share": 0.2, "cap_margin": MARGIN, "degree_floor": FLOOR}
-            for node in (VOTER, RECEIVER):
-                note({f"caps, {name}": value for name, value in compared(graph, node, budget).items()})
-                note({f"caps, {name}": value for name, value in votes_capped.moved(graph, node, 0, CAPPED).items()})
-            note({"caps, own flag": math.inf if own_flag_moves(graph, RECEIVER) else 0.0})
-            one = votes_capped.prepared(graph, 0, CAPPED)
-            voters = graph.train_nodes
-            above += int((one.ballots.degrees > votes_capped.caps_of(one.ballots))[voters].sum())
-            count += len(voters)
-        tested = hidden_labels_vote()
+    above = count = 0
+    for index, graph in enumerate(graphs(trials)):
+        for taper in TAPERS:
+            budget = {"variant": "node-remove-strangers", "degree_bound": BOUND, "taper": taper}
+            for node in range(0, SIZE, 1 if index < 3 else 4):
+                note(compared(graph, node, budget))
+    for graph in votes_capped.graphs().values():
+        budget = {"variant": CAPPED, "degrees_share": 0.2, "cap_margin": MARGIN, "degree_floor": FLOOR}
+        for node in (VOTER, RECEIVER):
+            note({f"caps, {name}": value for name, value in compared(graph, node, budget).items()})
+            note({f"caps, {name}": value for name, value in votes_capped.moved(graph, node, 0, CAPPED).items()})
+        note({"caps, own flag": math.inf if own_flag_moves(graph, RECEIVER) else 0.0})
+        one = votes_capped.prepared(graph, 0, CAPPED)
+        voters = graph.train_nodes
+        above += int((one.ballots.degrees > votes_capped.caps_of(one.ballots))[voters].sum())
+        count += len(voters)
+    tested = hidden_labels_vote()
     rare = above <= binom.isf(1e-7, count, float(ndtr(-MARGIN)))
     reached = min(most.get("leaves, moves", 0), most.get("null, moves", 0), most.get("caps, degrees", 0)) > 0.97
     worst = max(most, key=lambda name: most[name])
     holds = most[worst] <= 1 + 1e-6 and reached and rare and not tested
     return AuditResult(
-        audit="votes-strangers", title=TITLE, planted=planted, passed=bool(holds),
+        audit="votes-strangers", title=TITLE, passed=bool(holds),
         claim="a node that leaves moves buckets by at most B (with caps: what is charged) and no reading of a "
         "stranger; a record that becomes null moves them by at most (1 + kappa)^2 / (8 kappa) B, and nobody's reading",
         trials=trials,

@@ -42,7 +42,7 @@ STAGES: dict[str, Stage] = {
     "audit": Stage(("audits.registry", "methods.*", "preparation.*"), job=True),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
-    "artefacts": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
+    "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),
     "index": Stage(

@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dpgraph.experiments.machine import processor
+
 
 def provenance() -> dict[str, Any]:
     """Versions, machine, git commit and time of writing."""
@@ -22,15 +24,6 @@ def provenance() -> dict[str, Any]:
         "commit": _commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-@cache
-def processor() -> str:
-    """Return the processor's name, as the operating system has it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (named or [platform.processor() or "unknown"])[0]
 
 
 @cache

@@ -341,7 +341,8 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
         columns = EMPTY | {"dataset": task.dataset, "setting": task.setting, "split": task.split}
         columns |= {"features": task.features, "final": True, "seed": -1, "status": "ok"}
         if "nodes" not in (record.get("statistics") or {}):
-            columns |= {"status": "not run", "reason": str(record.get("reason") or "")}
+            why = f": {record['reason']}" if record.get("reason") else ""
+            columns |= {"status": "not run", "reason": f"data not available{why}"}
         facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
         numbers = dict(_numbers(GRAPH, facts))
         names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)

@@ -28,7 +28,7 @@ NUMBERS = Path("docs/numbers.yaml")
 DIGITS = 1e-6  # of what eight digits are compared to
 
 
-class Statement(Frozen):
+class PrintedNumbers(Frozen):
     """Numbers of one method of a suite, by its label in the leaderboard."""
 
     file: str
@@ -50,7 +50,7 @@ class Numbers(Frozen):
 
     data: dict[str, str]
     answers: tuple[AnswersTable, ...] = ()
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[PrintedNumbers, ...] = ()
 
 
 class Shown(float):
@@ -62,10 +62,10 @@ class Shown(float):
         return super().__format__(spec) if spec else f"{self:.1f} ± {self.half:.1f}"
 
 
-class Places(dict):
+class LeaderboardNumbers(dict):
     """By `data@budget`, the number of a method in a suite's leaderboard."""
 
-    def __init__(self, statement: Statement, table: pd.DataFrame, data: dict[str, str]) -> None:
+    def __init__(self, statement: PrintedNumbers, table: pd.DataFrame, data: dict[str, str]) -> None:
         super().__init__()
         self.statement, self.table, self.data = statement, table, data
 
@@ -92,7 +92,7 @@ def unlike_statements(root: Path = Path()) -> Iterator[str]:
             yield f"{one.file}: expected the table\n{lines}"
     for statement in numbers.statements:
         table = standings_of(read_values(root / FOLDER / statement.suite / VALUES))
-        expected = statement.text.format_map(Places(statement, table, numbers.data))
+        expected = statement.text.format_map(LeaderboardNumbers(statement, table, numbers.data))
         if _plain(expected) not in _plain((root / statement.file).read_text(encoding="utf-8")):
             yield f"{statement.file}: expected “{expected}” (suite {statement.suite}, {statement.label})"
 

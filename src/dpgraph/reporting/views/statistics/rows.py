@@ -61,7 +61,7 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
                 **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
                 "counted": counted_texts(values.get("counted")),
                 "status": "ok" if ok else "not run",
-                "reason": "" if ok else _why(values.get("reason")),
+                "reason": "" if ok else values.get("reason") or "data not available",
             }
         )
     return pd.DataFrame(rows)
@@ -77,7 +77,3 @@ def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
         f"{formats.count(of['without_relation'])} no relation"
         for name, of in (counted or {}).items()
     )
-
-
-def _why(reason: str | None) -> str:
-    return f"data not available: {reason}" if reason else "data not available"

@@ -1,0 +1,196 @@
+"""Mechanisms and accountants that state too little."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit
+
+PREPARED = "dpgraph.methods.pagerank.prepared:"
+BASE = "dpgraph.privacy.mechanisms.base:"
+SUBGRAPHS = "dpgraph.privacy.mechanisms.subgraphs:"
+TREES = "dpgraph.privacy.mechanisms.trees:"
+PAGERANK_RELEASE = "dpgraph.sampling.pagerank_release:"
+OF_SOUNDNESS = "tests/methods/test_soundness.py::"
+OF_FACTS = "tests/preparation/test_facts.py::"
+OF_CHOICE = "tests/privacy/test_choice.py::"
+OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
+OF_PAGERANK_MECHANISMS = "tests/privacy/test_pagerank_mechanisms.py::"
+OF_SUBGRAPH_MECHANISMS = "tests/privacy/test_subgraph_mechanisms.py::"
+OF_PAGERANK_RELEASE = "tests/sampling/test_pagerank_release.py::"
+
+BUGS = (
+    edit(
+        "delta of everybody is not looked at",
+        BASE + "NoisySteps.meaningless_delta",
+        "self.num_protected or self.num_roots",
+        "self.num_roots",
+        OF_SOUNDNESS + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-gnn-1-rigorous]",
+    ),
+    edit(
+        "a meaningless delta is accepted",
+        BASE + "NoisySteps._check",
+        "self.refuses_delta",
+        "not self.refuses_delta",
+        OF_SOUNDNESS + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-appr-random-rigorous]",
+    ),
+    edit(
+        "a paper's mechanism has an epsilon at any delta",
+        BASE + "NoisySteps._proved",
+        "self.meaningless_delta",
+        "None",
+        OF_SOUNDNESS + "test_a_delta_of_one_in_everybody_gives_no_epsilon[dp-subgraph-3-published]",
+    ),
+    edit(
+        "R without the nodes that are let in",
+        TREES + "StableTrees.changed_trees",
+        "tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)",
+        "tree_size(max_degree=degree, hops=self.hops)",
+        OF_MECHANISMS + "test_affected_roots",
+    ),
+    edit(
+        "a mechanism's pair forgets a root",
+        TREES + "PoissonTrees.dominating_pair",
+        "self.affected_roots",
+        "max(1, self.affected_roots - 1)",
+        OF_MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
+    ),
+    edit(
+        "node-remove is stated of trees with neighbours",
+        "dpgraph.privacy.mechanisms.removed_records:RemovedRecords._own_records",
+        "self.hops != 0",
+        "self.hops < 0",
+        OF_MECHANISMS + "test_whoever_reads_an_edge_has_no_such_statement",
+    ),
+    edit(
+        "half of the steps are accounted for",
+        "dpgraph.privacy.accountants.composition:_repeated",
+        "one.self_compose(steps, tail_mass_truncation=tail_mass)",
+        "one.self_compose(max(1, steps // 2), tail_mass_truncation=tail_mass)",
+        OF_MECHANISMS + "test_the_two_epsilons_of_the_rigorous_mechanism",
+    ),
+    edit(
+        "a subgraph moves by C",
+        SUBGRAPHS + "GraphSplits._gaussian",
+        "2 * vectors",
+        "vectors",
+        OF_SUBGRAPH_MECHANISMS + "test_table_3_and_what_holds_instead",
+    ),
+    edit(
+        "one affected node for all of a part",
+        SUBGRAPHS + "NodeClippedSubgraphs.rigorous",
+        "self._gaussian(steps, self.most_nodes)",
+        "self._gaussian(steps)",
+        OF_SUBGRAPH_MECHANISMS + "test_one_node_may_turn_the_gradient_of_every_node_of_a_part_around",
+    ),
+    edit(
+        "fresh subgraphs at the whole noise",
+        SUBGRAPHS + "PoissonSubgraphs.dominating_pair",
+        "noise / 2",
+        "noise",
+        OF_SUBGRAPH_MECHANISMS + "test_ten_parts",
+    ),
+    edit(
+        "an unfinished epoch is free",
+        SUBGRAPHS + "GraphSplits.epochs",
+        "math.ceil(steps / self.num_splits)",
+        "max(1, steps // self.num_splits)",
+        OF_SUBGRAPH_MECHANISMS + "test_an_unfinished_epoch_counts_whole",
+    ),
+    edit(
+        "an unfinished epoch of lots is free",
+        "dpgraph.privacy.mechanisms.lots:ShuffledLots.epochs",
+        "math.ceil(steps / self.lots_per_epoch)",
+        "max(1, steps // self.lots_per_epoch)",
+        "tests/privacy/test_record_mechanisms.py::test_an_epoch_that_has_begun_counts",
+    ),
+    edit(
+        "the choice is free",
+        TREES + "ResidualTrees.rigorous",
+        "PureDp(self.choice_epsilon) if self.choice_epsilon else None",
+        "None",
+        OF_CHOICE + "test_the_price_lies_between_nothing_and_basic_composition",
+    ),
+    edit(
+        "the choice's noise is halved",
+        "dpgraph.privacy.choice:noisily_positive",
+        "sensitivity / epsilon",
+        "sensitivity / epsilon / 2",
+        OF_CHOICE + "test_the_law_of_the_answer",
+    ),
+    edit(
+        "the choice's sensitivity is 1",
+        "dpgraph.preparation.trees:PreparedChoice.__init__",
+        "mechanism.choice_sensitivity",
+        "1",
+        "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
+    ),
+    edit(
+        "rows move by C1",
+        PAGERANK_RELEASE + "matrix_sensitivity",
+        "2 * num_rows",
+        "num_rows",
+        OF_PAGERANK_RELEASE + "test_the_sensitivity_is_attained_and_larger_than_the_thesis_says",
+    ),
+    edit(
+        "the release of rows is charged half",
+        "dpgraph.privacy.mechanisms.pagerank:PagerankSteps.release_mu",
+        "2 * self.num_roots",
+        "self.num_roots",
+        OF_PAGERANK_MECHANISMS + "test_rigorous_example",
+    ),
+    edit(
+        "rows are not clipped",
+        PAGERANK_RELEASE + "clip_rows",
+        "1 / np.maximum(1.0, norms / clip_norm)",
+        "np.ones(len(norms))",
+        OF_PAGERANK_RELEASE + "test_clipped_matrices_are_within_the_sensitivity",
+    ),
+    edit(
+        "the noise of rows / 1.3",
+        PREPARED + "PreparedRows._released",
+        "gaussian_release(rows, clip, noise, top_k, random)",
+        "gaussian_release(rows, clip, noise / 1.3, top_k, random)",
+        OF_FACTS + "test_released_rows_have_the_noise_that_is_accounted_for[gaussian]",
+    ),
+    edit(
+        "the draws of rows at 2 epsilon",
+        PREPARED + "PreparedRows._released",
+        "exponential_release(rows, clip, noise, top_k, random, values)",
+        "exponential_release(rows, clip, 2 * noise, top_k, random, values)",
+        OF_FACTS + "test_released_rows_have_the_noise_that_is_accounted_for[exponential]",
+    ),
+    edit(
+        "Gumbel noise of half the scale",
+        PAGERANK_RELEASE + "exponential_release",
+        "clip_value / epsilon",
+        "clip_value / epsilon / 2",
+        OF_PAGERANK_RELEASE + "test_the_exponential_mechanism_draws_with_its_weights",
+    ),
+    edit(
+        "a release at all of delta",
+        "dpgraph.methods.pagerank.mechanism:_rows",
+        "common['delta'] / 2",
+        "common['delta']",
+        OF_PAGERANK_MECHANISMS + "test_training_epsilon_leaves_the_rest_to_the_release",
+    ),
+    edit(
+        "votes move by 1",
+        "dpgraph.privacy.accountants.pate:capped_epsilon",
+        "2 * answers",
+        "answers",
+        "tests/privacy/test_evaluate.py::test_reference_value[R157]",
+    ),
+    edit(
+        "votes beyond the cap",
+        "dpgraph.privacy.gnmax:confident_gnmax",
+        "np.flatnonzero(passed)[:max_answers]",
+        "np.flatnonzero(passed)",
+        "tests/privacy/test_gnmax.py::test_caps_stop_the_run",
+    ),
+    edit(
+        "a search charges one of its seeds",
+        "dpgraph.privacy.accountants.tuning:paid_epsilon",
+        "repeats * one.rdp(ORDERS)",
+        "1 * one.rdp(ORDERS)",
+        "tests/privacy/test_tuning.py::test_without_one_off_costs_seeds_are_as_many_more_steps",
+    ),
+)

@@ -1,0 +1,166 @@
+"""Steps captured as one program."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit, swap
+
+PHILOX = "dpgraph.sampling.philox:"
+SLOTS = "dpgraph.sampling.slots:"
+GRADIENTS = "dpgraph.training.captured.gradients:"
+STEP = "dpgraph.training.captured.step:"
+OF_SLOTS = "tests/sampling/test_slots.py::"
+OF_CAPTURED = "tests/training/test_captured.py::"
+
+BUGS = (
+    edit(
+        "noise of std / 1.3 in a captured step",
+        STEP + "CapturedStep.release",
+        "float(noise.std)",
+        "float(noise.std) / 1.3",
+        OF_CAPTURED + "test_a_step_is_clip_noise_divide_and_update",
+    ),
+    edit(
+        "roots without a slot are left out",
+        STEP + "CapturedStep.__call__",
+        "ahead.fits[index]",
+        "ahead.fits",
+        OF_CAPTURED + "test_a_batch_without_a_slot_for_each_root_is_exact[(1, 12)-adam]",
+    ),
+    edit(
+        "draws of a captured step are not counted",
+        STEP + "CapturedStep.__call__",
+        "slots.term.draws.count += 1",
+        "slots.term.draws.count += 0",
+        "tests/methods/test_captured.py::test_what_ran_is_what_was_accounted_for[dp-gnn-1-rigorous]",
+    ),
+    edit(
+        "a captured program keeps numbers that have changed",
+        STEP + "CapturedStep.__call__",
+        "self._baked != self._numbers()",
+        "self._baked is None",
+        OF_CAPTURED + "test_numbers_that_change_after_the_capture_are_refused",
+    ),
+    edit(
+        "roots of a tree that is not finite are summed in slots",
+        GRADIENTS + "RowGradients.add_weighted",
+        "gradients.masked_fill(lost, 0)",
+        "gradients.masked_fill(lost & False, 0)",
+        OF_CAPTURED + "test_a_record_that_is_not_finite_leaves_its_readers_out[1-nan-gcn]",
+    ),
+    edit(
+        "rows of trees in slots are not scaled by clip factors",
+        GRADIENTS + "RowGradients.add_weighted",
+        "self.layout.per_row(factors).unsqueeze(1)",
+        "self.layout.per_row(factors).unsqueeze(1).sign()",
+        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[trees-('gcn', 1, 1, 2, 'tanh')]",
+    ),
+    edit(
+        "padding of slots counts as a row",
+        "dpgraph.training.captured.slot_batch:SlotBatch.segments",
+        "layout.columns[:width] < self.sizes[own]",
+        "layout.columns[:width] <= self.sizes[own]",
+        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[trees-('gin', 1, 2, 1, 'relu')]",
+    ),
+    edit(
+        "both terms of a captured step draw one batch",
+        PHILOX + "poisson_masks",
+        "torch.full_like(pairs, stream)",
+        "torch.full_like(pairs, 0)",
+        OF_CAPTURED + "test_terms_draw_independent_batches",
+    ),
+    edit(
+        "batches of a resumed run begin again",
+        PHILOX + "poisson_masks",
+        "torch.arange(first, first + steps, device=like.device)",
+        "torch.arange(0, steps, device=like.device)",
+        OF_CAPTURED + "test_it_goes_on_where_it_was[3]",
+    ),
+    edit(
+        "batches of a resumed run that is averaged begin again",
+        "dpgraph.training.averaging:AveragingStep.start_at",
+        "self.step.start_at(step)",
+        "self.step.start_at(0)",
+        OF_CAPTURED + "test_a_step_that_was_not_told_where_it_starts_is_refused",
+    ),
+    edit(
+        "a captured program keeps the batch of its capture",
+        STEP + "CapturedStep.__call__",
+        "slots.row.copy_(drawn.ranks[index])",
+        "slots.row = drawn.ranks[index]",
+        OF_CAPTURED + "test_what_is_replayed_is_the_step[mlp-adam]",
+    ),
+    edit(
+        "a captured program keeps the noise of its first step",
+        STEP + "CapturedStep.release",
+        "self.noise.normal_(generator=noise.generator)",
+        "if not self._warm:\n    self.noise.normal_(generator=noise.generator)",
+        OF_CAPTURED + "test_what_is_replayed_is_the_step[residual-sgd]",
+    ),
+    edit(
+        "a step without slots leaves the buffers of the captured program",
+        STEP + "CapturedStep.sum_without_slots",
+        "self.flat.zero_()",
+        "self.sums = {p: torch.zeros_like(p) for p in self.sums}",
+        OF_CAPTURED + "test_what_is_replayed_is_the_step[gcn-sgd]",
+    ),
+    edit(
+        "Adam of a captured step counts on the host",
+        "dpgraph.training.optimizers:make_optimizer",
+        "_eager(torch.optim.Adam)(parameters, capturable=capturable, **moments, **shared)",
+        "_eager(torch.optim.Adam)(parameters, capturable=False, **{**moments, 'fused': None}, **shared)",
+        OF_CAPTURED + "test_what_is_replayed_is_the_step[mlp-adam]",
+    ),
+    edit(
+        "a step whose optimiser counts on the host is captured",
+        STEP + "why_not_captured",
+        "group.get('capturable') is False",
+        "group.get('capturable') is None",
+        OF_CAPTURED + "test_what_is_not_captured",
+    ),
+    edit(
+        "the host reads losses in a captured program",
+        STEP + "CapturedStep.sum_slots",
+        "for layer, gradients in by_layer.items(): ...",
+        "float(losses.sum())\nfor layer, gradients in by_layer.items(): ...",
+        OF_CAPTURED + "test_shapes_are_fixed_and_the_host_reads_nothing[('gcn', 1, 1, 2, 'tanh')]",
+    ),
+    edit(
+        "slots are as many as the longest list needs",
+        STEP + "classes_of",
+        "public_classes(num_roots=sampler.num_roots, rate=sampler.rate, num_nodes=lists.num_nodes, "
+        "max_degree=None if alone else lists.max_degree, list_cap=lists.list_cap)",
+        "public_classes(num_roots=sampler.num_roots, rate=sampler.rate, num_nodes=lists.num_nodes, "
+        "max_degree=None if alone else lists.max_degree, "
+        "list_cap=None if alone else int(np.diff(term.trees.row_ptr[-1]).max()) - 1)",
+        OF_CAPTURED + "test_slots_follow_from_public_numbers_alone",
+    ),
+    edit(
+        "roots that a class has no slots for are left out",
+        SLOTS + "fill_slots",
+        "start = end",
+        "start = upto[:, index]",
+        OF_SLOTS + "test_every_root_has_a_slot_or_the_overflow_is_reported",
+    ),
+    edit(
+        "batches of more roots than slots are called fitting",
+        SLOTS + "fill_slots",
+        "drawn[:, -1] > start",
+        "drawn[:, -1] < start",
+        OF_SLOTS + "test_every_root_has_a_slot_or_the_overflow_is_reported",
+    ),
+    edit(
+        "a class takes roots that are wider than its slots",
+        SLOTS + "fill_slots",
+        "upto[:, index]",
+        "drawn[:, -1]",
+        OF_SLOTS + "test_every_root_has_a_slot_or_the_overflow_is_reported",
+    ),
+    swap("nine rounds of Philox", PHILOX + "ROUNDS", lambda _: 9, "tests/sampling/test_philox.py::test_known_answers"),
+    edit(
+        "batches of a captured step are drawn on the host",
+        PHILOX + "poisson_masks",
+        "torch.arange((num_roots + 1) // 2, device=like.device)",
+        "torch.arange((num_roots + 1) // 2)",
+        OF_CAPTURED + "test_batches_are_drawn_where_the_step_is",
+    ),
+)

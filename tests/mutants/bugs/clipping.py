@@ -1,0 +1,322 @@
+"""Norms that leave something out, factors above 1, and null records that have a gradient."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit, ran, swap
+
+KIPF = "dpgraph.models.kipf:"
+PARTS = "dpgraph.preparation.parts:"
+TREES = "dpgraph.preparation.trees:"
+CLIPPING = "dpgraph.training.clipping:"
+INPUTS = "dpgraph.training.fused.inputs:"
+NETWORK = "dpgraph.training.fused.network:"
+RECORDS = "dpgraph.training.fused.records:"
+ROW_LOOPS = "dpgraph.training.fused.row_loops:"
+SHARED = "dpgraph.training.fused.shared:"
+PRECISION = "dpgraph.training.precision:"
+STACKED = "dpgraph.training.kipf:"
+STACKED_ROWS = "dpgraph.training.closed_rows:"
+OF_METHODS = "tests/contract/test_methods.py::"
+OF_COMPONENTS = "tests/preparation/test_components.py::"
+OF_CLIPPING = "tests/training/test_clipping.py::"
+OF_FUSED = "tests/training/test_fused.py::"
+OF_KIPF_NODES = "tests/training/test_kipf_clipping.py::"
+OF_PASSES = "tests/training/test_passes.py::"
+OF_SHARED = "tests/training/test_shared.py::"
+OF_STACKED = "tests/training/test_kipf.py::"
+
+BUGS = (
+    edit(
+        "clip at 2C on ego trees",
+        TREES + "PreparedTrees.__init__",
+        "order.privacy.clip_norm",
+        "2 * order.privacy.clip_norm",
+        ran("dp-mlp-0-rigorous"),
+    ),
+    edit(
+        "neighbours clipped at 2 C_n",
+        TREES + "PreparedTrees.__init__",
+        "mechanism.neighbour_clip * clip_norm",
+        "2 * mechanism.neighbour_clip * clip_norm",
+        ran("dp-residual-1-rigorous"),
+    ),
+    edit(
+        "clip at 2C on subgraphs",
+        PARTS + "PreparedParts.__init__",
+        "order.privacy.clip_norm",
+        "2 * order.privacy.clip_norm",
+        ran("dp-subgraph-3-cut"),
+    ),
+    edit(
+        "clip at 2C on rows",
+        "dpgraph.methods.pagerank.prepared:PreparedRows.closed",
+        "self.clip_norm",
+        "2 * self.clip_norm",
+        ran("dp-appr-random-rigorous"),
+    ),
+    edit(
+        "lots are not clipped",
+        "dpgraph.preparation.lots:PreparedLots.__init__",
+        "order.privacy.clip_norm if isinstance(mechanism, ShuffledLots) else math.inf",
+        "math.inf",
+        ran("dp-lots-0-published"),
+    ),
+    edit(
+        "components of records of any length",
+        "dpgraph.preparation.rows:unit_rows",
+        "scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)",
+        "",
+        OF_COMPONENTS + "test_a_record_that_becomes_null_moves_the_matrix_by_at_most_1",
+    ),
+    edit(
+        "components without noise on half of the entries",
+        "dpgraph.preparation.components:noisy_moments",
+        "generator.standard_normal((size, size))",
+        "np.triu(generator.standard_normal((size, size)))",
+        OF_COMPONENTS + "test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric",
+    ),
+    edit(
+        "components without a charge",
+        "dpgraph.privacy.mechanisms.lots:ComponentLots.release_mu",
+        "1 / self.components_noise",
+        "0.0",
+        "tests/privacy/test_record_mechanisms.py::test_the_release_of_components_is_charged",
+    ),
+    edit(
+        "clip at 2C on nodes",
+        STACKED + "Privatizer.node_factors",
+        "self.clip_norm",
+        "2 * self.clip_norm",
+        OF_STACKED + "test_the_gradient_of_each_node_is_clipped",
+    ),
+    edit(
+        "norms of nodes without their first layer",
+        "dpgraph.training.kipf:node_norms",
+        "piece.squares(backs, found.slopes)",
+        "0 * piece.squares(backs, found.slopes)",
+        OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
+    ),
+    edit(
+        "norms of nodes without dropout",
+        KIPF + "KipfNetwork._backward",
+        "slopes if kept is None else slopes.mul_(kept)",
+        "slopes",
+        OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
+    ),
+    edit(
+        "inner products of nodes without biases",
+        "dpgraph.models.kipf_pairs:_with_products",
+        "weights.new_ones",
+        "weights.new_zeros",
+        OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
+    ),
+    edit(
+        "subgraphs are not clipped",
+        PARTS + "PreparedParts.__init__",
+        "isinstance(mechanism, UnclippedSubgraphs)",
+        "True",
+        ran("dp-subgraph-1-rigorous"),
+    ),
+    edit(
+        "factors above 1",
+        CLIPPING + "clip_factors",
+        "torch.clamp_max(limits / enlarged, 1)",
+        "torch.clamp_max(limits / enlarged, 2)",
+        OF_CLIPPING + "test_large_clip_norm_gives_the_plain_gradient",
+    ),
+    edit(
+        "norms of the last layer only",
+        CLIPPING + "_squared_norms",
+        "squared[:, column[layer]] += norm",
+        "squared[:, column[layer]] = norm",
+        OF_CLIPPING + "test_clipped_sum_equals_loop_over_roots",
+    ),
+    edit(
+        "norms without their rounding error",
+        PRECISION + "enlarged_norms",
+        "ROUNDING * torch.finfo(squared.dtype).eps",
+        "0",
+        OF_CLIPPING + "test_one_root_contributes_at_most_the_clip_norm",
+    ),
+    swap(
+        "norms without the rounding of operands",
+        PRECISION + "OPERANDS",
+        lambda _: 0.0,
+        "tests/training/test_ghost.py::test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm",
+    ),
+    edit(
+        "products of another root's records",
+        INPUTS + "TreeInputs.products",
+        "ranks - begin",
+        "0 * ranks",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "products of another root's records where sizes differ",
+        INPUTS + "TreeInputs.products",
+        "(ranks, None, None)",
+        "(ranks[:1], None, None)",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "clip factors are left out of a sum by node",
+        SHARED + "SharedNodes.add",
+        "torch.mul(rows, factors.unsqueeze(1), out=own)",
+        "own.copy_(rows)",
+        OF_SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "the weighted row of the first root for all of a sum by node",
+        SHARED + "SharedNodes.add",
+        "above.index + (self._filled - len(rows))",
+        "0 * above.index",
+        OF_SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "the factor of the first row for all that a loop weighs",
+        ROW_LOOPS + "weigh",
+        "factors[i]",
+        "factors[0]",
+        OF_PASSES + "test_rows_times_factors_and_their_sum",
+    ),
+    edit(
+        "lengths of gradients that leave out what tanh let through",
+        ROW_LOOPS + "pull",
+        "x = given[k] * (one - states[k] * states[k])\nrow[k] = x\nsquare += x * x",
+        "x = given[k] * (one - states[k] * states[k])\nrow[k] = x\nsquare += zero",
+        OF_PASSES + "test_gradients_through_an_activation_and_their_lengths",
+    ),
+    edit(
+        "clip factors of the first root for all rows of a sum by node",
+        ROW_LOOPS + "add_rows",
+        "factors[v]",
+        "factors[0]",
+        OF_SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "norms of shared rows without the activation's derivative",
+        INPUTS + "SharedGradients.squared_norms",
+        "inputs.norms(self.rows.ranks, sizes, kind, output, self._read)",
+        "inputs.norms(self.rows.ranks, sizes, 0, output, self._read)",
+        OF_SHARED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "norms without what two rows of a root have in common",
+        ROW_LOOPS + "norms",
+        "(one + one) * products[place + i * size + j]",
+        "zero",
+        OF_SHARED + "test_norms_by_a_loop_are_those_of_products",
+    ),
+    edit(
+        "a lost root stays in a sum by node",
+        SHARED + "SharedNodes.add",
+        "above.rows if finite is None else above.rows.masked_fill(~finite.unsqueeze(1), 0)",
+        "above.rows",
+        OF_SHARED + "test_roots_that_are_lost_leave_the_others_alone",
+    ),
+    edit(
+        "a record that only lost roots read stays in a sum by node",
+        SHARED + "SharedNodes.add_weighted",
+        "if self._lost: ...",
+        "if False: ...",
+        OF_SHARED + "test_roots_that_are_lost_leave_the_others_alone",
+    ),
+    edit(
+        "sums by node where operands are rounded",
+        SHARED + "groups",
+        "not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features)",
+        "not len(network.encoder.layers) or not trees.hops or features.is_cuda",
+        OF_SHARED + "test_nodes_are_shared_where_that_pays",
+    ),
+    edit(
+        "sparse records are not scaled",
+        RECORDS + "SparseRows.add_weighted",
+        "factors is not None",
+        "factors is None",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "sparse records of lost roots stay",
+        RECORDS + "SparseRows.add_weighted",
+        "finite is not None and (not bool(finite.all()))",
+        "False",
+        OF_FUSED + "test_known_products_do_not_hide_a_record_that_is_not_finite",
+    ),
+    edit(
+        "norms of the values' heads without the keys'",
+        "dpgraph.training.fused.layers:Calls.gradients",
+        "self.attention.items()",
+        "list(self.attention.items())[:1]",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "what neighbours add, with the root's own gradient added",
+        NETWORK + "neighbour_parts",
+        "of_own.neg_()",
+        "of_own",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "roots without a finite gradient count",
+        CLIPPING + "clip_factors",
+        "torch.clamp_max(limits / enlarged, 1).masked_fill_(~finite.unsqueeze(1), 0)",
+        "torch.clamp_max(limits / enlarged, 1)",
+        OF_CLIPPING + "test_root_without_finite_gradient_contributes_nothing",
+    ),
+    edit(
+        "a subgraph's tensors are clipped alone",
+        STACKED + "Privatizer._clip",
+        "torch.linalg.vector_norm(gradient)",
+        "torch.linalg.vector_norm(gradient[:self.size // 2])",
+        OF_STACKED + "test_all_parameters_are_clipped_as_one_vector",
+    ),
+    edit(
+        "a subgraph's infinite gradient stays",
+        STACKED + "Privatizer._clip",
+        "gradient.nan_to_num_(nan=0.0)",
+        "pass",
+        OF_STACKED + "test_a_gradient_that_is_not_finite_stays_within_the_clip_norm",
+    ),
+    edit(
+        "rows: decoder's norm left out",
+        STACKED_ROWS + "_clip_factors",
+        "squared += last",
+        "",
+        "tests/training/test_closed_rows.py::test_no_root_adds_more_than_the_clip_norm",
+    ),
+    edit(
+        "a lot's tensors are clipped alone",
+        "dpgraph.training.lots:clipped",
+        "torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()",
+        "torch.linalg.vector_norm(gradient[0], dtype=torch.float64)",
+        "tests/methods/test_dp_lots.py::test_a_gradient_that_is_not_finite_contributes_nothing",
+    ),
+    edit(
+        "a null record has a loss in the engine",
+        CLIPPING + "root_cross_entropy",
+        "nn.functional.cross_entropy(logits, labels, reduction='none', ignore_index=NO_LABEL)",
+        "nn.functional.cross_entropy(logits, labels, reduction='none', ignore_index=-7)",
+        OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
+    ),
+    edit(
+        "a null record has a gradient in closed forms",
+        NETWORK + "cross_entropy",
+        "gradient.masked_fill_(none.unsqueeze(1), 0)",
+        "gradient",
+        OF_METHODS + "test_a_null_record_has_no_gradient",
+    ),
+    edit(
+        "a null record has a loss on subgraphs",
+        KIPF + "KipfNetwork._backward",
+        "delta.masked_fill_(block.labels < 0, 0)",
+        "delta",
+        "tests/models/test_kipf.py::test_a_node_without_label_has_no_loss",
+    ),
+    edit(
+        "a null record has a loss on rows",
+        STACKED_ROWS + "write_gradient",
+        "error.masked_fill_((batch.labels < 0).unsqueeze(1), 0)",
+        "error",
+        OF_METHODS + "test_a_null_record_has_no_gradient",
+    ),
+)

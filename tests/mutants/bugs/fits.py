@@ -1,0 +1,69 @@
+"""Fits on a user's own graph: noise, charges and choices of a release."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit
+
+SECRET = "dpgraph.fitting.secret:"
+PREPARED = "dpgraph.methods.votes.prepared:"
+OF_FIT = "tests/fitting/test_fit.py::"
+OF_SECRET = "tests/fitting/test_secret.py::"
+
+BUGS = (
+    edit(
+        "noise / 1.3 on the mean of the rows",
+        PREPARED + "PreparedVotes.__init__",
+        "order.release_noise('mean of the rows').on(row_sum(features), std, 1 / GRID)",
+        "order.release_noise('mean of the rows').on(row_sum(features), std / 1.3, 1 / GRID)",
+        OF_FIT + "test_all_noise_is_what_was_accounted_for_and_a_little_more",
+    ),
+    edit(
+        "rows of the mean keep their norms",
+        "dpgraph.methods.votes.rows:row_sum",
+        "unit_rows(features[start:start + ROWS])",
+        "np.nan_to_num(np.array(features[start:start + ROWS], dtype=np.float64))",
+        "tests/methods/test_votes.py::test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact",
+    ),
+    edit(
+        "rows centred by the exact mean",
+        PREPARED + "PreparedVotes.__init__",
+        "RowMean(noisy, std, self._how.signed_rows)",
+        "RowMean(row_sum(features), std, self._how.signed_rows)",
+        OF_FIT + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read",
+    ),
+    edit(
+        "the mean of the rows is free",
+        "dpgraph.privacy.accountants.votes:votes_epsilon",
+        "math.hypot(mean_mu, votes_mu, reader_mu)",
+        "math.hypot(votes_mu, reader_mu)",
+        "tests/privacy/test_votes.py::test_every_part_costs",
+    ),
+    edit(
+        "noise / 1.3 in a release",
+        SECRET + "SecretReleases.on",
+        "std * (1 + RAISED)",
+        "std / 1.3",
+        OF_FIT + "test_all_noise_is_what_was_accounted_for_and_a_little_more",
+    ),
+    edit(
+        "a choice for a release at twice its epsilon",
+        SECRET + "exponentially_chosen",
+        "mpmath.mpf(epsilon)",
+        "2 * mpmath.mpf(epsilon)",
+        OF_SECRET + "test_a_choice_has_the_probabilities_of_the_exponential_mechanism",
+    ),
+    edit(
+        "a release from a seed",
+        SECRET + "SecretOrder.generator",
+        "role not in ('batches', 'choice of the reader')",
+        "role == 'edge lists'",
+        OF_SECRET + "test_a_release_takes_no_seed_and_no_sum_off_the_grid",
+    ),
+    edit(
+        "a card without its choice",
+        "dpgraph.fitting.budget:Budgeted.choice",
+        "return self.mechanism.choice_epsilon",
+        "return 0.0",
+        OF_FIT + "test_every_part_of_a_release_is_charged[True]",
+    ),
+)

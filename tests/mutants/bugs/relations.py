@@ -1,0 +1,194 @@
+"""Steps over tuples of relations: batches, negatives, limits, noise and accounting."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit, ran, swap
+from tests.mutants.planting import Audit
+
+RELATIONS = "dpgraph.preparation.relations:"
+RELATIONAL = "dpgraph.privacy.accountants.relational:"
+TUPLES = "dpgraph.sampling.tuples:"
+RELATION_HEADS = "dpgraph.training.relation_heads:"
+TOWER_CLIPPING = "dpgraph.training.tower_clipping:"
+TRAINING_TUPLES = "dpgraph.training.tuples:"
+OF_TEXT_TOWER = "tests/models/test_text_tower.py::"
+OF_RELATION_MECHANISMS = "tests/privacy/test_relation_mechanisms.py::"
+OF_TUPLES = "tests/sampling/test_tuples.py::"
+OF_TUPLES_TESTS = "tests/training/test_tuples.py::"
+
+BUGS = (
+    edit(
+        "noise / 1.3 on tuples",
+        RELATIONS + "PreparedRelations.__init__",
+        "order.noise_std",
+        "order.noise_std / 1.3",
+        ran("dp-relation-head-rigorous"),
+    ),
+    edit(
+        "rate 2q on tuples",
+        RELATIONS + "PreparedRelations.__init__",
+        "mechanism.sampling_rate",
+        "min(1.0, 2 * mechanism.sampling_rate)",
+        ran("dp-relation-head-rigorous"),
+    ),
+    edit(
+        "clip at 2C on tuples",
+        RELATIONS + "PreparedRelations.__init__",
+        "order.privacy.clip_norm",
+        "2 * order.privacy.clip_norm",
+        ran("dp-relation-encoder-rigorous"),
+    ),
+    edit(
+        "tuples capped as published, accounted as stable",
+        RELATIONS + "PreparedRelations.__init__",
+        "isinstance(mechanism, StaticTuples)",
+        "False",
+        ran("dp-relation-head-rigorous"),
+    ),
+    edit(
+        "one negative more than accounted",
+        RELATIONS + "PreparedRelations.__init__",
+        "mechanism.negatives",
+        "mechanism.negatives + 1",
+        ran("dp-relation-head-published"),
+    ),
+    edit(
+        "negatives with replacement",
+        TUPLES + "Negatives.draw",
+        "self.generator.choice(len(self.entities), size=wanted, replace=False, shuffle=True)",
+        "self.generator.choice(len(self.entities), size=wanted, replace=True, shuffle=True)",
+        OF_TUPLES + "test_no_entity_is_a_negative_twice_in_a_batch",
+    ),
+    edit(
+        "negatives in the order of their ids",
+        TUPLES + "Negatives.draw",
+        "return self.entities[chosen].reshape(count, self.per_tuple)",
+        "chosen = np.sort(chosen)\nreturn self.entities[chosen].reshape(count, self.per_tuple)",
+        OF_TUPLES + "test_negatives_are_uniform_at_every_place",
+    ),
+    edit(
+        "an entity's tuples are not capped",
+        TUPLES + "capped_tuples",
+        "pairs[kept]",
+        "pairs",
+        OF_TUPLES + "test_no_entity_is_in_too_many_tuples",
+    ),
+    edit(
+        "counts of entities ignore the negatives",
+        TRAINING_TUPLES + "RelationStep._limits",
+        "largest_counts(batch)",
+        "largest_counts(batch[:, :2])",
+        Audit("tuple-facts", 200),
+    ),
+    edit(
+        "one tuple's limit for all",
+        TRAINING_TUPLES + "RelationStep._limits",
+        "largest_counts(batch)",
+        "np.full(len(batch), largest_counts(batch).min(initial=1))",
+        Audit("tuple-facts", 200),
+    ),
+    edit(
+        "noise on tuples after the optimiser",
+        TRAINING_TUPLES + "RelationStep.__call__",
+        "self.noise.add(found.sums)\napply_gradient(self.optimizer, found.sums, self.divisor)",
+        "apply_gradient(self.optimizer, found.sums, self.divisor)\nself.noise.add(found.sums)",
+        Audit("tuple-facts", 200),
+    ),
+    edit(
+        "a divisor of the tuples drawn",
+        TRAINING_TUPLES + "RelationStep.__call__",
+        "self.divisor",
+        "float(max(1, len(batch)))",
+        Audit("tuple-facts", 200),
+    ),
+    edit(
+        "factors of tuples above their limit",
+        TRAINING_TUPLES + "factors",
+        "1 - 1e-06",
+        "1 + 0.001",
+        OF_TUPLES_TESTS + "test_no_factor_lets_a_tuple_beyond_its_limit",
+    ),
+    edit(
+        "ghost norms of towers without cross terms",
+        TOWER_CLIPPING + "TowerModel._squares",
+        "grams.sum(dim=(1, 2))",
+        "torch.diagonal(grams, dim1=1, dim2=2).sum(dim=1)",
+        OF_TUPLES_TESTS + "test_both_ways_to_a_norm_agree",
+    ),
+    edit(
+        "norms of towers without biases",
+        TOWER_CLIPPING + "TowerModel._squares",
+        "squares = squares + slopes.sum(dim=1).square().sum(dim=1)",
+        "pass",
+        OF_TUPLES_TESTS + "test_a_perceptron_equals_autograd_whatever_the_chunks[1-infonce]",
+    ),
+    edit(
+        "norms of a chunk's last layer only",
+        TOWER_CLIPPING + "TowerModel._add",
+        "squares += self._squares(layers[number], *both)",
+        "squares = self._squares(layers[number], *both)",
+        OF_TUPLES_TESTS + "test_a_perceptron_equals_autograd_whatever_the_chunks[60-hinge]",
+    ),
+    edit(
+        "norms of towers are not enlarged by rounding",
+        TOWER_CLIPPING + "TowerModel._add",
+        "enlarged_norms(squares.clamp_min(0), scales)",
+        "squares.clamp_min(0).sqrt()",
+        OF_TUPLES_TESTS + "test_no_contribution_of_rounded_operands_is_beyond_its_limit",
+    ),
+    edit(
+        "slopes of texts count for another tuple",
+        TOWER_CLIPPING + "TowerModel._of",
+        "rows[back]",
+        "rows",
+        OF_TEXT_TOWER + "test_clipped_sums_over_texts_equal_autograd",
+    ),
+    edit(
+        "a text's state depends on its batch",
+        "dpgraph.models.text_tower:TextTower.forward",
+        "mask.long()",
+        "torch.ones_like(ids)",
+        OF_TEXT_TOWER + "test_padding_and_company_do_not_move_a_text",
+    ),
+    edit(
+        "norms of heads without the loss' scale",
+        RELATION_HEADS + "HeadModel.clipped",
+        "(longest + inner) / 2",
+        "(longest + inner) / 4",
+        OF_TUPLES_TESTS + "test_heads_equal_autograd",
+    ),
+    edit(
+        "norms of linear heads without the cross term",
+        RELATION_HEADS + "HeadModel.clipped",
+        "squares + cross",
+        "squares",
+        OF_TUPLES_TESTS + "test_heads_equal_autograd",
+    ),
+    edit(
+        "a leaving entity lets no tuple in",
+        RELATIONAL + "static_pair",
+        "Mixture.binomial(count=refill, rate=rate)",
+        "Mixture.binomial(count=0, rate=rate)",
+        OF_RELATION_MECHANISMS + "test_static_clipping_at_the_papers_size",
+    ),
+    edit(
+        "negatives are free",
+        RELATIONAL + "static_pair",
+        "min(1.0, size * negatives / nodes)",
+        "0.0",
+        OF_RELATION_MECHANISMS + "test_static_epsilon_moves_as_it_should",
+    ),
+    edit(
+        "a negative moves by C",
+        RELATIONAL + "static_pair",
+        "Mixture.binomial(count=1, rate=min(1.0, size * negatives / nodes), unit=2.0)",
+        "Mixture.binomial(count=1, rate=min(1.0, size * negatives / nodes), unit=1.0)",
+        OF_RELATION_MECHANISMS + "test_static_clipping_at_the_papers_size",
+    ),
+    swap(
+        "half the noise of Proposition 4.1",
+        "dpgraph.privacy.mechanisms.relations:AdaptiveTuples.SENSITIVITY",
+        lambda _: 1.5,
+        OF_RELATION_MECHANISMS + "test_noise_is_that_of_the_claimed_sensitivity",
+    ),
+)

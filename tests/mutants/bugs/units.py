@@ -1,0 +1,60 @@
+"""Steps over units of images."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit, ran
+
+UNITS = "dpgraph.preparation.units:"
+
+
+BUGS = (
+    edit(
+        "noise / 1.3 over units",
+        UNITS + "PreparedUnits.__init__",
+        "order.noise_std",
+        "order.noise_std / 1.3",
+        ran("dp-units-class"),
+    ),
+    edit(
+        "batches of units twice as large",
+        UNITS + "PreparedUnits.__init__",
+        "mechanism.sampling_rate",
+        "min(1.0, 2 * mechanism.sampling_rate)",
+        ran("dp-units-subclass"),
+    ),
+    edit(
+        "k-means as a public partition",
+        UNITS + "units_of",
+        "isinstance(mechanism, ClusterUnits)",
+        "isinstance(mechanism, SubclassUnits)",
+        ran("dp-units-subclass"),
+    ),
+    edit(
+        "units are not clipped",
+        "dpgraph.training.units:clipped_sum",
+        "norms <= clip_norm",
+        "norms > 0",
+        "tests/training/test_units.py::test_rows_are_clipped_one_by_one",
+    ),
+    edit(
+        "images of a unit are summed",
+        "dpgraph.sampling.units:Units.chosen",
+        "held / sizes[:, None]",
+        "held",
+        "tests/sampling/test_units.py::test_all_images_of_a_unit_with_equal_weights",
+    ),
+    edit(
+        "a replaced class is charged as one that leaves",
+        "dpgraph.privacy.mechanisms.units:ClassUnits.rigorous",
+        "2 * math.sqrt(steps)",
+        "math.sqrt(steps)",
+        "tests/privacy/test_unit_mechanisms.py::test_all_classes_in_each_step_are_a_gaussian_mechanism",
+    ),
+    edit(
+        "reconstructions hold the mean of the images",
+        "dpgraph.methods.image_networks:inverted",
+        "found.cpu().numpy()",
+        "found.cpu().numpy() + images.features.mean(axis=0)",
+        "tests/methods/test_units.py::test_reconstructions_read_the_parameters_alone[strong]",
+    ),
+)
