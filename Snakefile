@@ -43,9 +43,8 @@ from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     aggregate_inputs,
     artefact_inputs,
+    artefact_jobs,
     artefact_outputs,
-    made_alone,
-    made_together,
 )
 
 from snakemake_logger_plugin_dpgraph.jobs import expect

@@ -23,53 +23,32 @@ def in_report(path):
     )
 
 
-# all tables and figures of a paper that are functions of results.parquet: one process draws fifty of them in a minute,
-# where fifty would import the libraries fifty times
-for PAPER, NAMES in made_together(PLAN).items():
+# all tables and figures of a paper that are functions of results.parquet have one job: one process draws fifty of them
+# in a minute, where fifty would import the libraries fifty times
+for NAME, ARTEFACTS in artefact_jobs(PLAN).items():
 
     rule:
         name:
-            f"artefacts_{PAPER}"
+            NAME
         input:
             SUITE_FILES,
-            results=PATHS.results,
+            data=[
+                path
+                for artefact in ARTEFACTS
+                for path in artefact_inputs(PLAN, artefact, TRAINED, CALIBRATED)
+            ],
         output:
-            made(NAMES),
+            made(ARTEFACTS),
         log:
-            f"logs/{CONFIG.suite}/artefacts/{PAPER}.log",
+            f"logs/{CONFIG.suite}/artefacts/{NAME}.log",
         conda:
             "../envs/cpu.yaml"
         params:
             sources=sources_digest("figure"),
-            names=NAMES,
+            names=ARTEFACTS,
             plan=PLAN_ARGUMENTS,
         message:
-            f"Tables and figures of {PAPER}"
-        shell:
-            "python -m dpgraph artefacts {params.names} {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
-
-
-# what needs no training, or that of its own cells alone, or files of cells
-for NAME in made_alone(PLAN):
-
-    rule:
-        name:
-            f"{'search' if PLAN.artefacts[NAME].view == 'search' else PLAN.artefacts[NAME].kind}_{NAME.replace('/', '_')}"
-        input:
-            SUITE_FILES,
-            data=artefact_inputs(PLAN, NAME, TRAINED, CALIBRATED),
-        output:
-            made([NAME]),
-        log:
-            f"logs/{CONFIG.suite}/artefacts/{NAME.replace('/', '.')}.log",
-        conda:
-            "../envs/cpu.yaml"
-        params:
-            sources=sources_digest("figure"),
-            names=NAME,
-            plan=PLAN_ARGUMENTS,
-        message:
-            f"{NAME}"
+            f"Tables and figures: {NAME}"
         shell:
             "python -m dpgraph artefacts {params.names} {params.plan} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 

@@ -111,9 +111,9 @@ def test_planning_loads_nothing_heavy():
         "from dpgraph.data.registry import entry\n"
         "from dpgraph.data.fetch import mirrors_from\n"
         "from dpgraph.reporting.front_page import front_page\n"
-        "from dpgraph.reporting.inputs import artefact_inputs, artefact_outputs, aggregate_inputs, made_together\n"
+        "from dpgraph.reporting.inputs import artefact_inputs, artefact_jobs, artefact_outputs, aggregate_inputs\n"
         "for name in plan.artefacts: artefact_inputs(plan, name, {}, plan.calibrations)\n"
-        "aggregate_inputs(plan, {}, plan.calibrations), artefact_outputs(plan, plan.artefacts), made_together(plan)\n"
+        "aggregate_inputs(plan, {}, plan.calibrations), artefact_outputs(plan, plan.artefacts), artefact_jobs(plan)\n"
         "print([name for name in ('torch', 'pandas', 'scipy', 'matplotlib', 'requests') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

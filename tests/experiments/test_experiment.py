@@ -15,7 +15,7 @@ from dpgraph.experiments.experiment import Artefact, Experiment
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs, made_together
+from dpgraph.reporting.inputs import aggregate_inputs, artefact_inputs, artefact_jobs
 
 SPLITS = Path(__file__).parents[1] / "reporting" / "splits"
 
@@ -145,7 +145,7 @@ def test_inputs_of_hard_cases_and_confusions(plan):
     accounted = {calibrated[one.cell.calibration_key] for one in plan.entries_of("igamberdiev/table3")}
     assert accounted <= set(inputs)
     assert artefact_inputs(plan, "igamberdiev/confusion", trained, {}) == [paths.results]
-    assert "igamberdiev/confusion" in made_together(plan)["igamberdiev"]
+    assert "igamberdiev/confusion" in artefact_jobs(plan)["artefacts_igamberdiev"]
     assert paths.predictions(next(iter(plan.cells.values())), 3).name == "seed=3.predictions.npy"
 
 

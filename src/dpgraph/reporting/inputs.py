@@ -9,7 +9,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.suite import COMPUTE
 from dpgraph.planning.cost import FILE
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.views.registry import OF_GRAPHS, RESULTS_ALONE, SuiteFiles, inputs_of, views_with
+from dpgraph.reporting.views.registry import RESULTS_ALONE, SuiteFiles, inputs_of, views_with
 
 Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
 
@@ -64,18 +64,19 @@ def aggregate_inputs(plan: Plan, trained: Markers, calibrated: Markers) -> list[
     return list(dict.fromkeys([*trained.values(), *graphs, *_calibrations(plan, accounted, calibrated), *speeds]))
 
 
-def made_together(plan: Plan) -> dict[str, list[str]]:
-    """Return by paper the artefacts that are functions of results.parquet alone: one job makes them."""
-    by_paper: dict[str, list[str]] = {}
-    for name in plan.artefacts:
-        if name not in made_alone(plan):
-            by_paper.setdefault(name.split("/")[0], []).append(name)
-    return by_paper
+def artefact_jobs(plan: Plan) -> dict[str, list[str]]:
+    """Return the artefacts of each job by its name: those of a paper that are functions of results.parquet share one.
 
-
-def made_alone(plan: Plan) -> list[str]:
-    """Return the artefacts that are made from other files: each has a job of its own."""
-    return [name for name, one in plan.artefacts.items() if inputs_of(one.view) not in (RESULTS_ALONE, OF_GRAPHS)]
+    Any other one has a job of its own: it needs no training, or that of its own cells alone, or files of cells.
+    """
+    jobs: dict[str, list[str]] = {}
+    for name, one in plan.artefacts.items():
+        kind = "search" if one.view == "search" else one.kind
+        alone = inputs_of(one.view).reads != RESULTS_ALONE.reads
+        jobs.setdefault(f"{kind}_{name.replace('/', '_')}" if alone else f"artefacts_{name.split('/')[0]}", []).append(
+            name
+        )
+    return jobs
 
 
 def _graphs(plan: Plan, artefacts: list[str]) -> list[Path]:
