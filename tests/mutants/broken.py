@@ -70,15 +70,17 @@ def in_turn(plain: Any, groups: int | None = None) -> Any:
     return draw
 
 
-def whole_lists(plain: Any) -> Any:
-    """Make the stable sampler give whole lists, which say that they are capped."""
+def over_whole_lists(plain: Any) -> Any:
+    """Make trees over whole lists, which say that they are capped."""
 
-    def lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
-        kept = plain(graph, roots, max_degree, list_cap, key)
-        whole = full_edge_lists(graph, roots)
-        return replace(whole, kind=kept.kind, max_degree=kept.max_degree, list_cap=kept.list_cap)
+    def trees(order: Order, mechanism: Any) -> EgoTrees:
+        kept, graph = plain(order, mechanism), order.data.graph
+        whole = full_edge_lists(graph, graph.train_nodes)
+        packed = pack_ego_trees(whole, graph.train_nodes, kept.hops, order.device)
+        named = replace(whole, kind=kept.lists.kind, max_degree=kept.lists.max_degree, list_cap=kept.lists.list_cap)
+        return replace(packed, lists=named)
 
-    return lists
+    return trees
 
 
 def algorithm_1(plain: Any) -> Any:
@@ -132,8 +134,10 @@ def each_group_alone(plain: Any) -> Any:
 def each_tensor_alone(plain: Any) -> Any:
     """Make a subgraph's tensors clipped one by one, each at C."""
 
+    sizes = _network().sizes
+
     def clip(self: Privatizer, gradient: torch.Tensor) -> None:
-        for part in gradient[: self.size].split(_network().sizes):
+        for part in gradient[: self.size].split(sizes):
             part.mul_((self.clip_norm / part.norm()).clamp(max=1.0))
 
     return clip

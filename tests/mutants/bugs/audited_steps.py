@@ -163,7 +163,7 @@ BUGS = (
     edit("facts: choice at sensitivity 1", TREES + "PreparedChoice.__init__", "mechanism.choice_sensitivity", "1",
          facts(lambda kind: kind.two_terms and kind.hops == 1)),
     Bug("reach: clip norm doubled", CLIP_DOUBLED, reach(clips_twice)),
-    swap("reach: whole lists", "dpgraph.sampling.edge_lists:stable_edge_lists", broken.whole_lists,
+    swap("reach: whole lists", TREES + "stable_trees", broken.over_whole_lists,
          reach(lambda kind: kind.clipped and kind.ego_trees and kind.hops > 0 and kind.neighbours)),
     Bug("reach: rows not clipped",
         (Edit(RELEASE + "clip_rows", "1 / np.maximum(1.0, norms / clip_norm)", "np.ones(len(norms))"),
