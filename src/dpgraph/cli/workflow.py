@@ -110,7 +110,7 @@ def cost(
     Args:
         jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
         learn: Note what training took in the suite's run, for later estimates.
-        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows are replaced.
+        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the same device are replaced.
     """
     from dpgraph.experiments.paths import Paths
     from dpgraph.planning import cost as costing
@@ -122,7 +122,8 @@ def cost(
         rows = costing.measured(plan, read_results(Paths(plan.config).results))
         file = out or suite.workflow / costing.FILE
         kept = costing.read_throughputs(file) if file.is_file() else []
-        costing.write_throughputs([*(row for row in kept if row.suite != plan.suite.name), *rows], file)
+        again = {(row.suite, row.device) for row in rows}
+        costing.write_throughputs([*(row for row in kept if (row.suite, row.device) not in again), *rows], file)
         print(f"{file}: {len(rows)} rows of suite {plan.suite.name}, one for each method, data set and device")
         return
     known = costing.known_of(plan)
@@ -140,10 +141,10 @@ def cost(
     print("\n".join(costing.table_lines(costs)))
     named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(
-        f"\nEstimates. Hours: training on one {'GPU beside a' if on_gpu else 'core of'} {named[0]}, from "
+        f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
         f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
         "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
-        f"than the upper. Wall hours: with {jobs} jobs side by side, an upper bound without data stages.\n"
+        f"than the upper. Wall hours: {jobs} at a time, an upper bound without data stages.\n"
         "Rows share cells; the last row has each once."
         + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
     )
