@@ -144,7 +144,7 @@ def cost(
         f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
         f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
         "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
-        f"than the upper. Wall hours: {jobs} at a time, an upper bound without data stages.\n"
+        f"than the upper. Wall hours: with {jobs} job{'s' * (jobs > 1)} side by side, an upper bound without data stages.\n"
         "Rows share cells; the last row has each once."
         + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
     )
