@@ -22,8 +22,9 @@ def metrics(plan: Plan) -> Derived:
     for name, artefact in plan.artefacts.items():
         graphs = {task: stored_graph(plan, task) for task in plan.tasks_of(name)} if artefact.view == EMBEDDING else {}
         for entry in plan.entries_of(name) if graphs else ():
-            graph, exposed = graphs[entry.task_id], exposures_of(plan, entry, first=True)
-            for seed, exposure in exposed.items() if graph is not None else ():
+            if (graph := graphs[entry.task_id]) is None:
+                continue
+            for seed, exposure in exposures_of(plan, entry, first=True).items():
                 place = entry.paper, entry.cell.slug, seed
                 if place not in found:
                     found[place] = _metrics(exposure.embeddings, graph.labels[exposure.roots], entry.cell.slug, seed)
