@@ -30,7 +30,7 @@ from dpgraph.reporting.views.class_wise.table import fairness_display
 from dpgraph.reporting.views.privacy_utility.figure import method_labels
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 from dpgraph.reporting.views.registry import table_of
-from tests.reporting.conftest import first_entries
+from tests.reporting.conftest import first_entries, with_derived
 
 PREMISES = "lists: ran stable, presumed algorithm-1; batches: ran poisson, presumed fixed-size without replacement"
 VOCABULARY = "the vocabulary is made from all nodes' texts"
@@ -204,6 +204,7 @@ def test_confusions_and_marks(
     frame = as_frame(rows).assign(uncovered=VOCABULARY)
     predicted = np.array([0, 0, 1, 2, 2, 2, 2, 2, 2, 0, 0, 0])
     monkeypatch.setattr("dpgraph.reporting.stored.Predictions.predicted", lambda *_: predicted[:9])
+    frame = with_derived(splits_run, frame)
     text = write_table(splits_run, "igamberdiev/confused", frame, tmp_path / "t")[1].read_text()
     assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40† |" in text
     assert "† Reads private data" in text
@@ -217,7 +218,7 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
     entries = splits_run.entries_of("igamberdiev/table3")[:2]
     monkeypatch.setattr(Plan, "entries_of", lambda self, name: entries)
 
-    def told(plan: Plan, entry: Entry) -> dict:
+    def told(entry: Entry, known: Results) -> dict:
         base = {"noise_std_over_clip": 4.0, "steps": 3, "delta": 1e-5, "status": "ok", "reason": ""}
         numbers = {f"eps_{mode}": 2.0 for mode in protection.MODES} | {
             f"eps_{mode}_reason": "" for mode in protection.MODES
@@ -230,7 +231,7 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
         }  # fmt: skip
 
     monkeypatch.setattr(accounting, "_calibrated", told)
-    table = accounting_display("t", accounting_table(splits_run, "igamberdiev/table3"), "Noise")
+    table = accounting_display("t", accounting_table(splits_run, "igamberdiev/table3", None), "Noise")
     assert [line[-3].value for line in table.blocks[0].rows] == ["2.00†", "2.00"]
     assert [line[-2].value for line in table.blocks[0].rows] == ["subgraph / graph", "subgraph / node-remove"]
     assert table.columns[-3:] == ["ε rigorous", "Relation", "Scope"]

@@ -180,34 +180,14 @@ def _readme(
         "training. [The page](../index.html) over all suites has its tables and leaderboard.",
         "",
     ]
-    lines += [*_best(table), *_claims(held(plan, claims), elsewhere(plan, claims))]
+    tested = held(plan, claims)
+    told = [f"{power}." if (power := strong_enough(tested)) else "", elsewhere(plan, claims)]
+    lines += [*_best(table), "## Claims", "", f"[Verdicts](claims.csv) on {len(tested)} claims. {' '.join(told)}", ""]
     lines += ["## Figures", ""] if captions else []
     for name, caption in captions.items():
         lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
         lines += [*(f"- {markdown(line)}" for line in caption), ""]
     return "\n".join(lines)
-
-
-def _claims(claims: pd.DataFrame, more: str) -> list[str]:
-    """more: a sentence on claims that are left out."""
-    if claims.empty:
-        return []
-    lines = [
-        "## Claims",
-        "",
-        *([f"{power}.", ""] if (power := strong_enough(claims)) else []),
-        "| claim | verdict | statement | why | seeds | size | power |",
-        "|---|---|---|---|--:|--:|--:|",
-    ]
-    for row in claims.to_dict("records"):
-        why = row["reason"] if isinstance(row["reason"], str) and row["reason"] else row["evidence"]
-        texts = [markdown(str(text)) for text in (row["claim"], row["verdict"], row["statement"], _short(why))]
-        numbers = [
-            str(row["n"] or DASH),
-            *("" if math.isnan(row[at]) else f"{row[at]:.2f}" for at in ("size", "power")),
-        ]
-        lines.append("| " + " | ".join([*texts, *numbers]) + " |")
-    return [*lines, "", *([more, ""] if more else [])]
 
 
 def _best(table: pd.DataFrame) -> list[str]:
@@ -246,11 +226,6 @@ def _value(row: dict | None, column: float | None = None) -> str:
         return DASH
     smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
     return f"{row['mean']:.1f} ({markdown(str(row['label']))}{smaller})"
-
-
-def _short(text: object, limit: int = 220) -> str:
-    words = str(text) if isinstance(text, str) else ""
-    return words if len(words) <= limit else words[:limit].rsplit(" ", 1)[0] + " …"
 
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:

@@ -129,7 +129,7 @@ def test_size_and_power_are_of_the_decision_on_single_data_sets_as_well(monkeypa
     simulated = decide(two_with((1.0, 1.0)), "")
     monkeypatch.setattr("dpgraph.reporting.claims.verdicts.strength", lambda _: Strength(0.05, 1.0))
     rates = {
-        gains: np.mean([decide(two_with(gains, random=random), "").verdict == "reproduced" for _ in range(400)])
+        gains: np.mean([decide(two_with(gains, random=random), "").verdict == "reproduced" for _ in range(200)])
         for gains in ((1.0, 1.0), (0.0, 0.0), (-1.0, 1.0))
     }
     assert rates[1.0, 1.0] == pytest.approx(simulated.power, abs=0.1)

@@ -139,7 +139,7 @@ def test_rarer_classes(verdict, of, monkeypatch):
         assert verdict(RARE | {"of": of}, {})["verdict"] == "reproduced"
         assert verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
     assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.2, 0.1, 0.3))["verdict"] == "underpowered"
-    three = {"daigavane/fig4": {task: counts[:3] for task, counts in COUNTS["daigavane/fig4"].items()}}
+    three = {task: counts[:3] for task, counts in COUNTS.items()}
     assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.1, 0.2), counts=three)["verdict"] == "underpowered"
 
 
