@@ -110,7 +110,8 @@ def cost(
     Args:
         jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
         learn: Note what training took in the suite's run, for later estimates.
-        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the same device are replaced.
+        out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the device are
+            replaced.
     """
     from dpgraph.experiments.paths import Paths
     from dpgraph.planning import cost as costing
@@ -144,7 +145,8 @@ def cost(
         f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
         f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
         "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
-        f"than the upper. Wall hours: with {jobs} job{'s' * (jobs > 1)} side by side, an upper bound without data stages.\n"
+        f"than the upper. Wall hours: with {jobs} job{'s' * (jobs > 1)} side by side, an upper bound without data "
+        "stages.\n"
         "Rows share cells; the last row has each once."
         + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
     )
