@@ -41,6 +41,7 @@ from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.claimed import checks_noted
 from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
+    about_page,
     aggregate_inputs,
     artefact_inputs,
     artefact_jobs,

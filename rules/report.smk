@@ -2,27 +2,6 @@
 CAPTIONS = "../workflow/report"
 
 
-def made(names):
-    """Files of artefacts; pages of tables and figures are in the report, too."""
-    return [
-        in_report(path) if path.suffix == ".html" else path
-        for path in artefact_outputs(PLAN, names)
-    ]
-
-
-def in_report(path):
-    kind, paper, name = path.relative_to(SUITE).parts
-    artefact = name.removesuffix(".html").removesuffix(".wide")
-    kind = kind.removesuffix("s")
-    what = f"{kind} as in the paper" if ".wide." in name else kind
-    return report(
-        str(path),
-        category=paper,
-        labels={"result": f"{artefact}, {what}"},
-        caption=f"{CAPTIONS}/{kind}.rst",
-    )
-
-
 # all tables and figures of a paper that are functions of results.parquet have one job: one process draws fifty of them
 # in a minute, where fifty would import the libraries fifty times
 for NAME, ARTEFACTS in artefact_jobs(PLAN).items():
@@ -38,7 +17,14 @@ for NAME, ARTEFACTS in artefact_jobs(PLAN).items():
                 for path in artefact_inputs(PLAN, artefact, TRAINED, CALIBRATED)
             ],
         output:
-            made(ARTEFACTS),
+            [
+                (
+                    report(str(path), **about_page(path, CAPTIONS))
+                    if path.suffix == ".html"
+                    else path
+                )
+                for path in artefact_outputs(PLAN, ARTEFACTS)
+            ],
         log:
             f"logs/{CONFIG.suite}/artefacts/{NAME}.log",
         conda:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dpgraph.experiments.paths import Paths
 from dpgraph.experiments.suite import COMPUTE
@@ -33,6 +34,13 @@ def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
 
 
 TABLE = ("csv", "md", "tex", "html")
+
+
+def about_page(path: Path, captions: str) -> dict[str, Any]:
+    """Return what the report says of the HTML page of a table or figure: its category, label and caption."""
+    kind, paper = path.parts[-3].removesuffix("s"), path.parent.name
+    artefact, what = path.stem.removesuffix(".wide"), f"{kind} as in the paper" if ".wide." in path.name else kind
+    return {"category": paper, "labels": {"result": f"{artefact}, {what}"}, "caption": f"{captions}/{kind}.rst"}
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
