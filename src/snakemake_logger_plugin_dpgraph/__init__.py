@@ -19,8 +19,6 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from snakemake_logger_plugin_dpgraph.jobs import Jobs
-
 LOG_SECONDS = 30.0  # between two lines in a log; ten times as long where nothing changed
 CLEAR = "\r\x1b[K"
 # before the jobs begin, Snakemake prints these on every start
@@ -43,6 +41,8 @@ class LogHandler(LogHandlerBase):
         """Begin without jobs."""
         self.stream = sys.stdout if self.common_settings.stdout else sys.stderr
         self.live = self.stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        from snakemake_logger_plugin_dpgraph.jobs import Jobs
+
         self.jobs = Jobs()
         self.working = False  # between the plan of the jobs and the end
         self.interrupted = False  # by Ctrl-C: jobs that end are no failures

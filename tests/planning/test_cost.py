@@ -211,7 +211,7 @@ def plan():
 
 def results_of(plan, seconds):
     """Rows of a run in which a cell took `seconds(cell)` for each seed."""
-    about = {"status": "ok", "device": "cpu", "commit": "abc"}
+    about = {"status": "ok", "device": "cpu", "commit": "abc", "processor": "A CPU"}
     return pd.DataFrame(
         [
             {**about, "cell": slug, "seed": seed, "cpu_seconds": seconds(cell), "seconds": seconds(cell)}
@@ -327,13 +327,17 @@ def test_a_run_replaces_the_rows_of_its_own_suite(plan, tmp_path, monkeypatch, c
     assert all(one.measured_s / one.parts.total == pytest.approx(4, rel=2e-3) for one in rows[1:])
 
 
-def test_the_subcommand_says_what_it_rests_on(capsys):
+def test_the_subcommand_says_what_it_rests_on(capsys, monkeypatch):
     given = ["cost", "--suite", "demo", "--workflow", str(WORKFLOW), "--config"]
     assert main([*given, '{"papers": ["daigavane"]}', "--jobs", "3"]) == 0
     text = capsys.readouterr().out
     assert "cells of suites search, " in text
     assert "with 3 jobs side by side" in text
-    assert main([*given, '{"papers": ["daigavane"], "device": "cuda"}']) == 2
+    on_gpu = [*given, '{"papers": ["daigavane"], "device": "cuda"}']
+    assert main(on_gpu) == 0
+    assert "Hours of one GPU, measured on " in capsys.readouterr().out
+    monkeypatch.setattr("dpgraph.planning.cost.read_throughputs", lambda path: [row(SMALL[0], 3.0, "mlp")])
+    assert main(on_gpu) == 2
     assert "device=cuda: no throughput was measured" in capsys.readouterr().err
 
 

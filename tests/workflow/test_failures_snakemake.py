@@ -113,7 +113,7 @@ def test_a_damaged_table_of_results_is_named_with_the_remedy(finished, monkeypat
     content = bytearray(table.read_bytes())
     content[begin + column.total_compressed_size - 1] ^= 8  # of the page's values: no checksum covers page headers
     table.write_bytes(content)
-    assert main(["table", "daigavane/table1", "--suite", "tiny"]) == 2
+    assert main(["artefacts", "daigavane/table1", "--suite", "tiny"]) == 2
     text = capsys.readouterr().err
     assert f"error: {SUITE}/results.parquet: not a parquet file (" in text
     assert "): delete it and run again" in text
