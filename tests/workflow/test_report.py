@@ -93,7 +93,7 @@ def test_report_opens_without_a_fault(finished, tmp_path):
         "audits.png",
         "audits.html",
     }
-    assert all(size > 2 for size in shown.values()), shown
+    assert all(size >= 2 for size in shown.values()), shown  # rows of a table, or pixels
     assert "This is a demonstration" in found["text"]
     assert len(found["categories"]) == 3
     assert all(found["categories"].values()), found["categories"]  # every category lists something
