@@ -34,7 +34,7 @@ def unpacked(columns):
 @pytest.mark.slow
 def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     folder = workflow.folder
-    commands = re.findall(r"^(dpgraph new-\S+ \S+)", PAGE, re.M)
+    commands = re.findall(r"^(dpgraph new \S+ \S+)", PAGE, re.M)
     assert commands == ["dpgraph new method smooth", "dpgraph new dataset mine"]
     for command in commands:
         dpgraph(folder, *command.split()[1:])
