@@ -19,7 +19,8 @@ rule bench:
 # clipped sums by other libraries
 rule bench_peers:
     output:
-        multiext(str(SUITE / "bench/peers"), ".csv", ".md"),
+        table=SUITE / "bench/peers.csv",
+        ratios=SUITE / "bench/peers.md",
     log:
         f"logs/{CONFIG.suite}/bench_peers.log",
     conda:
@@ -30,7 +31,7 @@ rule bench_peers:
     message:
         "Clipped sums by this package and by other libraries"
     shell:
-        "python -m bench.peers --out {output[0]} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "python -m bench.peers --out {output.table} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
 
 
 # edge lists and ego trees at the size of ogbn-products
