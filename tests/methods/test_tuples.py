@@ -1,6 +1,7 @@
 """Training on tuples: learns where there is something to learn, and resumes bit by bit."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,7 +68,9 @@ def test_training_beats_what_it_starts_from():
 
 def test_fine_tuning_on_texts_beats_what_it_starts_from(monkeypatch, tmp_path):
     """Texts to tokens to clipped steps, without the optional packages; at an epsilon at which noise is small."""
-    model = {"encoder": str(install(monkeypatch, tmp_path)), "rank": 8, "max_tokens": 8}
+    monkeypatch.chdir(tmp_path)
+    Path("checkpoint").mkdir()  # the name of a folder is part of the streams' names: always the same one
+    model = {"encoder": str(install(monkeypatch, Path("checkpoint"))), "rank": 8, "max_tokens": 8}
     start, plain = (mrr(*job_of("relation-encoder", model, steps, texts=True)) for steps in (1, 60))
     privacy = {"noise_multiplier": 0.01, "clip_norm": 5.0}
     private = mrr(*job_of("dp-relation-encoder", model, 60, texts=True, privacy=privacy))
