@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
-from tests.contract.test_methods import run
+from tests.contract.test_methods import calibrated, first_run
 from tests.record.compare import recorded_name
 
 STORED = Path(__file__).with_name("small.json")
@@ -27,7 +27,8 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 def now(name: str) -> tuple[str, dict[str, Any]]:
     """What the recorded commit calls the cell, and what is recorded of it."""
-    outcome, calibration = run(toy_graph(), name)
+    toy = toy_graph()
+    outcome, calibration = first_run(toy, name)[0], calibrated(CELLS[name], toy)
     shifted = np.exp(outcome.logits[NODES] - outcome.logits[NODES].max(axis=1, keepdims=True)).astype(np.float64)
     statement = calibration.statement
     return recorded_name(CELLS[name].model_dump(mode="json")), {
