@@ -160,8 +160,9 @@ def _line(error: Any, app: Any, words: Sequence[str]) -> str:
             f"{name}: expected {'a value' if error.keyword else 'this option' if name[0] == '-' else 'this argument'}"
         )
     if isinstance(error, exceptions.CoercionError) and error.token is not None and error.argument is not None:
-        names = ", ".join(map(str, get_args(error.target_type)))
-        allowed = f"one of {names}" if names else KINDS.get(error.target_type, "another value")
+        found = [one for one in get_args(error.target_type) if one is not type(None)]  # choices, or `int | None`
+        kind = found[0] if found and isinstance(found[0], type) else error.target_type
+        allowed = KINDS.get(kind) or (f"one of {', '.join(map(str, found))}" if found else "another value")
         return str(invalid(error.token.keyword or _name(error.argument), error.token.value, allowed))
     return one_line(str(error))
 

@@ -125,6 +125,12 @@ def _write_pages(
     write_text(folder / "README.md", _readme(plan, table, claims, commits, captions))
 
 
+def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFrame) -> str:
+    """Return how the suite's README.md begins: its finding, the best proved results and its claims."""
+    commits = _checked_commits(results, plan.suite.name)
+    return _readme(plan, standings(plan, results), claims, commits, {})
+
+
 def _figure(link: str, caption: list[str]) -> str:
     lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
     return f'<img class="figure" alt="" src="{link}"><div class="notes">{lines}</div>'

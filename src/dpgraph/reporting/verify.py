@@ -22,7 +22,7 @@ from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.leaderboard.values import read_values, standings_of
 from dpgraph.reporting.render import ROWS, read_rows
-from dpgraph.reporting.shipping import FOLDER, GUIDE
+from dpgraph.reporting.shipping import FOLDER, GUIDE, readme_before_figures
 
 NUMBERS = Path("docs/numbers.yaml")
 DIGITS = 1e-6  # of what eight digits are compared to
@@ -105,6 +105,9 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
         plan, rows = load_plan(Config(suite=suite), root / WORKFLOW), read_rows(path, suite)
         if not _same(standings_of(read_values(path.with_name(VALUES))), standings(plan, rows)):
             yield f"{path.with_name(VALUES)}: expected the leaderboard of {ROWS}: run `dpgraph ship --suite {suite}`"
+        readme, kept = path.with_name("README.md"), read_claims(path.with_name("claims.csv"))
+        if not readme.read_text(encoding="utf-8").startswith(readme_before_figures(plan, rows, kept)):
+            yield f"{readme}: expected what {ROWS} gives: run `dpgraph ship --suite {suite} --rows {path}`"
         if claims:
             with TemporaryDirectory() as made:
                 write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html", root / WORKFLOW)
@@ -112,6 +115,11 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
     if guide(folder) != (folder.parent / GUIDE).read_text(encoding="utf-8"):
         yield f"{folder.parent / GUIDE}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
+
+
+def without_rows(root: Path = Path()) -> list[str]:
+    """Return the suites of docs/results whose rows are not kept, so that nothing can be recomputed."""
+    return sorted(path.parent.name for path in (root / FOLDER).glob(f"*/{VALUES}") if not path.with_name(ROWS).exists())
 
 
 VERDICT = ["claim", "verdict", "size", "power", "n", "evidence"]
