@@ -26,6 +26,7 @@ def fit(
     method: Method = "auto",
     guarantee: GuaranteeOptions,
     public: PublicOptions = PUBLIC,
+    public_column: Annotated[tuple[str, ...], Parameter(name="--public-column")] = (),
     seed: Whole | None = None,
     no_audit: bool = False,
     out: Path,
@@ -38,6 +39,8 @@ def fit(
 
     Args:
         labelled: Public number of labels to train on (default: counted).
+        public_column: Column that tells a node's number of edges and is public, the same whichever edges or records
+            are missing; may be repeated. Else it is refused.
         seed: Reproducible, for research: no release is written.
         no_audit: Do not run audits of the mechanism (seconds) for the card.
         out: Folder to make.
@@ -56,6 +59,7 @@ def fit(
             delta=guarantee.delta,
             labelled=labelled,
             degree_bound=guarantee.degree_bound,
+            public_column=public_column,
             seed=seed,
             audit=not no_audit,
             out=out,

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers
+from dpgraph.fitting.edge_features import feature_premises
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
@@ -57,6 +58,7 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         labels,
         scale,
         f"who is held out of training is public: {split}",
+        *feature_premises(own, relation),
         _settings(numbers),
         "this is the only release of these data: another one costs again, and so do several records of one person",
     ]

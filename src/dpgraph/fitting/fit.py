@@ -8,7 +8,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from dpgraph.fitting.budget import (
     check_kind,
 )
 from dpgraph.fitting.card import assumptions, card, released_parts
+from dpgraph.fitting.edge_features import check_edge_features
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
@@ -108,6 +109,7 @@ def fit(
     words: float | None = None,
     signed: bool | None = None,
     degree_bound: int | None = None,
+    public_column: Sequence[str] = (),
     seed: int | None = None,
     audit: bool = True,
     out: str | Path | None = None,
@@ -126,7 +128,9 @@ def fit(
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
+    own = replace(own, public_columns=tuple(public_column))
     check_features(own, about)
+    check_edge_features(own, about)
     present = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
     if present == 0:
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class OwnGraph:
     classes_given: bool = False
     where: str = "graph"
     ranges: Ranges = ()  # of columns that were brought to -1..1
+    public_columns: tuple[str, ...] = ()  # that the user confirms to be public, though they tell a degree
+    files: tuple[Path, ...] = ()  # that it was read from
 
     def __post_init__(self) -> None:
         size, where = len(self.ids), self.where
@@ -70,6 +73,11 @@ class OwnGraph:
     @property
     def num_features(self) -> int:
         return DEGREES if self.features is None else self.features.shape[1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of columns; of features that came as an array, by place."""
+        return self.columns or tuple(f"feature {place}" for place in range(self.num_features))
 
     @property
     def known_words(self) -> float | None:
