@@ -30,6 +30,7 @@ def fit(
     seed: Whole | None = None,
     no_audit: bool = False,
     out: Path,
+    releases: Path | None = None,
 ) -> None:
     """Train a private model on your own graph, with a privacy card.
 
@@ -44,6 +45,7 @@ def fit(
         seed: Reproducible, for research: no release is written.
         no_audit: Do not run audits of the mechanism (seconds) for the card.
         out: Folder to make.
+        releases: File that lists the releases of these data (default: a file beside each input file, or beside --out).
     """
     from dpgraph.fitting.fit import fit as fit_graph
 
@@ -63,6 +65,7 @@ def fit(
             seed=seed,
             audit=not no_audit,
             out=out,
+            releases=releases,
             command=published,
             say=print,
             **public.stated(data.dataset),

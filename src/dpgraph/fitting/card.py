@@ -60,7 +60,8 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         f"who is held out of training is public: {split}",
         *feature_premises(own, relation),
         _settings(numbers),
-        "this is the only release of these data: another one costs again, and so do several records of one person",
+        "epsilon is of this release alone: any other release of these data adds to it, and so does a second record of "
+        "one person",
     ]
 
 
@@ -104,6 +105,15 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
     return [*parts[:place], text, *parts[place:]]
 
 
+def other_guarantees(own: OwnGraph, what: Budgeted) -> list[Guarantee]:
+    """Return what the run guarantees under other relations. Without features an edge is a feature, too."""
+    stated = what.calibration.statement
+    return [
+        one for one in (stated.rigorous, *stated.beside)
+        if one.relation is not what.relation and not (own.features is None and one.relation is Relation.EDGE)
+    ]  # fmt: skip
+
+
 def card(
     own: OwnGraph,
     what: Budgeted,
@@ -116,12 +126,7 @@ def card(
     audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
     stated = what.calibration.statement
-    rigorous, relation = stated.rigorous, what.relation
-    edges_read = own.features is None  # then an edge is a feature, too
-    beside = [
-        one for one in (rigorous, *stated.beside)
-        if one.relation is not relation and not (edges_read and one.relation is Relation.EDGE)
-    ]  # fmt: skip
+    rigorous, relation, beside = stated.rigorous, what.relation, other_guarantees(own, what)
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
@@ -135,7 +140,7 @@ def card(
         )
     if relation is Relation.NODE_REMOVE and what.votes:
         uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
-    if edges_read:
+    if own.features is None:
         uncovered.append("single edges have no epsilon of their own here: list lengths are features")
     return {
         "status": "private" if secret else SEED_KNOWN,

@@ -33,6 +33,7 @@ from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, 
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
+from dpgraph.fitting.releases import charge
 from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -113,6 +114,7 @@ def fit(
     seed: int | None = None,
     audit: bool = True,
     out: str | Path | None = None,
+    releases: str | Path | None = None,
     command: str = "dpgraph.fit(...)",
     say: Callable[[str], None] = log.info,
 ) -> Fitted:
@@ -150,6 +152,8 @@ def fit(
         say(f"releases: {text}")
     # before a record is read: where one fails, no noise is drawn and nothing is spent
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
+    for text in charge(own, what, scope, folder, releases) if seed is None else ():
+        say(text)
     trained = train(own, what, seed)
     secret = trained.secret
     stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def read_csv_graph(
             classes is not None,
             str(nodes),
             scales,
+            files=(edges, nodes),
         )
     )
 
@@ -203,10 +205,11 @@ def read_npz(path: Path, classes: Sequence[str] | None = None) -> OwnGraph:
     directed = arrays.get("directed")
     if directed is not None and directed.shape != ():
         raise UserError(f"{path}: directed of shape {directed.shape}: expected one truth value")
-    return from_arrays(
+    found = from_arrays(
         arrays["edge_index"], arrays["y"], arrays.get("x"), arrays.get("split"), classes=classes,
         directed=bool(directed) if directed is not None else False, where=str(path),
     )  # fmt: skip
+    return replace(found, files=(path,))
 
 
 def from_arrays(
