@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import platform
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -80,6 +81,22 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def make_private(folder: Path) -> None:
+    """Let only the owner of a folder read it and what is in it, whatever the umask."""
+    folder.chmod(0o700)
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+@contextmanager
+def private_file(path: Path) -> Iterator[IO[str]]:
+    """Open a text file to be written that only its owner can read, even where it is there already."""
+    with open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and no terminal or pipe
+            os.fchmod(file.fileno(), 0o600)
+        yield file
 
 
 class _Hashed:

@@ -278,3 +278,17 @@ def test_an_export_to_pyg_is_read_without_a_class(tmp_path):
     alone = fit(small(size=50), 4.0, method="own").model.to_pyg()
     assert "buckets" not in alone
     assert "predictions" not in alone
+
+
+def test_every_export_of_a_known_seed_says_that_it_is_not_private(tmp_path, capsys):
+    import torch
+
+    for seed, status in ((None, "private"), (1, "not private: seed known")):
+        fit(small(size=50), 4.0, seed=seed, out=tmp_path / str(seed), audit=False)
+        for form in ("csv", "pyg"):
+            out = tmp_path / f"{seed}-{form}"
+            assert main(["export", str(tmp_path / str(seed)), "--to", form, "--out", str(out)]) == 0
+            assert ("not private: seed known" in capsys.readouterr().out) == (seed == 1)
+        names = {path.name for path in (tmp_path / f"{seed}-csv").iterdir()}
+        assert all(name.startswith("not-private-") == (seed == 1) for name in names)
+        assert torch.load(tmp_path / f"{seed}-pyg/release.pt", weights_only=True)["status"] == status

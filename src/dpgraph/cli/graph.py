@@ -142,6 +142,7 @@ def predict(
     """
     import csv
 
+    from dpgraph.files import private_file
     from dpgraph.fitting.model import load
     from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
@@ -157,7 +158,7 @@ def predict(
     else:
         raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
-    with out.open("w", encoding="utf-8", newline="") as file:
+    with private_file(out) as file:
         writer = csv.writer(file)
         writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
         writer.writerows(
@@ -264,3 +265,5 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
     loaded = load(model)
     for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)
+    if not loaded.header.secret:
+        print(f"{loaded.status}: anyone who has the seed can take the noise off; not to be published")

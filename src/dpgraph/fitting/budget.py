@@ -107,6 +107,11 @@ class Budgeted:
         return mechanism
 
     @property
+    def delta(self) -> float:
+        """Of the run: that of every guarantee of it."""
+        return self.mechanism.delta
+
+    @property
     def votes(self) -> bool:
         return self.mechanism.votes_ratio is not None
 

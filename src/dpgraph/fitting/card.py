@@ -14,10 +14,12 @@ import numpy as np
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers
 from dpgraph.fitting.edge_features import feature_premises
+from dpgraph.fitting.model import PRIVATE, SEED_KNOWN
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
+from dpgraph.privacy.public_numbers import delta_warnings
 from dpgraph.privacy.relation import Relation, Scope
 
 MOST_Z = 6.0  # the curve ends where an error is a billionth
@@ -26,7 +28,6 @@ LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 NONE: Mapping[str, str] = MappingProxyType({})
 PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
-SEED_KNOWN = "not private: seed known"
 NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
 CURVE = "tradeoff.png"
 
@@ -143,7 +144,7 @@ def card(
     if own.features is None:
         uncovered.append("single edges have no epsilon of their own here: list lengths are features")
     return {
-        "status": "private" if secret else SEED_KNOWN,
+        "status": PRIVATE if secret else SEED_KNOWN,
         "mechanism": what.mechanism.model_dump(mode="json"),
         "method": kind,
         "relation": str(relation),
@@ -163,6 +164,7 @@ def card(
             *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
         ],
         "not_covered": uncovered,
+        "warnings": delta_warnings(what.delta, len(own.ids)) if secret else [],
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": SECRET if secret else "reproducible generator",
@@ -207,8 +209,8 @@ def markdown(value: dict[str, Any]) -> str:
     if value["beside"]:
         lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
         lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]
-    for title, name in (("Assumed", "assumptions"), ("Not covered", "not_covered")):
-        lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])]
+    for title, name in (("Warnings", "warnings"), ("Assumed", "assumptions"), ("Not covered", "not_covered")):
+        lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])] if value[name] else []
     for title, name in (("Checks", "checks"), ("Versions", "versions")):
         lines += ["", f"## {title}", "", *(f"- {key}: {text}" for key, text in value[name].items())]
     return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])

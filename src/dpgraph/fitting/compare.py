@@ -23,6 +23,7 @@ from scipy.stats import ttest_rel
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.expansion import merged
+from dpgraph.files import make_private
 from dpgraph.fitting.budget import (
     ASKED,
     KINDS,
@@ -328,7 +329,7 @@ def table(found: MethodsCompared) -> str:
 
 def write(found: MethodsCompared, folder: Path) -> None:
     """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
-    folder.mkdir(parents=True)
+    folder.mkdir(0o700, parents=True)
     with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
@@ -343,3 +344,4 @@ def write(found: MethodsCompared, folder: Path) -> None:
     (folder / "README.txt").write_text(
         "Not private, not to be released: accuracies on held-out labels, and what is chosen by them, have no epsilon.\n"
     )
+    make_private(folder)

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
+from dpgraph.files import make_private
 from dpgraph.fitting.audited import audited, audits_of
 from dpgraph.fitting.budget import (
     LEARNT,
@@ -37,6 +38,7 @@ from dpgraph.fitting.releases import charge
 from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
+from dpgraph.privacy.public_numbers import delta_warnings
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.vote_sensitivity import vote_norm
 
@@ -152,8 +154,10 @@ def fit(
         say(f"releases: {text}")
     # before a record is read: where one fails, no noise is drawn and nothing is spent
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
-    for text in charge(own, what, scope, folder, releases) if seed is None else ():
-        say(text)
+    if seed is None:
+        for text in (*(f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)),
+                     *charge(own, what, scope, folder, releases)):  # fmt: skip
+            say(text)
     trained = train(own, what, seed)
     secret = trained.secret
     stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
@@ -221,7 +225,10 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
         curator.mkdir()
         checks = {"status": "not private, not to be released", **private_checks(own, fitted.predictions)}
         (curator / "checks.json").write_text(as_json(checks), encoding="utf-8")
-        made.chmod(0o755)
+        for private in made.iterdir():
+            if private.name != FOLDERS[0]:
+                make_private(private)
+        made.chmod(0o755)  # so that everybody reaches release/; until here the folder is its owner's
         made.rename(folder)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.experiments.config import first_line
 from dpgraph.experiments.frozen import Finite
+from dpgraph.files import make_private
 from dpgraph.fitting.budget import LEARNT
 from dpgraph.fitting.own_graph import MOST_NUMBERS, Ranges, length_rows, places_of, scale_columns
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
@@ -27,6 +28,7 @@ from dpgraph.privacy.relation import Relation
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 PYG = "release.pt"
 FORMAT = 2
+PRIVATE, SEED_KNOWN = "private", "not private: seed known"
 FOLDERS = ("release", "not-private")  # where `fit` puts a model: with secret noise, and with that of a known seed
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
 
@@ -87,6 +89,11 @@ class SavedModel:
     buckets: np.ndarray | None
     row_sum: np.ndarray | None = None  # (F,)
     learnt: LearntReader | None = None  # of the buckets, in the place of the header's
+
+    @property
+    def status(self) -> str:
+        """Return what each exported file says of itself."""
+        return PRIVATE if self.header.secret else SEED_KNOWN
 
     @property
     def mean(self) -> RowMean | None:
@@ -172,9 +179,10 @@ class SavedModel:
 
     def write_csv(self, folder: Path) -> list[Path]:
         """parameters.csv, buckets.csv where there are votes, reader.csv where their reader is learnt, and row_sum.csv
-        where rows are centred: the release as tables, and nothing else."""
-        folder = Path(folder)
-        folder.mkdir(parents=True)
+        where rows are centred: the release as tables, and nothing else.
+
+        The names of all begin with not-private where the seed is known: a table has no other place for a mark."""
+        folder = self._made(folder)
         header = self.header
         columns = header.names
         rows = [
@@ -194,13 +202,28 @@ class SavedModel:
             rows = [[f"votes for {name}", *row] for name, row in zip(classes, learnt.weight.tolist())]
             rows += [["own probability's logarithm", *[learnt.factor] * len(classes)], ["bias", *learnt.bias.tolist()]]
             tables["reader.csv"] = [["what is read", *(f"score of {name}" for name in classes)], *rows]
-        for name, lines in tables.items():
-            with (folder / name).open("w", encoding="utf-8", newline="") as file:
+        mark = "" if header.secret else f"{FOLDERS[1]}-"
+        paths = [folder / f"{mark}{name}" for name in tables]
+        for path, lines in zip(paths, tables.values(), strict=True):
+            with path.open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows(lines)
-        return [folder / name for name in tables]
+        self._close(folder)
+        return paths
+
+    def _made(self, folder: Path) -> Path:
+        folder = Path(folder)
+        folder.mkdir(0o777 if self.header.secret else 0o700, parents=True)
+        return folder
+
+    def _close(self, folder: Path) -> None:
+        """Let only the owner read what protects nobody."""
+        if not self.header.secret:
+            make_private(folder)
 
     def to_pyg(self) -> Any:
         """`torch_geometric.data.Data` of the release alone: `buckets` (N, C + 1) and `weight`, `bias`; no edges.
+
+        `status` says whether it is private.
 
         With votes also `predictions` (N, C), a function of the buckets. Raises UserError where PyTorch Geometric is not
         installed.
@@ -223,7 +246,7 @@ class SavedModel:
             data.reader_weight, data.reader_bias = (
                 torch.from_numpy(one) for one in (self.learnt.weight, self.learnt.bias)
             )
-        data.ids, data.classes = list(self.header.ids), list(self.header.classes)
+        data.ids, data.classes, data.status = list(self.header.ids), list(self.header.classes), self.status
         return data
 
     def write_pyg(self, folder: Path) -> list[Path]:
@@ -233,10 +256,11 @@ class SavedModel:
         """
         import torch
 
-        folder, data = Path(folder), self.to_pyg()
-        folder.mkdir(parents=True)
-        torch.save(data.to_dict(), folder / PYG)
-        return [folder / PYG]
+        data = self.to_pyg()
+        path = self._made(folder) / PYG
+        torch.save(data.to_dict(), path)
+        self._close(path.parent)
+        return [path]
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ def charge(
     release = Release(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
         folder=None if folder is None else str(folder.resolve()), method=what.kind, scope=scope,
-        relation=what.relation, epsilon=what.epsilon, delta=what.calibration.statement.rigorous.delta,
+        relation=what.relation, epsilon=what.epsilon, delta=what.delta,
         mu=what.mu, choice=what.choice, failure=what.failure,
         others=tuple(Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
                      for one in other_guarantees(own, what) if one.epsilon is not None and one.delta),
