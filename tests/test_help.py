@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from dpgraph.audits.registry import AUDITS
 from dpgraph.cli import main
 from dpgraph.cli.app import COMMANDS, command
 from tests.fitting.test_fit import write_csv
@@ -81,10 +84,9 @@ def test_readme_s_commands_on_an_own_graph_work(tmp_path, monkeypatch, capsys):
 
 
 def test_an_unknown_command_is_one_line(capsys):
-    assert main(["agregate"]) == 2
-    assert (
-        capsys.readouterr().err == "error: COMMAND=agregate: expected one of dpgraph --help; did you mean aggregate?\n"
-    )
+    for name, meant in (("fitt", "; did you mean fit?"), ("agregate", "; did you mean aggregate?"), ("qqq", "")):
+        assert main([name]) == 2
+        assert capsys.readouterr().err == f"error: {name}: no such command; dpgraph --help lists them{meant}\n"
 
 
 @pytest.mark.parametrize(
@@ -99,13 +101,26 @@ def test_an_unknown_command_is_one_line(capsys):
         (["explain", "a", "b"], "error: b: expected nothing more (dpgraph explain --help)"),
         (["train", "--workers", "1.5"], "error: --workers=1.5: expected an integer (dpgraph train --help)"),
         (["list", "cels"], "error: what=cels: expected one of papers, artefacts, claims, methods, datasets, cells, "
-                           "inventory, mechanisms; did you mean cells? (dpgraph list --help)"),
+                           "inventory, mechanisms, audits; did you mean cells? (dpgraph list --help)"),
         (["train", "--cell", "{}", "--device", "gpu"],
          "error: --device=gpu: expected one of auto, cpu, cuda; did you mean cpu? (dpgraph train --help)"),
         (["noise", "gaussian", "--detla", "1"],
          "error: --detla: no such option; did you mean --delta? (dpgraph noise --help)"),
         (["fit", "--graph", "a", "--dataset", "b", "--epsilon", "1", "--out", "c"],
          "error: --graph, --dataset: expected only one of --edges, --graph, --dataset"),
+        (["epsilon", "gaussian", "--delta", "2"], "error: --delta=2.0: expected a number in (0, 1)"),
+        (["noise", "gaussian", "--delta", "2", "--epsilon", "1"],
+         "error: --delta=2.0: expected a number in (0, 1)"),
+        (["noise", "gaussian", "--delta=1e-5", "--epsilon", "-1"],
+         "error: --epsilon=-1.0: expected a finite number >= 1e-09"),
+        (["plan", "--num-train", "9", "--hops", "1", "--epsilon", "1", "--max-steps", "9", "--delta", "2"],
+         "error: --delta=2.0: expected a number in (0, 1)"),
+        (["epsilon", "poisson_gaussian", "--q", "2", "--delta", "1e-5"],
+         "error: --q=2: expected a finite number >= 1e-09 and <= 1"),
+        (["epsilon", "poisson-gaussian", "--q", ".1", "--delta", "1e-5"],
+         "error: poisson-gaussian: expected the parameter --noise-multiplier"),
+        (["epsilon", "poisson-gaussian", "--q", ".1", "--noise-multiplier", "-1", "--delta", "1e-5"],
+         "error: --noise-multiplier=-1: expected a finite number >= 1e-06 and <= 1e+12"),
         (["train", "--epsilon", "1"], "error: --epsilon: no such option (dpgraph train --help)"),
         (["status", "--suite", "a", "--suite", "b"],
          "error: Parameter --suite specified multiple times. (dpgraph status --help)"),
@@ -116,6 +131,33 @@ def test_an_unknown_command_is_one_line(capsys):
 def test_what_is_refused_is_one_line_with_the_user_s_own_word(arguments, line, capsys):
     assert main(arguments) == 2
     assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_mechanisms_have_one_spelling_on_the_command_line(capsys):
+    assert main(["epsilon", "poisson-gausian", "--delta", "1e-5"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("did you mean poisson-gaussian?\n")
+    assert "_" not in said
+
+
+def test_the_help_of_audit_says_where_audits_are_listed(capsys):
+    with suppress(SystemExit):
+        main(["audit", "--help"])
+    assert "dpgraph list audits" in capsys.readouterr().out
+    assert main(["list", "audits", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["audit"] for row in rows] == list(AUDITS)
+    assert all(row["about"] for row in rows)
+
+
+@pytest.mark.parametrize("arguments", [["explain", "daigavane/table1"], ["status"], ["list", "artefacts"]])
+def test_outside_a_project_a_command_says_so(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert (
+        said == "error: workflow/suites: no such folder: expected a project, the folder of its Snakefile (--workflow)\n"
+    )
 
 
 def test_a_paper_that_is_not_there_is_named_by_its_option(monkeypatch, capsys):

@@ -132,7 +132,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     ("arguments", "line"),
     [
         (["nothing"], "error: audit=nothing: expected one of facts, "),
-        (["update", "--trials", "3"], "error: trials=3: expected an integer >= 4"),
+        (["update", "--trials", "3"], "error: --trials=3: expected an integer >= 4"),
         (["clipping", "--figure", "x"], "error: --figure=x: expected --out, too"),
     ],
 )

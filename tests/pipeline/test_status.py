@@ -293,7 +293,7 @@ def test_command_line(finished, capsys):
     assert value["counts"] == dict.fromkeys(value["counts"], 0) | {"ok": 49, "failed": 1}
     assert [(cell["cell"], cell["reason"]) for cell in value["cells"]] == [(finished.cells[0].slug, "diverged")]
     assert main(["status", *finished.options, "--suite", "none"]) == 2
-    assert capsys.readouterr().err.splitlines() == ["error: suite=none: expected one of scale"]
+    assert capsys.readouterr().err.splitlines() == ["error: --suite=none: expected one of scale"]
 
 
 def test_a_login_node_needs_no_torch(finished):

@@ -66,14 +66,14 @@ def test_noise_steps_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["epsilon", "double_mixture", *TREES], "error: double_mixture: expected the parameter sigma_over_clip"),
+        (["epsilon", "double_mixture", *TREES], "error: double-mixture: expected the parameter --sigma-over-clip"),
         (
             ["epsilon", "double_mixture", *TREES, "--sigma-over-clip", "x"],
-            "error: sigma_over_clip=x: expected a finite number >= 1e-06",
+            "error: --sigma-over-clip=x: expected a finite number >= 1e-06",
         ),
         (
             ["epsilon", "double_mixture", *TREES, "--sigma-over-clip", "9", "--sampling", "without replacement"],
-            "error: sampling=without replacement: expected poisson: ",
+            "error: --sampling=without replacement: expected poisson: ",
         ),
         (["epsilon", "gausian", "--delta", "1e-5"], "error: mechanism=gausian: expected one of "),
         (
@@ -83,10 +83,13 @@ def test_noise_steps_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
         (["epsilon", "moments", "--mode", "rigorous", "--delta", "1e-5"], "error: moments: nothing is guaranteed: "),
         (["epsilon", "moments", "--delta", "1e-5", "--parameters", "[1]"], "error: --parameters=[1]: expected a JSON"),
         (["epsilon", "moments", "--delta", "1e-5", "--parameters", "{"], "error: --parameters={: expected a JSON"),
-        (["noise", "moments", "--delta", "1e-5", "--epsilon", "-1", "--q", "1", "--steps", "2"], "error: epsilon=-1.0"),
+        (
+            ["noise", "moments", "--delta", "1e-5", "--epsilon", "-1", "--q", "1", "--steps", "2"],
+            "error: --epsilon=-1.0",
+        ),
         (
             ["plan", "--num-train", "100", "--hops", "1", "--max-degree", "0", "--epsilon", "1", "--max-steps", "5"],
-            "error: max_degree=0: expected an integer >= 1",
+            "error: --max-degree=0: expected an integer >= 1",
         ),
     ],
 )

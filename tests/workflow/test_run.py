@@ -81,7 +81,7 @@ def test_a_named_target_plans_the_whole_suite(finished):
         ("daigavane/tabel7", "target=daigavane/tabel7: expected an artefact (dpgraph list artefacts --suite demo)"),
         ("daigavane/tabel7", "; did you mean daigavane/table7?"),
         ("tabels", "; did you mean tables?"),
-        ("--suite dmeo", "error: suite=dmeo: expected one of"),
+        ("--suite dmeo", "error: --suite=dmeo: expected one of"),
         ("--suite dmeo", "; did you mean demo?"),
         ("--set sedes=3", "error: --set: sedes=3: unknown key; did you mean seeds?"),
         ("--cores 0", "error: --cores=0: expected an integer >= 1"),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from dpgraph import __version__
-from dpgraph.errors import UserError, invalid, meant, one_line, shown
+from dpgraph.errors import Invalid, UserError, invalid, meant, one_line, shown
 
 
 class CommandGroup(NamedTuple):
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     name = given[0]
     if name not in COMMANDS:
-        return _refuse(f"COMMAND={shown(name)}: expected one of dpgraph --help{meant(name, COMMANDS)}")
+        return _refuse(f"{shown(name)}: no such command; dpgraph --help lists them{meant(name, COMMANDS)}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     try:
         return call(name, given[1:])
@@ -120,7 +120,13 @@ def call(name: str, words: Sequence[str]) -> int:
         raise UserError(f"{_line(error, app, words)} (dpgraph {name} --help)") from None
     if not any(word.startswith("--config") for word in words):
         _name_outside()
-    return function(*bound.args, **bound.kwargs) or 0
+    try:
+        return function(*bound.args, **bound.kwargs) or 0
+    except Invalid as error:  # what the package knows as `delta` the user called --delta
+        option = f"--{error.name.replace('_', '-')}"
+        if any(word == option or word.startswith(f"{option}=") for word in words):
+            raise error.called(option) from None
+        raise
 
 
 def overview() -> str:

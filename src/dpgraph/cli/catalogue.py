@@ -148,9 +148,20 @@ def _mechanisms() -> list[Row]:
     ]
 
 
+def _audits() -> list[Row]:
+    from dpgraph.audits.registry import AUDITS  # imports every method
+
+    return [
+        {"audit": name, "nightly": one.nightly, "trials": one.trials, "about": f"{one.run.__doc__}".partition("\n")[0]}
+        for name, one in AUDITS.items()
+    ]
+
+
+OF_THE_PACKAGE = ("mechanisms", "audits")  # whatever a suite holds
 # in a folder without suites, too
 ANYWHERE: dict[str, Callable[[], list[Row]]] = {
     "methods": _methods,
     "datasets": _datasets,
     "mechanisms": _mechanisms,
+    "audits": _audits,
 }

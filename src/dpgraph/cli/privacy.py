@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from dpgraph.cli.options import Json, Whole
-from dpgraph.errors import UserError, invalid, meant, shown
+from dpgraph.errors import Invalid, UserError, invalid, meant, shown
 
 if TYPE_CHECKING:
     from dpgraph.privacy.guarantee import Mode
 
+
+@contextmanager
+def _spelled_as_typed() -> Iterator[None]:
+    """Name mechanisms and parameters as the command line does, with hyphens."""
+    from dpgraph.privacy.accountants.catalogue import NAMES
+    from dpgraph.privacy.accountants.parameters import PARAMETERS
+
+    def typed(found: re.Match[str]) -> str:
+        name = found[0].replace("_", "-")
+        return name if found[0] in NAMES else f"--{name}" if found[0] in PARAMETERS else found[0]
+
+    try:
+        yield
+    except UserError as error:
+        name = error.name if isinstance(error, Invalid) else ""
+        spelled = Invalid(re.sub(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)+", typed, str(error)))
+        spelled.name = name if str(spelled).startswith(f"{name}=") else ""
+        raise spelled from None
+
+
 Values = Annotated[str, Parameter(help="A parameter of the mechanism, e.g. --noise-multiplier 2.")]
 
 
+@_spelled_as_typed()
 def epsilon(
     mechanism: str,
     /,
@@ -40,6 +64,8 @@ def epsilon(
     """
     from dpgraph.privacy.accountants.evaluate import guarantee
 
+    if not 0 < delta < 1:
+        raise invalid("delta", delta, "a number in (0, 1)")
     name, known = _mechanism(mechanism)
     given = _parameters(parameters, values, known)
     modes: tuple[Mode, ...] = ("published", "rigorous") if mode == "both" else (mode,)
@@ -60,6 +86,7 @@ def epsilon(
             print(f"  assumes: {assumption}")
 
 
+@_spelled_as_typed()
 def noise(
     mechanism: str,
     /,
@@ -213,8 +240,10 @@ def audit(
 ) -> int:
     """Attack the project's own code; status 1 if a claim does not hold.
 
+    `dpgraph list audits` shows every audit.
+
     Args:
-        audit: Name of an audit, or all.
+        audit: Name of an audit (e.g. facts, votes, sensitivity), or all.
         nightly: With all: run the audits of whole training runs, too (minutes).
         trials: Trials on each side (default: the audit's own).
         quick: Fewer trials where an audit takes long.

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from dpgraph.cli.options import ANY_SUITE, Json, PlanOptions, Whole
 from dpgraph.errors import UserError, invalid
 
-Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms"]
+Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms", "audits"]
 
 
 def run(
@@ -59,7 +59,8 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
     """List papers, artefacts, claims, methods, data sets, cells and more.
 
     `inventory` lists every table, figure and claim of the papers, and what shows it or why nothing does; `mechanisms`
-    lists the parameters of every mechanism, for `dpgraph epsilon` and `dpgraph noise`.
+    lists the parameters of every mechanism, for `dpgraph epsilon` and `dpgraph noise`; `audits` those of `dpgraph
+    audit`.
 
     Example: dpgraph list artefacts --suite cpu --paper daigavane
 
@@ -67,12 +68,12 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         what: What to list.
         paper: Only of this paper.
     """
-    from dpgraph.cli.catalogue import ANYWHERE, catalogue, inventory, print_rows
+    from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
     from dpgraph.planning.plan import suite_papers
 
     if what == "inventory":
         rows = inventory(suite.workflow, paper)
-    elif what == "mechanisms" or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
+    elif what in OF_THE_PACKAGE or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
         suite.read()  # an installed package alone, as for `fit`: there is no suite
         rows = ANYWHERE[what]()
     else:

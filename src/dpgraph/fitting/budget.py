@@ -36,6 +36,7 @@ ASKED = (*KINDS, LEARNT)
 READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy.md, 12.13)
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
+LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
@@ -224,6 +225,22 @@ def checked_delta(delta: float | None, nodes: int) -> float:
     if not 0 < chosen < 1 / nodes:
         raise invalid("--delta", chosen, f"a number > 0 and < 1 / nodes = {1 / nodes:.3g}")
     return chosen
+
+
+def delta_warnings(delta: float, nodes: int) -> list[str]:
+    """Return why a delta is large, in words: above 1 / (10 N), or of so few nodes that 1 / (10 N) is large itself.
+
+    >>> delta_warnings(1e-6, 1000), delta_warnings(usual_delta(100), 100)
+    ([], [])
+    """
+    most = min(usual_delta(nodes), LARGE_DELTA)
+    if delta <= most * (1 + 1e-9):
+        return []
+    return [
+        f"delta = {delta:.3g} is large: with a probability of up to delta, 1 in {1 / delta:.3g}, the promise may fail "
+        f"for a node; of N = {nodes} nodes {delta * nodes:.2g} may be published whole, on average. "
+        f"Expected: at most {most:.3g}"
+    ]
 
 
 Rule = Callable[[float], dict[str, Any]]  # settings at an epsilon

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from dpgraph import __version__
-from dpgraph.fitting.budget import Budgeted, PublicNumbers
+from dpgraph.fitting.budget import Budgeted, PublicNumbers, delta_warnings
 from dpgraph.fitting.edge_features import feature_premises
 from dpgraph.fitting.model import PRIVATE, SEED_KNOWN
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.accountants.votes import released_errors
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
-from dpgraph.privacy.public_numbers import delta_warnings
 from dpgraph.privacy.relation import Relation, Scope
 
 MOST_Z = 6.0  # the curve ends where an error is a billionth

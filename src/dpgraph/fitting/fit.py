@@ -27,6 +27,7 @@ from dpgraph.fitting.budget import (
     budgeted,
     check_epsilon,
     check_kind,
+    delta_warnings,
 )
 from dpgraph.fitting.card import assumptions, card, released_parts
 from dpgraph.fitting.edge_features import check_edge_features
@@ -38,7 +39,6 @@ from dpgraph.fitting.releases import charge
 from dpgraph.fitting.training import Trained, sides, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
-from dpgraph.privacy.public_numbers import delta_warnings
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.vote_sensitivity import vote_norm
 

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import invalid
+from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
@@ -171,9 +171,11 @@ class Plan:
 
 def _suite(config: Config, workflow: Path) -> Suite:
     path = workflow / "suites" / f"{config.suite}.yaml"
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent}: no such folder: expected a project, the folder of its Snakefile (--workflow)")
     if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in (workflow / "suites").glob("*.yaml")))
-        raise invalid("suite", config.suite, f"one of {known or 'the files in workflow/suites/'}")
+        known = ", ".join(sorted(path.stem for path in path.parent.glob("*.yaml")))
+        raise invalid("suite", config.suite, f"one of {known or f'the files in {path.parent}'}")
     return load(Suite, path)
 
 

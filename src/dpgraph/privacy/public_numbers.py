@@ -5,8 +5,6 @@ Audits derive them again on purpose (audits/theory.py, audits/probes.py): a mist
 
 from __future__ import annotations
 
-LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
-
 
 def usual_delta(num_roots: int) -> float:
     """1 / (10 N), as in the papers.
@@ -25,22 +23,6 @@ def default_delta(*, num_roots: int, num_protected: int | None) -> float:
     """
     usual = usual_delta(num_roots)
     return usual if num_protected is None or usual < 1 / num_protected else usual_delta(num_protected)
-
-
-def delta_warnings(delta: float, num_protected: int) -> list[str]:
-    """Return why a delta is large, in words: above 1 / (10 N), or of so few nodes that 1 / (10 N) is large itself.
-
-    >>> delta_warnings(1e-6, 1000), delta_warnings(usual_delta(100), 100)
-    ([], [])
-    """
-    most = min(usual_delta(num_protected), LARGE_DELTA)
-    if delta <= most * (1 + 1e-9):
-        return []
-    return [
-        f"delta = {delta:.3g} is large: with a probability of up to delta, 1 in {1 / delta:.3g}, the promise may fail "
-        f"for a node; of N = {num_protected} nodes {delta * num_protected:.2g} may be published whole, on average. "
-        f"Expected: at most {most:.3g}"
-    ]
 
 
 def expected_batch(*, rate: float, num_roots: int) -> float:
