@@ -403,10 +403,11 @@ def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("dpgraph.fitting.release.draw_curve", fails)
     with pytest.raises(KeyboardInterrupt):
         fit(small(size=40), 4.0, out=tmp_path / "out")
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["dpgraph.releases.jsonl"]
     assert main(["fit", *write_csv(tmp_path), "--epsilon", "4", "--out", str(tmp_path / "out")]) == 130
-    assert "nothing was written" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"edges.csv", "nodes.csv"}
+    assert "no folder was written" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):

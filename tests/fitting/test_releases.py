@@ -38,7 +38,7 @@ def test_every_release_of_a_file_is_recorded_and_all_are_charged_together(tmp_pa
     assert run(data, tmp_path / "one") == 0
     first = capsys.readouterr().out
     assert "with this one, 1 release of these data: together epsilon = " in first
-    assert "warning" not in first
+    assert "best of several" not in first
     assert run(data, tmp_path / "elsewhere/two", "--delta", "0.0001") == 0
     second = capsys.readouterr().out
     assert "with this one, 2 releases of these data: together epsilon = " in second

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         signal_name = str(error) or "SIGINT"
         whole = COMMANDS[name] == "graph"
-        kept = "nothing was written" if whole else "finished work is kept, run again to resume"
+        kept = "no folder was written" if whole else "finished work is kept, run again to resume"
         return _refuse(f"ended by {signal_name}: {kept}", status=128 + signal.Signals[signal_name])
 
 

@@ -131,6 +131,11 @@ def card(
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
         uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+        if relation is Relation.NODE_NULL and not own.directed:
+            uncovered.append(
+                "the copy of a node's own edges in its neighbours' lists: each edge of an undirected graph is in both "
+                "lists, and this one has the epsilon of an edge, where one is stated (below)"
+            )
     if relation is Relation.EDGE:
         uncovered = ["which ids exist; features and labels, which are protected only as far as node-null says (below)"]
     if scope != "all-outputs":

@@ -39,6 +39,9 @@ were found.
 """
 
 
+OWN_COPY = """
+An own edge list is a node's own copy: in an undirected graph each of its edges stays in a neighbour's list, where node-null
+does not protect it, and only an ε for an *edge* does."""
 MADE = """Drawn from a model whose mean degree and homophily were set, or with half of the records emptied so that a
 graph must help: they show when a method works, not how well it works on data as they are found.
 """
@@ -124,6 +127,7 @@ def _in_short(proved: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
     yield f"## In short: what is best at ε = {significant(SHORT)}\n"
     yield "Test accuracy in %. A column is a promise of its own, and columns are no ranking of each other: ε protects\n"
     yield from (f"- **{relation}; {scope}**: {_protects(relation, scope)}." for relation, scope in promises)
+    yield OWN_COPY
     yield "\n| data | " + " | ".join(f"{relation}; {scope}" for relation, scope in promises) + " | no privacy |"
     yield "|---|" + "---|" * len(promises) + "--:|"
     for (_, split), rows in usual.groupby(["dataset", "split"], sort=True):
