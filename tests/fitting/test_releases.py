@@ -13,7 +13,7 @@ from dpgraph.cli import main
 from dpgraph.fitting import fit as fitting
 from dpgraph.fitting import releases
 from dpgraph.fitting.fit import fit
-from dpgraph.fitting.releases import Release, record, together
+from dpgraph.fitting.releases import RecordedRelease, record, together
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small, write_csv
@@ -26,7 +26,9 @@ def lines(path):
 
 def made(number=0, **others):
     given = {"relation": "node-null", "epsilon": 1.0, "delta": 1e-5, "mu": 0.3, "choice": 0.0, "failure": 0.0}
-    return Release(id=f"release-{number}", at="now", folder=None, method="votes", scope="others", **given | others)
+    return RecordedRelease(
+        id=f"release-{number}", at="now", folder=None, method="votes", scope="others", **given | others
+    )
 
 
 def run(data, out, *others):
@@ -193,7 +195,7 @@ def test_one_release_costs_what_its_card_says_and_a_second_one_more(relation, tm
     own = campus()
     card = fit(own, 8.0, **asked).card
     fit(own, 8.0, **asked)
-    found = [Release(**one) for one in lines(tmp_path / "file")]
+    found = [RecordedRelease(**one) for one in lines(tmp_path / "file")]
     for one in (Relation(relation), *(Relation(other["relation"]) for other in card["beside"])):
         epsilon, delta = together(found[:1], one)
         stated = card if one == relation else next(other for other in card["beside"] if other["relation"] == one)

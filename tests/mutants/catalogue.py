@@ -13,6 +13,7 @@ from tests.mutants.bugs import (
     clipping,
     fits,
     noise,
+    own_graphs,
     relations,
     runs,
     sampling,
@@ -25,6 +26,6 @@ from tests.mutants.planting import Bug
 
 THEMES = (
     noise, sampling, clipping, bounds, runs, accounting, votes, fits, relations, sums, teachers, units, captured,
-    audited_steps, audited_parts, audited_votes, audited_releases,
+    audited_steps, audited_parts, audited_votes, audited_releases, own_graphs,
 )  # fmt: skip
 BUGS: tuple[Bug, ...] = tuple(bug for theme in THEMES for bug in theme.BUGS)

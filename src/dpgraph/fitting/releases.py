@@ -45,7 +45,7 @@ class Stated(Finite):
     delta: Share
 
 
-class Release(Finite):
+class RecordedRelease(Finite):
     """A line of a releases file. `mu`, `choice` and `failure` are those of `Budgeted`, under `relation`."""
 
     id: Annotated[str, Field(min_length=8)]
@@ -62,7 +62,7 @@ class Release(Finite):
     others: tuple[Stated, ...] = ()
 
     @model_validator(mode="after")
-    def _failure_is_in_delta(self) -> Release:
+    def _failure_is_in_delta(self) -> RecordedRelease:
         if self.failure >= self.delta:
             raise ValueError(f"failure={self.failure}: expected a number < delta = {self.delta}")
         return self
@@ -80,7 +80,7 @@ def charge(
         return [
             "this release is recorded in no releases file: the data are no file and nothing is written (--releases)"
         ]
-    release = Release(
+    release = RecordedRelease(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
         folder=None if folder is None else str(folder.resolve()), method=what.kind, scope=scope,
         relation=what.relation, epsilon=what.epsilon, delta=what.delta,
@@ -104,12 +104,12 @@ def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None 
     return [] if folder is None else [folder.resolve().parent / BESIDE_OUT]
 
 
-def record(paths: Sequence[Path], release: Release) -> list[Release]:
+def record(paths: Sequence[Path], release: RecordedRelease) -> list[RecordedRelease]:
     """Append a line to each file and return all releases in them, each once.
 
     Raises UserError for a file that is damaged or cannot be written; nothing is written unless all can be read.
     """
-    known: dict[str, Release] = {}
+    known: dict[str, RecordedRelease] = {}
     with ExitStack() as stack:
         files = [(path, stack.enter_context(_opened(path))) for path in paths]
         for path, file in files:
@@ -123,7 +123,7 @@ def record(paths: Sequence[Path], release: Release) -> list[Release]:
     return [*known.values(), release]
 
 
-def together(releases: Sequence[Release], relation: Relation) -> tuple[float, float] | None:
+def together(releases: Sequence[RecordedRelease], relation: Relation) -> tuple[float, float] | None:
     """Return (epsilon, delta) of all releases under a relation; None where one of them states nothing under it.
 
     Those made for the relation compose as one Gaussian mechanism, one pure mechanism and unlikely events, at the
@@ -132,8 +132,8 @@ def together(releases: Sequence[Release], relation: Relation) -> tuple[float, fl
     parts = [
         next((one for one in (release, *release.others) if one.relation is relation), None) for release in releases
     ]
-    made = [one for one in parts if isinstance(one, Release)]
-    added = [one for one in parts if one is not None and (len(made) == 1 or not isinstance(one, Release))]
+    made = [one for one in parts if isinstance(one, RecordedRelease)]
+    added = [one for one in parts if one is not None and (len(made) == 1 or not isinstance(one, RecordedRelease))]
     if None in parts:
         return None
     epsilon, delta = math.fsum(one.epsilon for one in added), math.fsum(one.delta for one in added)
@@ -145,7 +145,7 @@ def together(releases: Sequence[Release], relation: Relation) -> tuple[float, fl
     return epsilon, delta
 
 
-def in_words(releases: Sequence[Release], relation: Relation) -> list[str]:
+def in_words(releases: Sequence[RecordedRelease], relation: Relation) -> list[str]:
     """Return lines for the curator's screen."""
     count = len(releases)
     found = {one: together(releases, one) for one in (relation, *(one for one in Relation if one is not relation))}
@@ -188,15 +188,15 @@ def _named(path: Path) -> Iterator[None]:
                         "be written (--releases FILE)") from None  # fmt: skip
 
 
-def _read(path: Path, file: IO[bytes]) -> list[Release]:
+def _read(path: Path, file: IO[bytes]) -> list[RecordedRelease]:
     file.seek(0)
     text = file.read()
     found = []
     for number, line in enumerate(text.split(b"\n")[:-1], 1):
         try:
-            found.append(Release.model_validate_json(line))
+            found.append(RecordedRelease.model_validate_json(line))
         except ValidationError as error:
-            raise _damaged(path, number, first_line(error, Release)) from None
+            raise _damaged(path, number, first_line(error, RecordedRelease)) from None
     if text and not text.endswith(b"\n"):
         raise _damaged(path, len(found) + 1, "it does not end")
     if len({one.id for one in found}) < len(found):

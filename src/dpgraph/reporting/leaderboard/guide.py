@@ -40,8 +40,8 @@ were found.
 
 
 OWN_COPY = """
-An own edge list is a node's own copy: in an undirected graph each of its edges stays in a neighbour's list, where node-null
-does not protect it, and only an ε for an *edge* does."""
+An own edge list is a node's own copy: in an undirected graph each of its edges stays in a neighbour's list, too, where
+node-null does not protect it, and only an ε for an *edge* does."""
 MADE = """Drawn from a model whose mean degree and homophily were set, or with half of the records emptied so that a
 graph must help: they show when a method works, not how well it works on data as they are found.
 """
