@@ -69,12 +69,15 @@ def test_every_count_of_edges_is_found(name, directed):
     assert scores[:2].max() < 0.4
 
 
-def test_a_column_is_found_where_most_nodes_have_one_degree():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_column_is_found_where_most_nodes_have_one_degree(sign):
     """Its ranks are not tied where degrees are, so that a plain rank correlation would be .67."""
     rng = np.random.default_rng(0)
     ends = np.stack([np.arange(0, 60), np.arange(60, 120)])
     own = from_arrays(ends, rng.integers(0, 2, 400), rng.random((400, 1)))
-    planted = replace(own, features=np.column_stack([own.features, degrees(own) + rng.random(400)]).astype(np.float32))
+    planted = replace(
+        own, features=np.column_stack([own.features, sign * (degrees(own) + rng.random(400))]).astype(np.float32)
+    )
     assert degree_scores(planted, Relation.NODE_REMOVE)[1] > 0.99
 
 

@@ -38,24 +38,24 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Stated(Finite):
-    """A guarantee of a release under another relation than its own."""
+    """A guarantee of a release under one relation."""
 
     relation: Relation
     epsilon: Cost
     delta: Share
 
 
-class RecordedRelease(Finite):
-    """A line of a releases file. `mu`, `choice` and `failure` are those of `Budgeted`, under `relation`."""
+class RecordedRelease(Stated):
+    """A line of a releases file. `mu`, `choice` and `failure` are those of `Budgeted`, under `relation`.
+
+    `others`: what the release states under other relations.
+    """
 
     id: Annotated[str, Field(min_length=8)]
     at: str
     folder: str | None
     method: str
     scope: str
-    relation: Relation
-    epsilon: Cost
-    delta: Share
     mu: Cost
     choice: Cost
     failure: Annotated[float, Field(ge=0, lt=1)]
@@ -129,7 +129,7 @@ def together(releases: Sequence[RecordedRelease], relation: Relation) -> tuple[f
     Those made for the relation compose as one Gaussian mechanism, one pure mechanism and unlikely events, at the
     largest delta of one; those that only state it besides add their epsilon and delta.
     """
-    parts = [
+    parts: list[Stated | None] = [
         next((one for one in (release, *release.others) if one.relation is relation), None) for release in releases
     ]
     made = [one for one in parts if isinstance(one, RecordedRelease)]
