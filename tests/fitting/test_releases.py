@@ -100,8 +100,9 @@ def test_other_data_share_a_file_only_where_they_share_an_input(tmp_path, capsys
 
 def test_objects_are_recorded_beside_what_is_written_or_where_the_user_says(tmp_path):
     said = []
-    fit(small(size=60), 1.0, out=tmp_path / "out", audit=False)
+    fit(small(size=60), 1.0, out=tmp_path / "out", audit=False, say=said.append)
     assert len(lines(tmp_path / "dpgraph.releases.jsonl")) == 1
+    assert any("count as of the same data" in text for text in said)
     fit(small(size=60), 1.0, releases=tmp_path / "mine", say=said.append)
     assert len(lines(tmp_path / "mine")) == 1
     assert any("with this one, 1 release" in text for text in said)

@@ -88,7 +88,12 @@ def charge(
         others=tuple(Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
                      for one in other_guarantees(own, what) if one.epsilon is not None and one.delta),
     )  # fmt: skip
-    return [f"recorded in {', '.join(map(str, paths))}", *in_words(record(paths, release), what.relation)]
+    shown = ", ".join(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) for path in paths)
+    if releases is None and not own.files:
+        shown += (
+            ": data in memory have no name, so all releases in it count as of the same data (--releases names another)"
+        )
+    return [f"recorded in {shown}", *in_words(record(paths, release), what.relation)]
 
 
 def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None = None) -> list[Path]:
