@@ -16,6 +16,7 @@ from tests.mutants.bugs import (
     relations,
     runs,
     sampling,
+    streams,
     sums,
     teachers,
     units,
@@ -25,6 +26,6 @@ from tests.mutants.planting import Bug
 
 THEMES = (
     noise, sampling, clipping, bounds, runs, accounting, votes, fits, relations, sums, teachers, units, captured,
-    audited_steps, audited_parts, audited_votes, audited_releases,
+    streams, audited_steps, audited_parts, audited_votes, audited_releases,
 )  # fmt: skip
 BUGS: tuple[Bug, ...] = tuple(bug for theme in THEMES for bug in theme.BUGS)
