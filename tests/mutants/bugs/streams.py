@@ -57,20 +57,6 @@ def kept_between_releases(plain):
     return on
 
 
-def checks_and_answers_alike(plain):
-    """Return histograms whose first class has the noise of the checks."""
-
-    def noisy(votes, noise_std, generator):
-        import numpy as np
-
-        state = generator.bit_generator.state
-        made = votes + noise_std * generator.standard_normal(votes.shape)
-        generator.bit_generator.state = state
-        return np.asarray(made)
-
-    return noisy
-
-
 BUGS: tuple[Bug, ...] = (
     swap(
         "one noise vector for the weight and the bias",
@@ -154,10 +140,11 @@ BUGS: tuple[Bug, ...] = (
         kept_between_releases,
         REUSE + "[dp-votes-node-remove-capped]",
     ),
-    swap(
+    edit(
         "checks and answers share one noise",
-        "dpgraph.privacy.gnmax:noisy_histograms",
-        checks_and_answers_alike,
+        "dpgraph.privacy.gnmax:confident_gnmax",
+        "noisy_largest_count(votes[:max_checks], check_noise_std, generator)",
+        "noisy_largest_count(votes[:max_checks], check_noise_std, __import__('copy').deepcopy(generator))",
         REUSE + "[dp-pate-gan]",
     ),
     edit(
