@@ -26,7 +26,7 @@ from dpgraph.experiments.cell import Model, Task, Training
 from dpgraph.models.network import Network
 from dpgraph.problems.node_classification.prepare import build
 from dpgraph.progress import tracked
-from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.randomness import Key, numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
@@ -200,7 +200,7 @@ def make_steps(
     poisson = Draws(PoissonSampler(len(roots), size / len(roots)), numpy_generator("bench", "unused"))
     fixed = private(ClippedTerm(trees, poisson, 1.0), capturable=True)
     if why_not_captured(fixed) is None:
-        captured = CapturedStep(fixed, key=seed)
+        captured = CapturedStep(fixed, Key(seed))
         captured.start_at(0)
         steps[CAPTURED] = captured
     return steps

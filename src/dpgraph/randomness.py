@@ -8,7 +8,9 @@ release of private data, for which the noise would have to come from the operati
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 Name = str | int
+COUNTED = ("random", "standard_normal", "permutation", "choice", "gumbel", "laplace", "integers")
+FREE = ("bit_generator", "shuffle")  # what a checkpoint reads; what `permutation` calls
 
 
 def entropy(*names: Name) -> int:
@@ -34,3 +38,51 @@ def torch_generator(*names: Name, device: str | torch.device = "cpu") -> torch.G
     generator = torch.Generator(device=device)
     generator.manual_seed(entropy(*names) % 2**63)
     return generator
+
+
+class Counter(Protocol):
+    """A source of random numbers that counts its draws and the numbers in them."""
+
+    draws: int
+    numbers: int
+
+
+class CountedGenerator(np.random.Generator):
+    """A NumPy generator that is a `Counter`; methods that it does not count raise TypeError."""
+
+    def __init__(self, *names: Name) -> None:
+        super().__init__(np.random.PCG64(np.random.SeedSequence(entropy(*names))))
+        self.draws = self.numbers = 0
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    plain = getattr(np.random.Generator, name)
+
+    def draw(self: CountedGenerator, *args: Any, **kwargs: Any) -> Any:
+        drawn = plain(self, *args, **kwargs)
+        self.draws += 1
+        self.numbers += np.size(drawn)
+        return drawn
+
+    return draw
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refuse(self: CountedGenerator, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{name}: expected one of {', '.join(COUNTED)}, whose numbers the ledger counts")
+
+    return refuse
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in FREE:
+        setattr(CountedGenerator, _name, (_counted if _name in COUNTED else _refused)(_name))
+
+
+@dataclass
+class Key:
+    """A secret key of a counter-based generator, as a `Counter`: who draws with it counts here."""
+
+    value: int
+    draws: int = 0
+    numbers: int = 0

@@ -70,7 +70,9 @@ def test_sums_beyond_the_exact_range_are_refused():
 
 def test_a_choice_has_the_probabilities_of_the_exponential_mechanism():
     utilities, count = [1000, 1003, 998, 1003], 3000
-    drawn = [bounded_choice(utilities=utilities, epsilon=0.4, generator=SecretGenerator()) for _ in range(count // 20)]
+    drawn = [
+        bounded_choice(utilities=utilities, epsilon=0.4, generator=SecretGenerator()).place for _ in range(count // 20)
+    ]
     drawn += [exponentially_chosen(utilities, 0.4) for _ in range(count - len(drawn))]
     weights = np.exp(0.4 * (np.array(utilities) - 1003))
     wanted = count * weights / weights.sum()

@@ -21,6 +21,7 @@ from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.randomness import numpy_generator
+from dpgraph.training.noise import ReleaseNoise
 from tests.contract.cells import CELLS, changed
 from tests.contract.conftest import toy_graph
 
@@ -178,7 +179,12 @@ def test_an_edge_moves_capped_sums_by_at_most_the_root_of_six():
 
 
 def test_noise_has_the_std_that_is_stated():
-    sums = Sums(lambda: Senders.whole(*packed([[]] * 50), np.ones(50, dtype=bool)), 3.0, 1, numpy_generator("noise"))
+    sums = Sums(
+        lambda: Senders.whole(*packed([[]] * 50), np.ones(50, dtype=bool)),
+        3.0,
+        1,
+        ReleaseNoise(numpy_generator("noise")),
+    )
     drawn = sums.release(np.zeros((50, 200)))
     assert drawn.std() == pytest.approx(3.0, rel=0.03)
     assert sums.count == 1

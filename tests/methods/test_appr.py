@@ -12,7 +12,7 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.pagerank import train as row_training
-from dpgraph.methods.pagerank.prepared import clip_columns, longest, with_own
+from dpgraph.methods.pagerank.prepared import clip_columns, kept_nodes, longest, with_own
 from dpgraph.methods.pagerank.train import Reading
 from dpgraph.methods.registry import method
 from dpgraph.models.weighted_rows import PaddedRows
@@ -102,6 +102,17 @@ def test_rows_are_of_public_roots_and_kept_nodes(name, variant, release):
         chosen.append(set(roots))
     assert all(len(one) <= kept for one in named)
     assert len({frozenset(one) for one in chosen}) == 4
+
+
+def test_kept_nodes_and_the_order_of_roots_read_ids_alone():
+    """Labels, features and edges of half of the training nodes become null: nobody moves."""
+    rows, seen = pagerank_cell("dp-appr", "published", "gaussian", node_share=0.5).pagerank, []
+    hidden = np.where(np.arange(60) % 2, -1, GRAPH.labels)
+    ptr, idx = np.zeros(61, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    empty = {"out_ptr": ptr, "out_idx": idx, "in_ptr": ptr, "in_idx": idx}
+    for graph in (GRAPH, replace(GRAPH, labels=hidden, features=np.zeros_like(GRAPH.features), **empty)):
+        seen.append(kept_nodes(graph, rows, row_training.numpy_generator("kept")))
+    assert all(np.array_equal(one, two) for one, two in zip(*seen, strict=True))
 
 
 @pytest.mark.parametrize("release", ["random", "gaussian", "exponential"])

@@ -50,7 +50,8 @@ def test_what_ran_is_what_was_accounted_for(capturing, name, monkeypatch):
     (job,) = jobs_of(name)
     outcome = run(job)
     assert outcome.notes["step"] == "captured"
-    assert job.prepared.check(outcome.resumed_at) == job.prepared.accounted()
+    ran = job.prepared.check(outcome.resumed_at)
+    assert ran.model_copy(update={"streams": ()}) == job.prepared.accounted()
     for field, value in (("rate", 0.9), ("num_roots", 3)):
         (other,) = jobs_of(name)
         step = CapturedStep.__post_init__

@@ -22,6 +22,7 @@ from dpgraph.models.network import Network
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.preparation import trees as prepared_trees
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.choice import Choice
 from dpgraph.privacy.mechanisms.trees import ResidualTrees
 from dpgraph.problems.classification import predictions
 from dpgraph.randomness import numpy_generator, torch_generator
@@ -165,11 +166,22 @@ def test_the_count_is_that_of_the_trees():
         assert count_of(choice, predict) == right[0] - right[1]
 
 
+def answering(reads, seen):
+    """A choice that is drawn, and known beforehand."""
+
+    def answer(*, generator, epsilon, **given):
+        generator.laplace()
+        seen({**given, "epsilon": epsilon})
+        return Choice(int(reads), epsilon)
+
+    return answer
+
+
 def count_of(choice, predict) -> int:
     """What the noise is added to."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared_trees, "noisily_positive", lambda *, count, **rest: seen.append(count) or True)
+        patch.setattr(prepared_trees, "noisily_positive", answering(True, lambda asked: seen.append(asked["count"])))
         choice.reads_neighbours(predict)
     return seen[0]
 
@@ -204,15 +216,11 @@ def run(graph: Graph, asked: Cell):
 def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, monkeypatch):
     asked = []
 
-    def answer(*, count, sensitivity, epsilon, generator):
-        asked.append((count, sensitivity, epsilon))
-        return reads
-
-    monkeypatch.setattr(prepared_trees, "noisily_positive", answer)
+    monkeypatch.setattr(prepared_trees, "noisily_positive", answering(reads, asked.append))
     graph = toy_graph()
     outcome, (early, late) = run(graph, cell(choice_epsilon=0.5))
-    assert [(sensitivity, epsilon) for _, sensitivity, epsilon in asked] == [(7, 0.5)]  # 1 + 3 + 3, once
-    assert abs(asked[0][0]) <= len(graph.nodes_of("val"))
+    assert [(one["sensitivity"], one["epsilon"]) for one in asked] == [(7, 0.5)]  # 1 + 3 + 3, once
+    assert abs(asked[0]["count"]) <= len(graph.nodes_of("val"))
     assert outcome.notes["inference"] == ("with neighbours" if reads else "each node alone")
     assert outcome.notes["edge_lists"] == "stable"
     assert np.array_equal(outcome.logits, late)
@@ -222,7 +230,8 @@ def test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours(reads, 
 
 def test_sensitivity_is_at_most_the_number_of_validation_nodes(monkeypatch):
     asked = []
-    monkeypatch.setattr(prepared_trees, "noisily_positive", lambda **given: asked.append(given["sensitivity"]) or True)
+    seen = answering(True, lambda given: asked.append(given["sensitivity"]))
+    monkeypatch.setattr(prepared_trees, "noisily_positive", seen)
     graph = toy_graph()
     split = graph.split.copy()
     split[graph.nodes_of("val")[3:]] = NO_SPLIT

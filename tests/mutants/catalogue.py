@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from tests.mutants.bugs import (
-    accounting,
-    audited_parts,
-    audited_releases,
-    audited_steps,
-    audited_votes,
-    bounds,
-    captured,
-    clipping,
-    fits,
-    noise,
-    own_graphs,
-    relations,
-    runs,
-    sampling,
-    sums,
-    teachers,
-    units,
-    votes,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tests.mutants import bugs
 from tests.mutants.planting import Bug
 
-THEMES = (
-    noise, sampling, clipping, bounds, runs, accounting, votes, fits, relations, sums, teachers, units, captured,
-    audited_steps, audited_parts, audited_votes, audited_releases, own_graphs,
-)  # fmt: skip
-BUGS: tuple[Bug, ...] = tuple(bug for theme in THEMES for bug in theme.BUGS)
+MODULES = [import_module(f"{bugs.__name__}.{found.name}") for found in iter_modules(bugs.__path__)]
+BUGS: tuple[Bug, ...] = tuple(bug for module in MODULES for bug in getattr(module, "BUGS", ()))

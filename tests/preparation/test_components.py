@@ -14,6 +14,7 @@ from dpgraph.methods.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.preparation.components import leading, noisy_moments
 from dpgraph.privacy.procedure import NotAsAccounted
+from dpgraph.training.noise import ReleaseNoise
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
 
@@ -40,7 +41,7 @@ def test_a_record_that_becomes_null_moves_the_matrix_by_at_most_1(seed, rows, sc
         records[0, 1] = strange
     without = records.copy()
     without[gone % rows] = 0
-    with_, after = (noisy_moments(one, 0.0, np.random.default_rng(0)) for one in (records, without))
+    with_, after = (noisy_moments(one, 0.0, ReleaseNoise(np.random.default_rng(0))) for one in (records, without))
     assert np.isfinite(with_).all()
     assert np.linalg.norm(with_ - after) <= 1 + 1e-12
     lengths = np.linalg.norm(records.astype(np.float64), axis=1)
@@ -49,7 +50,7 @@ def test_a_record_that_becomes_null_moves_the_matrix_by_at_most_1(seed, rows, sc
 
 
 def test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric():
-    noise = noisy_moments(np.zeros((1, 300), dtype=np.float32), 5.0, np.random.default_rng(1))
+    noise = noisy_moments(np.zeros((1, 300), dtype=np.float32), 5.0, ReleaseNoise(np.random.default_rng(1)))
     assert np.array_equal(noise, noise.T)
     assert np.diag(noise).std() == pytest.approx(5.0, rel=0.15)
     assert noise[np.triu_indices(300, 1)].std() == pytest.approx(5.0 / np.sqrt(2), rel=0.02)

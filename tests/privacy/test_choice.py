@@ -27,7 +27,7 @@ def answers(count: float, sensitivity: float, epsilon: float, name: str) -> np.n
     generator = numpy_generator("choice", name, str(count))
     return np.array(
         [
-            noisily_positive(count=count, sensitivity=sensitivity, epsilon=epsilon, generator=generator)
+            noisily_positive(count=count, sensitivity=sensitivity, epsilon=epsilon, generator=generator).place
             for _ in range(TRIALS)
         ]
     )

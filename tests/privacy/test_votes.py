@@ -310,7 +310,7 @@ def test_a_choice_is_a_part_of_epsilon_and_steps_are_a_number() -> None:
 
 def test_the_exponential_mechanism_has_its_odds() -> None:
     random = np.random.default_rng(3)
-    drawn = [bounded_choice(utilities=[10, 11, 9], epsilon=0.8, generator=random) for _ in range(20_000)]
+    drawn = [bounded_choice(utilities=[10, 11, 9], epsilon=0.8, generator=random).place for _ in range(20_000)]
     weights = np.exp(0.8 * np.array([10, 11, 9]) - 8.8)
     assert np.bincount(drawn) / 20_000 == pytest.approx(weights / weights.sum(), abs=0.015)
     for epsilon in (0.0, math.inf, math.nan):

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from dpgraph.experiments.cell import Training
-from dpgraph.randomness import numpy_generator, torch_generator
+from dpgraph.randomness import Key, numpy_generator, torch_generator
 from dpgraph.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists, full_edge_lists, stable_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
@@ -119,7 +119,7 @@ def step_of(
 
 
 def captured(step, key=3, start=0, **options):
-    result = CapturedStep(step, key, **options)
+    result = CapturedStep(step, Key(key), **options)
     result.start_at(start)
     return result
 
@@ -435,7 +435,7 @@ def test_it_goes_on_where_it_was(graph, make_network, done):
 
 
 def test_a_step_that_was_not_told_where_it_starts_is_refused(graph, make_network):
-    step = CapturedStep(step_of(graph, make_network(1)), 3)
+    step = CapturedStep(step_of(graph, make_network(1)), Key(3))
     with pytest.raises(TypeError, match="start_at"):
         step()
     network = step.step.network

@@ -22,6 +22,7 @@ from scipy.special import ndtri
 from dpgraph.errors import invalid
 from dpgraph.methods.votes.ballots import GRID
 from dpgraph.preparation.base import Order
+from dpgraph.randomness import Counter, Key
 from dpgraph.training.noise import GaussianNoise, ReleaseNoise
 
 FINE = 30  # noise std / grid is from 2^30 to 2^31
@@ -41,13 +42,16 @@ def uniform(count: int) -> np.ndarray:
     return np.asarray((words(count) >> np.uint64(11)) * 2.0**-53)
 
 
-def rounded_gaussian(count: int, scale: float) -> np.ndarray:
+def rounded_gaussian(count: int, scale: float, counter: Counter | None = None) -> np.ndarray:
     """(count,) float64 integers round(scale Z), Z standard normal, exactly so.
 
     Each number is found from 64 bits by the inverse distribution function. Where the bits, or the rounding of that
-    function, leave two integers possible, more bits are drawn and it is evaluated with more digits.
+    function, leave two integers possible, more bits are drawn and it is evaluated with more digits. `counter`: whose
+    numbers they are.
     """
     drawn = words(count)
+    if counter is not None:
+        counter.numbers += len(drawn)
     sign = np.where(drawn & np.uint64(1), -1.0, 1.0)
     tail = drawn >> np.uint64(1)  # |Z| has upper tail (tail + u) / 2^64, u uniform in [0, 1)
     size = -ndtri((tail.astype(np.float64) + 0.5) * 2.0**-64)
@@ -82,10 +86,10 @@ def grid_of(std: float) -> float:
     return float(2.0 ** (math.floor(math.log2(std)) - FINE))
 
 
-def noised(values: np.ndarray, std: float, grid: float) -> np.ndarray:
+def noised(values: np.ndarray, std: float, grid: float, counter: Counter | None = None) -> np.ndarray:
     """`values` rounded to `grid`, plus rounded Gaussian noise: exact in float64. Raises UserError beyond its range."""
     whole = np.rint(values / grid)
-    noise = rounded_gaussian(whole.size, std / grid).reshape(whole.shape)
+    noise = rounded_gaussian(whole.size, std / grid, counter).reshape(whole.shape)
     if max(np.abs(whole).max(initial=0), np.abs(noise).max(initial=0)) > LARGEST / 2:
         raise invalid("sum / noise", f"more than 2^{52 - FINE}", "fewer nodes or more noise, so that sums are exact")
     return np.asarray((whole + noise) * grid)
@@ -115,17 +119,24 @@ def exponentially_chosen(utilities: Sequence[int], epsilon: float) -> int:
 class SecretGenerator:
     """What prepared steps draw besides noise; anything else that a generator can do is refused."""
 
+    def __init__(self) -> None:
+        self.draws = self.numbers = 0
+
     def random(self, count: int) -> np.ndarray:
+        self.draws, self.numbers = self.draws + 1, self.numbers + count
         return uniform(count)
 
     def choose(self, utilities: Sequence[int], epsilon: float) -> int:
+        self.draws, self.numbers = self.draws + 1, self.numbers + len(utilities)
         return exponentially_chosen(utilities, epsilon)
 
 
 class SecretReleases(ReleaseNoise):
-    """Noise of releases besides the steps; `generator` is not used. Sums have to be on a grid already."""
+    """Noise of releases besides the steps; its own counter. Sums have to be on a grid already."""
 
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        self.stds: list[float] = []
+        self.draws = self.numbers = 0
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
         """As in `ReleaseNoise`; raises TypeError for values that are no multiples of `unit`, whose rounding would cost.
@@ -138,7 +149,10 @@ class SecretReleases(ReleaseNoise):
         if (whole % unit).any():
             raise TypeError(f"a release of sums that are no multiples of {unit}")
         raised = std * (1 + RAISED)
-        return noised(whole, raised, min(unit, max(1 / GRID, grid_of(raised))))
+        released = noised(whole, raised, min(unit, max(1 / GRID, grid_of(raised))), self)
+        self.draws += 1
+        self.stds.append(std)
+        return released
 
 
 class SecretOrder(Order):
@@ -147,13 +161,26 @@ class SecretOrder(Order):
     def generator(self, role: str) -> Any:
         if role not in ("batches", "choice of the reader"):
             raise TypeError(f"{role}: nothing of a release may come from a seed")
-        return SecretGenerator()
+        return self._enter(role, SecretGenerator())
 
-    def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
-        return SecretNoise(std, torch.Generator())
+    def noise(self, std: float | tuple[float, ...], role: str = "noise") -> GaussianNoise:
+        noise: GaussianNoise = self._enter(role, SecretNoise(std, torch.Generator()))
+        return noise
 
     def release_noise(self, role: str) -> ReleaseNoise:
-        return SecretReleases()
+        noise: ReleaseNoise = self._enter(role, SecretReleases())
+        return noise
+
+    def secret_key(self, role: str) -> Key:
+        raise TypeError(f"{role}: nothing of a release may come from a seed")
+
+    def names(self, role: str) -> tuple[str | int, ...]:
+        raise TypeError(f"{role}: nothing of a release may come from a seed")
+
+    def _enter(self, role: str, counter: Any) -> Any:
+        """Open a stream that has no name: nobody can draw it again."""
+        self.ledger.open(role, ("dpgraph", "", role, self.seed), self.seed, secret=True, counter=counter)
+        return counter
 
 
 @dataclass
@@ -170,7 +197,7 @@ class SecretNoise(GaussianNoise):
         for tensor in sums:
             if tensor.dtype != torch.float64:
                 raise TypeError(f"sum of {tensor.dtype}: expected float64 for a release")
-            tensor.copy_(torch.from_numpy(noised(tensor.numpy(), std, grid)))
+            tensor.copy_(torch.from_numpy(noised(tensor.numpy(), std, grid, self)))
 
     def fill(self, buffers: Any) -> float:
         raise TypeError("noise for a release is added to whole sums")

@@ -8,8 +8,8 @@ mechanism states.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,14 +18,27 @@ from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
-from dpgraph.experiments.streams import stream
+from dpgraph.experiments.streams import PAIRED, initialisation_number, stream
 from dpgraph.loading import load
+from dpgraph.preparation.ledger import Ledger, check_streams
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, check_same
+from dpgraph.privacy.procedure import (
+    Batches,
+    Clipped,
+    ClippedSum,
+    Lists,
+    NotAsAccounted,
+    Procedure,
+    Release,
+    StreamUse,
+    check_same,
+)
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
-from dpgraph.randomness import entropy, numpy_generator, torch_generator
+from dpgraph.randomness import CountedGenerator, Key, entropy, torch_generator
 from dpgraph.training.noise import GaussianNoise, ReleaseNoise
+
+STEPS = ("noise", "batches")  # streams of which every step draws; an earlier process had its part
 
 # what docs/privacy.md proves for terms of this kind; any other combination protects nothing
 PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
@@ -73,6 +86,7 @@ class Order:
     seed: int
     data: PrivateData
     device: torch.device
+    ledger: Ledger = field(default_factory=Ledger, compare=False)
 
     @property
     def privacy(self) -> Any:
@@ -81,21 +95,45 @@ class Order:
             raise invalid("privacy", None, f"a budget for the method {self.cell.method}")
         return self.cell.privacy
 
-    def names(self, role: str) -> tuple[str | int, ...]:
-        return stream(self.cell, role, self.seed)
+    def _open(self, role: str, counter: Callable[..., Any] | None, *, secret: bool) -> tuple[Any, tuple[Any, ...]]:
+        """Open a stream in the ledger; return its counter and its name."""
+        names = stream(self.cell, role, self.seed)
+        number = initialisation_number(self.cell, self.seed) if role in PAIRED else self.seed
+        made = None if counter is None else counter(*names)
+        self.ledger.open(role, names, number, secret=secret, counter=made)
+        return made, names
 
     def generator(self, role: str) -> np.random.Generator:
-        return numpy_generator(*self.names(role))
+        """Open a stream: secret, unless the role is one that cells share."""
+        generator: np.random.Generator = self._open(role, CountedGenerator, secret=role not in PAIRED)[0]
+        return generator
+
+    def names(self, role: str) -> tuple[str | int, ...]:
+        """Open a secret stream that is keyed by epochs."""
+        return self._open(role, None, secret=True)[1]
 
     def key(self, role: str) -> int:
-        """A public key of a sampler: it depends on names only."""
-        return entropy(*self.names(role)) % 2**63
+        """Open a public stream keyed by ids: it depends on names only."""
+        if role not in PAIRED:
+            raise NotAsAccounted(f"random stream {role}: expected a public one for a sampler's key")
+        return entropy(*self._open(role, None, secret=False)[1]) % 2**63
 
-    def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
-        return GaussianNoise(std, torch_generator(*self.names("noise"), device=self.device))
+    def secret_key(self, role: str) -> Key:
+        """Open a secret stream of a counter-based generator."""
+        key: Key = self._open(role, lambda *names: Key(entropy(*names) % 2**63), secret=True)[0]
+        return key
+
+    def noise(self, std: float | tuple[float, ...], role: str = "noise") -> GaussianNoise:
+        """Open the stream of the noise of the steps."""
+        noise: GaussianNoise = self._open(role, lambda *names: self._gaussian(std, names), secret=True)[0]
+        return noise
+
+    def _gaussian(self, std: float | tuple[float, ...], names: tuple[Any, ...]) -> GaussianNoise:
+        return GaussianNoise(std, torch_generator(*names, device=self.device))
 
     def release_noise(self, role: str) -> ReleaseNoise:
-        return ReleaseNoise(self.generator(role))
+        """Open the stream of the noise of releases."""
+        return ReleaseNoise(self._open(role, CountedGenerator, secret=True)[0])
 
     @property
     def noise_over_clip(self) -> float:
@@ -115,7 +153,8 @@ class PreparedStep(ABC):
     """The private part of one seed's run."""
 
     def __init__(self, order: Order) -> None:
-        self.mechanism, self.data = order.mechanism, order.data
+        self.mechanism, self.data, self.ledger = order.mechanism, order.data, order.ledger
+        self._trained: list[tuple[int, int]] = []  # for each network: draws of noise before it, its parameters
         self.public_clip_norms: tuple[float, ...] = (order.privacy.clip_norm,)
 
     @property
@@ -135,16 +174,47 @@ class PreparedStep(ABC):
     def ran(self, resumed_at: int = 0) -> Procedure:
         """What the objects that ran have done; `resumed_at` steps of it in an earlier process."""
 
+    def trains(self, network: torch.nn.Module, before: int = 0) -> None:
+        """Note the size of a network whose steps begin after `before` draws of noise."""
+        self._trained.append((before, size_of(network)))
+
+    def due(self, stream: str, draws: int) -> int | None:
+        """Return how many independent numbers so many draws of a stream hold; None: it is private, or not known."""
+        if stream == "noise":
+            ends = [*(start for start, _ in self._trained[1:]), draws][: len(self._trained)]
+            return sum((end - start) * size for (start, size), end in zip(self._trained, ends, strict=True))
+        if stream == "batches":
+            terms = self.mechanism.terms(self.accounted_clip_norms)
+            all_draws = sum(term.draws for term in terms)
+            return sum(term.draws * (term.batch_size or term.num_roots) for term in terms) * draws // all_draws
+        return None
+
+    def used(self) -> dict[str, StreamUse]:
+        """Return what was drawn from each random stream."""
+        return self.ledger.used()
+
     def check(self, resumed_at: int = 0) -> Procedure:
-        """What ran, if it is what was accounted for; raises NotAsAccounted."""
-        ran = self.ran(resumed_at)
+        """Return what ran, if it is what was accounted for; raises NotAsAccounted."""
+        ran, stated = self.ran(resumed_at), self.mechanism.streams
         check_same(self.accounted(), ran)
-        return ran
+        used = self.used()
+        steps = {name: resumed_at * draws // self.steps for name, draws in stated.items() if draws and name in STEPS}
+        check_streams(stated, self.due, used, steps)
+        drawn = [used[name] for name in sorted(used) if used[name].draws != 0]
+        hidden = {"numbers": None, "draws": None}  # lengths that depend on records
+        shown = [use.model_copy(update=hidden) if stated.get(use.stream) is None else use for use in drawn]
+        return ran.model_copy(update={"streams": tuple(shown)})
 
     def notes(self) -> dict[str, Any]:
         """What a record states about the terms in short."""
         terms = self.accounted().terms
         return {"batches": str(terms[-1].batches), "edge_lists": str(terms[-1].lists)}
+
+
+def size_of(network: torch.nn.Module) -> int:
+    """Return the number of its parameters; `size` of networks that pad theirs to whole vectors."""
+    known: int | None = getattr(network, "size", None)
+    return sum(parameter.numel() for parameter in network.parameters()) if known is None else known
 
 
 def prepare(order: Order) -> PreparedStep:

@@ -13,6 +13,7 @@ from dpgraph.preparation.rows import unit_rows
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.mechanisms.lots import COMPONENTS, ComponentLots
 from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.training.noise import ReleaseNoise
 
 SENSITIVITY = 1.0  # of the sum of x x' over records of length at most 1, when one of them becomes null
 ROWS = 1 << 13  # records at once
@@ -33,17 +34,21 @@ class PreparedComponents(PreparedTrees):
             raise invalid("components", mechanism.components, allowed)
         records = np.asarray(graph.features)
         std = mechanism.components_noise * SENSITIVITY
-        self.matrix = noisy_moments(records[graph.train_nodes], std, order.generator("components"))
+        noise = order.release_noise("components")
+        self.matrix = noisy_moments(records[graph.train_nodes], std, noise)
         super().__init__(replace(order, data=_projected(order.data, leading(self.matrix, mechanism.components))))
         self.components = Release(
-            kind=COMPONENTS, noise=std / SENSITIVITY, sensitivity=SENSITIVITY, count=mechanism.components
+            kind=COMPONENTS, noise=noise.stds[0] / SENSITIVITY, sensitivity=SENSITIVITY, count=mechanism.components
         )
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return draws * self.matrix.size if stream == "components" else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         return super().ran(resumed_at).model_copy(update={"releases": (self.components,)})
 
 
-def noisy_moments(records: np.ndarray, std: float, generator: np.random.Generator) -> np.ndarray:
+def noisy_moments(records: np.ndarray, std: float, noise: ReleaseNoise) -> np.ndarray:
     """(F, F) float64: sum of x x' over `records` (n, F), each scaled to length 1, with noise of `std`; symmetric.
 
     Every entry gets its own noise; the mean with the transposed matrix is post-processing. A record that is zero or not
@@ -54,7 +59,7 @@ def noisy_moments(records: np.ndarray, std: float, generator: np.random.Generato
     for start in range(0, len(records), ROWS):
         rows = unit_rows(records[start : start + ROWS])
         total += rows.T @ rows
-    total += std * generator.standard_normal((size, size))
+    total = noise.on(total, std, 0.0)
     return (total + total.T) / 2
 
 

@@ -32,6 +32,7 @@ class PreparedLots(PreparedStep):
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer) -> LotStep:
         data = self.data
+        self.trains(network)
         self._step = LotStep(
             network, optimizer, data.features, data.labels, self.records, self.lots, self.clip_norm, self.noise
         )

@@ -118,6 +118,7 @@ def privatizer_of(prepared: PreparedParts, network: KipfNetwork) -> Privatizer:
     """Return what clips and noises the steps of a network."""
     buffer = torch.zeros_like(network.theta.data)
     clip_norm, each_node = prepared.clip_norm, prepared.each_node
+    prepared.trains(network)
     privatizer = Privatizer(clip_norm, prepared.noise, network.size, buffer, each_node, prepared.divisor)
     prepared._privatizer = privatizer
     return privatizer

@@ -46,6 +46,7 @@ class PreparedRelations(PreparedStep):
         self._step: RelationStep | None = None
 
     def step(self, model: TupleModel, optimizer: torch.optim.Optimizer) -> RelationStep:
+        self.trains(model.network)
         device = next(model.network.parameters()).device
         self._step = RelationStep(
             model, optimizer, self.batches, self.clipped, self.clip_norm, self.noise, self.divisor, device

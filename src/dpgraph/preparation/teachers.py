@@ -24,11 +24,12 @@ from dpgraph.privacy.gnmax import confident_gnmax, vote_histograms
 from dpgraph.privacy.mechanisms.gnmax import ANSWERS, CHECKS, ConfidentGnmax
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.randomness import numpy_generator
+from dpgraph.randomness import CountedGenerator
 from dpgraph.training import teachers as teachers_training
 from dpgraph.training.teachers import TeacherPlan, teachers_votes
 
 SMALLEST_SIDE = 4
+NOISE = "votes of teachers"  # the stream of checks, then of answers
 
 
 def plan_of(cell: Any, seed: int) -> TeacherPlan:
@@ -122,7 +123,10 @@ class PreparedTeachers(PreparedStep):
         self.threshold = order.privacy.threshold * self.plan.teachers
         # students of one release share it: same teachers, noise, caps and seed give the same labels
         told = digest([mechanism.chosen, self.plan.told(), self.threshold], 32)
-        self._noise = ("dpgraph", order.cell.task.folder, "votes of teachers", order.seed, told)
+        names = ("dpgraph", order.cell.task.folder, NOISE, order.seed, told)
+        self._noise = CountedGenerator(*names)
+        order.ledger.open(NOISE, names, order.seed, secret=True, counter=self._noise)
+        self._numbers = 0  # of the noise, private
         self.made: list[Release] = []
         self._labels: np.ndarray | None = None
 
@@ -147,16 +151,19 @@ class PreparedTeachers(PreparedStep):
                 vote_noise_std=answer,
                 max_checks=mechanism.max_checks,
                 max_answers=mechanism.max_answers,
-                generator=numpy_generator(*self._noise),
+                generator=self._noise,
             )
             # how many were made is private: the caps are stated, unless the run went beyond them
             checks, labelled = max(answers.checks, mechanism.max_checks), max(answers.answers, mechanism.max_answers)
             self.made = [
-                Release(kind=CHECKS, noise=check, sensitivity=1.0, count=checks),
-                Release(kind=ANSWERS, noise=answer, sensitivity=2**0.5, count=labelled),
+                Release(kind=CHECKS, noise=answers.check_noise_std, sensitivity=1.0, count=checks),
+                Release(kind=ANSWERS, noise=answers.vote_noise_std, sensitivity=2**0.5, count=labelled),
             ]
-            self._labels = answers.labels
+            self._labels, self._numbers = answers.labels, answers.numbers
         return self._labels
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return self._numbers if stream == NOISE else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         """Steps are free once the labels are there; before, nothing has been done."""

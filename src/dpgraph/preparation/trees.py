@@ -58,7 +58,7 @@ class PreparedTrees(PreparedStep):
         self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
         self._noise_over_clip = order.noise_over_clip
         self.batches = order.generator("batches")
-        self._key = order.key("batches of the device")
+        self._key = lambda: order.secret_key("batches of the device")
         self.noise = order.noise(order.noise_std)
         self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
@@ -106,6 +106,7 @@ class PreparedTrees(PreparedStep):
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
         """The step that a method runs, with its network and losses."""
+        self.trains(network, self.noise.draws)
         self._losses = losses or Losses()
         clip_norms: list[ClipNorms] = []
         for term in self.terms:
@@ -133,7 +134,7 @@ class PreparedTrees(PreparedStep):
         step = self._step
         if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
             return None
-        return CapturedStep(step, self._key)
+        return CapturedStep(step, self._key())
 
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
         """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.
@@ -242,10 +243,11 @@ class PreparedChoice:
 
     def __init__(self, order: Order, mechanism: ResidualTrees) -> None:
         graph = order.data.graph
-        self.epsilon, self.sensitivity = mechanism.choice_epsilon, mechanism.choice_sensitivity
+        self._budget, self.sensitivity = mechanism.choice_epsilon, mechanism.choice_sensitivity
+        self.epsilon = 0.0  # of the choice that was made
         self.nodes = graph.nodes_of("val")
         if not len(self.nodes):
-            raise invalid("choice_epsilon", self.epsilon, "null where there are no validation nodes")
+            raise invalid("choice_epsilon", self._budget, "null where there are no validation nodes")
         self._labels = np.asarray(graph.labels)[self.nodes]
         key = order.key("edge lists of the choice")
         self.lists: EdgeLists = stable_edge_lists(
@@ -267,9 +269,10 @@ class PreparedChoice:
                 for lists in (self.lists, None)
             ]
             sensitivity = min(self.sensitivity, len(self.nodes))
-            self._made = noisily_positive(
-                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self.epsilon, generator=self._noise
+            drawn = noisily_positive(
+                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self._budget, generator=self._noise
             )
+            self._made, self.epsilon = bool(drawn.place), drawn.epsilon
         return self._made
 
     @property

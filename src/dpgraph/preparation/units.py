@@ -62,6 +62,7 @@ class PreparedUnits(PreparedStep):
         self._step: UnitStep | None = None
 
     def step(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> UnitStep:
+        self.trains(network)
         self._step = UnitStep(
             network, optimizer, self.data.features, self.data.labels, self.units, self.draws, self.images, self.most,
             self.clip_norm, self.noise, self.divisor,

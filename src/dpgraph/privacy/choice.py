@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dpgraph.errors import invalid
 
 
-def noisily_positive(*, count: float, sensitivity: float, epsilon: float, generator: np.random.Generator) -> bool:
-    """Whether `count` + Laplace(sensitivity / epsilon) > 0.
+class Choice(NamedTuple):
+    """A choice that was drawn, and the epsilon it was drawn with."""
+
+    place: int  # of what was chosen; of a yes or no: 1 or 0
+    epsilon: float
+
+
+def noisily_positive(*, count: float, sensitivity: float, epsilon: float, generator: np.random.Generator) -> Choice:
+    """Draw whether `count` + Laplace(sensitivity / epsilon) > 0.
 
     Guarantee: (epsilon, 0)-DP if one record changes `count` by at most `sensitivity`, a public number. Sampled in
     floating point, without protection against attacks on it.
@@ -21,7 +28,7 @@ def noisily_positive(*, count: float, sensitivity: float, epsilon: float, genera
         raise invalid("sensitivity", sensitivity, "a finite number > 0")
     if not 0 < epsilon < math.inf:
         raise invalid("choice_epsilon", epsilon, "a finite number > 0")
-    return bool(count + generator.laplace(scale=sensitivity / epsilon) > 0)
+    return Choice(int(count + generator.laplace(scale=sensitivity / epsilon) > 0), epsilon)
 
 
 class Chooser(Protocol):
@@ -30,8 +37,8 @@ class Chooser(Protocol):
     def choose(self, utilities: Sequence[int], epsilon: float) -> int: ...
 
 
-def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.random.Generator | Chooser) -> int:
-    """Place of one of `utilities`, with probability proportional to exp(epsilon utility): exponential mechanism.
+def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.random.Generator | Chooser) -> Choice:
+    """Draw one of `utilities`, with probability proportional to exp(epsilon utility): exponential mechanism.
 
     Guarantee: (epsilon, 0)-DP if one record moves every utility by at most 1 and all of them in one direction
     (McSherry & Talwar 2007, monotone utilities); (2 epsilon, 0) if in any direction. Sampled in floating point, unless
@@ -42,5 +49,6 @@ def bounded_choice(*, utilities: Sequence[int], epsilon: float, generator: np.ra
     if not 0 < epsilon < math.inf:
         raise invalid("choice_epsilon", epsilon, "a finite number > 0")
     if not isinstance(generator, np.random.Generator):
-        return generator.choose(utilities, epsilon)
-    return int(np.argmax(epsilon * np.asarray(utilities, dtype=float) + generator.gumbel(size=len(utilities))))
+        return Choice(generator.choose(utilities, epsilon), epsilon)
+    noisy = epsilon * np.asarray(utilities, dtype=float) + generator.gumbel(size=len(utilities))
+    return Choice(int(np.argmax(noisy)), epsilon)

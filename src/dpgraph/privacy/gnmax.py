@@ -22,6 +22,9 @@ class Answers:
     _: KW_ONLY
     checks: int  # <= max_checks
     answers: int  # <= max_answers
+    check_noise_std: float
+    vote_noise_std: float
+    numbers: int  # of all noise
 
 
 def vote_histograms(predictions: np.ndarray, num_classes: int) -> np.ndarray:
@@ -63,4 +66,11 @@ def confident_gnmax(
     checks = int(answered[-1]) + 1 if len(answered) == max_answers else len(passed)
     labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
     labels[answered] = noisy_histograms(votes[answered], vote_noise_std, generator).argmax(axis=1)
-    return Answers(labels, checks=checks, answers=len(answered))
+    return Answers(
+        labels,
+        checks=checks,
+        answers=len(answered),
+        check_noise_std=check_noise_std,
+        vote_noise_std=vote_noise_std,
+        numbers=len(passed) + len(answered) * votes.shape[1],
+    )

@@ -111,6 +111,15 @@ class Release(Frozen):
     limit: float | None = Field(default=None, description="H of votes: nodes with a larger noisy degree have no part")
 
 
+class StreamUse(Frozen):
+    """What a run drew from one random stream (preparation/ledger.py)."""
+
+    stream: str
+    secret: bool = Field(description="Known to nobody; false: a public function of names")
+    draws: int | None = Field(default=None, description="Independent draws; null: keyed by epochs or ids")
+    numbers: int | None = Field(default=None, description="Numbers in all draws; null: not counted, or private")
+
+
 class Procedure(Frozen):
     """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""
 
@@ -121,6 +130,7 @@ class Procedure(Frozen):
     divisor: float = Field(description="Public number by which the noisy sum is divided")
     steps: int
     releases: tuple[Release, ...] = ()
+    streams: tuple[StreamUse, ...] = Field(default=(), description="Random streams, once the run has been checked")
 
 
 class NotAsAccounted(UserError):

@@ -158,7 +158,7 @@ BUGS = (
               "top_k * clip_value / epsilon_values / 1.3")),
         facts(lambda kind: kind.release in ("gaussian", "exponential", "exponential-values"))),
     edit("facts: components of too little noise", COMPONENTS + "noisy_moments",
-         "std * generator.standard_normal((size, size))", "std / 1.3 * generator.standard_normal((size, size))",
+         "noise.on(total, std, 0.0)", "noise.on(total, std / 1.3, 0.0)",
          facts(lambda kind: kind.components)),
     edit("facts: choice at sensitivity 1", TREES + "PreparedChoice.__init__", "mechanism.choice_sensitivity", "1",
          facts(lambda kind: kind.two_terms and kind.hops == 1)),

@@ -71,8 +71,8 @@ BUGS = (
     edit(
         "components without noise on half of the entries",
         "dpgraph.preparation.components:noisy_moments",
-        "generator.standard_normal((size, size))",
-        "np.triu(generator.standard_normal((size, size)))",
+        "noise.on(total, std, 0.0)",
+        "total + np.triu(noise.on(total, std, 0.0) - total)",
         OF_COMPONENTS + "test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric",
     ),
     edit(

@@ -13,8 +13,8 @@ BUGS = (
     edit(
         "noise / 1.3 on the mean of the rows",
         PREPARED + "PreparedVotes.__init__",
-        "order.release_noise('mean of the rows').on(row_sum(features), std, 1 / GRID)",
-        "order.release_noise('mean of the rows').on(row_sum(features), std / 1.3, 1 / GRID)",
+        "released.on(row_sum(features), std, 1 / GRID)",
+        "released.on(row_sum(features), std / 1.3, 1 / GRID)",
         OF_FIT + "test_all_noise_is_what_was_accounted_for_and_a_little_more",
     ),
     edit(

@@ -102,9 +102,9 @@ BUGS = (
     ),
     edit(
         "all seeds draw the same noise",
-        "dpgraph.preparation.base:Order.names",
-        "self.seed",
-        "0",
+        "dpgraph.preparation.base:Order._open",
+        "stream(self.cell, role, self.seed)",
+        "stream(self.cell, role, 0)",
         OF_FACTS + "test_seeds_have_noise_and_batches_of_their_own[dp-mlp-0-rigorous]",
     ),
     swap(

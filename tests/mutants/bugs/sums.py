@@ -64,16 +64,16 @@ BUGS = (
     ),
     edit(
         "sums are not counted",
-        PREPARED + "Sums.release",
-        "self.count += 1",
-        "self.count = 1",
+        PREPARED + "Sums.count",
+        "len(self._noise.stds)",
+        "1",
         OF_AGGREGATES + "test_one_more_sum_than_accounted_is_refused[dp-gap-node-remove]",
     ),
     edit(
         "noise of vectors is that of the classifier",
         EMBEDDING + "PreparedEmbedding.__init__",
-        "order.names('noise of the embedding')",
-        "order.names('noise')",
+        "order.noise(std, 'noise of the embedding')",
+        "order.noise(std, 'noise')",
         OF_EMBEDDING + "test_the_two_kinds_of_steps_have_noise_and_batches_of_their_own",
     ),
     edit(

@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from dpgraph.methods.aggregates.prepared import PreparedAggregates
 from dpgraph.methods.aggregates.sums import Senders
 from dpgraph.models.dense import Activation
-from dpgraph.preparation.base import PROVED, Order
+from dpgraph.preparation.base import PROVED, Order, size_of
 from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
-from dpgraph.randomness import torch_generator
 from dpgraph.sampling.batches import Draws, PoissonSampler
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
@@ -126,9 +125,15 @@ class PreparedEmbedding(PreparedAggregates):
         sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
         self._draws = Draws(sampler, order.generator("batches of the embedding"))
         std = noise_std(noise_over_clip=mechanism.embedding_noise, clip_norm=self.clip_norm)
-        names = order.names("noise of the embedding")
-        self.embedding_noise = GaussianNoise(std, torch_generator(*names, device=order.device))
+        self.embedding_noise = order.noise(std, "noise of the embedding")
         self._embedding: EmbeddingStep | None = None
+
+    def due(self, stream: str, draws: int) -> int | None:
+        if stream == "noise of the embedding":
+            return None if self._embedding is None else draws * size_of(self._embedding.network)
+        if stream == "batches of the embedding":
+            return draws * len(self.roots)
+        return super().due(stream, draws)
 
     def embedding_step(self, network: ListEmbedding, optimizer: torch.optim.Optimizer) -> Step:
         rows = rows_of(self.sums.senders, self.roots)

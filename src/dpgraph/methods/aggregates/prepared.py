@@ -14,10 +14,12 @@ from torch import Tensor
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.methods.aggregates.sums import Senders
+from dpgraph.methods.votes.ballots import GRID
 from dpgraph.preparation.base import Order, PreparedStep
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.mechanisms.aggregates import (
     BOTH_ENDS,
+    SUMS,
     BoundedAggregates,
     EdgeAggregates,
     NodeAggregates,
@@ -28,6 +30,7 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.edge_lists import empty_edge_lists
 from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.training.noise import ReleaseNoise
 from dpgraph.training.steps import PlainStep, Step
 
 
@@ -51,10 +54,19 @@ def with_record(graph: Graph) -> np.ndarray:
 class Sums:
     """At most `most` noisy sums; each draws its own noise."""
 
-    def __init__(self, senders: Callable[[], Senders], std: float, most: int, generator: np.random.Generator) -> None:
-        self._senders, self.std, self.most, self._generator = senders, std, most, generator
+    def __init__(self, senders: Callable[[], Senders], std: float, most: int, noise: ReleaseNoise) -> None:
+        self._senders, self._std, self.most, self._noise = senders, std, most, noise
         self._found: Senders | None = None
-        self.count = 0
+        self.numbers = 0  # that were released
+
+    @property
+    def count(self) -> int:
+        return len(self._noise.stds)
+
+    @property
+    def std(self) -> float:
+        """Return the least noise of a sum that was released."""
+        return min(self._noise.stds, default=self._std)
 
     @property
     def senders(self) -> Senders:
@@ -64,9 +76,9 @@ class Sums:
 
     def release(self, rows: np.ndarray) -> np.ndarray:
         """(N, d) float64: to each node, the rows of those who send to it, with N(0, std^2) on every number."""
-        self.count += 1
         summed = self.senders.received(rows)
-        return np.asarray(summed + self.std * self._generator.standard_normal(summed.shape))
+        self.numbers += summed.size
+        return self._noise.on(summed, self._std, 1 / GRID)
 
 
 class PreparedAggregates(PreparedTrees):
@@ -77,18 +89,22 @@ class PreparedAggregates(PreparedTrees):
         if not isinstance(mechanism, NodeAggregates):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of noisy sums")
         super().__init__(order)
-        graph, key, self.node_level = order.data.graph, order.key("edge lists"), mechanism
+        graph, self.node_level = order.data.graph, mechanism
+        key = None if isinstance(mechanism, BoundedAggregates) else order.key("edge lists")
         self.graph: Graph = graph
 
         def senders() -> Senders:
             lists = graph.out_ptr, graph.out_idx, with_record(graph)
-            if isinstance(mechanism, BoundedAggregates):
+            if key is None:
                 return Senders.bounded(*lists, mechanism.receivers)
             return Senders.capped(*lists, mechanism.receivers, key)
 
         self.sensitivity = math.sqrt(mechanism.receivers)
         std = mechanism.sums_noise * self.sensitivity
-        self.sums = Sums(senders, std, mechanism.aggregations, order.generator("sums over neighbours"))
+        self.sums = Sums(senders, std, mechanism.aggregations, order.release_noise("sums over neighbours"))
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
 
     def noisy_sum(self, rows: np.ndarray) -> np.ndarray:
         return self.sums.release(rows)
@@ -129,8 +145,11 @@ class PreparedEdgeAggregates(PreparedStep):
             lambda: Senders.whole(graph.out_ptr, graph.out_idx, everybody),
             std,
             mechanism.aggregations,
-            order.generator("sums over neighbours"),
+            order.release_noise("sums over neighbours"),
         )
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
 
     def noisy_sum(self, rows: np.ndarray) -> np.ndarray:
         return self.sums.release(rows)

@@ -132,6 +132,7 @@ class PreparedRows(PreparedStep):
 
     def general(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
         """Return the step by the engine for any network."""
+        self.trains(network)
         data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
         term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
         self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
@@ -139,6 +140,7 @@ class PreparedRows(PreparedStep):
 
     def closed(self, network: RowNetwork, optimizer: torch.optim.Optimizer) -> RowStep:
         """Return the step of a perceptron of one hidden layer, by closed forms."""
+        self.trains(network)
         graph, device = self.data.graph, self.data.features.device
         privatizer = RowPrivatizer(network, self.clip_norm, self.noise, self.divisor)
         rows = row_table(graph, self.weights, self.rows.roots, self.length, device)

@@ -55,9 +55,10 @@ class PreparedVotes(PreparedTrees):
         self.mean: RowMean | None = None
         if mechanism.mean_ratio is not None:
             std = mechanism.mean_ratio * noise
-            noisy = order.release_noise("mean of the rows").on(row_sum(features), std, 1 / GRID)
+            released = order.release_noise("mean of the rows")
+            noisy = released.on(row_sum(features), std, 1 / GRID)
             self.mean = RowMean(noisy, std, self._how.signed_rows)
-            self.made.append(Release(kind=MEAN, noise=std, sensitivity=1.0, count=1))
+            self.made.append(Release(kind=MEAN, noise=released.stds[-1], sensitivity=1.0, count=1))
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
@@ -113,15 +114,14 @@ class PreparedVotes(PreparedTrees):
         """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)
-            noisy = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0)
-            ballots = ballots.without_hubs(noisy, mechanism.hub_limit)
-            self.made.append(
-                Release(kind=HUBS, noise=mechanism.hubs_noise, sensitivity=root, count=1, limit=mechanism.hub_limit)
-            )
+            noisy, limit = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0), mechanism.hub_limit
+            ballots = ballots.without_hubs(noisy, limit)
+            noise = self._degrees.stds[-1]
+            self.made.append(Release(kind=HUBS, noise=noise, sensitivity=root, count=1, limit=limit))
         std, margin = mechanism.degrees_noise, mechanism.margin
         noisy = self._degrees.on(ballots.degrees, std, 1.0)
-        moved = np.sqrt(mechanism.most_edges)
-        self.made.append(Release(kind=DEGREES, noise=std, sensitivity=moved, count=1, margin=margin))
+        moved, noise = np.sqrt(mechanism.most_edges), self._degrees.stds[-1]
+        self.made.append(Release(kind=DEGREES, noise=noise, sensitivity=moved, count=1, margin=margin))
         return ballots.capped(noisy, margin, std)
 
     def scores(self, probabilities: np.ndarray) -> np.ndarray:
@@ -134,8 +134,7 @@ class PreparedVotes(PreparedTrees):
         if mechanism.votes_ratio is None:
             return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         ballots, mass = self.ballots(), mechanism.mass
-        over = mechanism.votes_ratio * mechanism.closed()[1]  # noise std / B
-        std = over * vote_norm(num_classes=probabilities.shape[1], mass=mass)
+        std = mechanism.votes_ratio * mechanism.closed()[1] * vote_norm(num_classes=probabilities.shape[1], mass=mass)
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
         if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
@@ -156,6 +155,8 @@ class PreparedVotes(PreparedTrees):
             read.clear()
             released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
             self.released = released
+            # B of what was cast: another one than the noise was made for is a difference to what was accounted for
+            over = self._votes.stds[-1] / vote_norm(num_classes=released.shape[1] - 1, mass=mass)
             self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
@@ -165,8 +166,8 @@ class PreparedVotes(PreparedTrees):
             for place, one in sorted(enumerate(ballots.readers), key=lambda item: item[1].shrinkage):
                 right[place] = int((scores_of(one).argmax(axis=1)[judged] == labels[judged]).sum())
             chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
-            self.made.append(Release(kind=READER, noise=mechanism.choice_epsilon, sensitivity=1.0, count=1))
-            self.reader = ballots.readers[chosen]
+            self.made.append(Release(kind=READER, noise=chosen.epsilon, sensitivity=1.0, count=1))
+            self.reader = ballots.readers[chosen.place]
         if mechanism.reader_ratio is not None:
             shrinkage = self.reader.shrinkage
             near = ballots.read(released, cast, mass, std, shrinkage) / np.sqrt(ballots.degrees + 1.0)[:, None]
@@ -191,8 +192,20 @@ class PreparedVotes(PreparedTrees):
             labels[examples],
             self._reader_noise,
         )
-        self.made.append(Release(kind=LEARNT, noise=steps.std / CLIP, sensitivity=1.0, count=steps.steps))
+        stds = self._reader_noise.stds
+        self.made.append(Release(kind=LEARNT, noise=min(stds) / CLIP, sensitivity=1.0, count=len(stds)))
         return self.learnt.scores(probabilities, read)
+
+    def due(self, stream: str, draws: int) -> int | None:
+        nodes, classes = self.graph.num_nodes, self.graph.num_classes
+        sizes = {
+            "mean of the rows": self.graph.num_features,
+            "degrees": nodes,
+            "votes": nodes * (classes + 1),
+            "choice of the reader": self.votes_of.readers,
+            "steps of the reader": 1 + classes**2 + classes,
+        }
+        return draws * sizes[stream] if stream in sizes else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})

@@ -107,6 +107,7 @@ class CappedAggregates(NodeAggregates):
     relation: ClassVar[Relation] = CAPPED_SUMS.relation
     lists_kind: ClassVar[Lists] = Lists.STABLE
     edge_moves: ClassVar[float] = SWAPPED_EDGE
+    more_streams: ClassVar[tuple[str, ...]] = ("edge lists",)
 
     kind: Literal["capped-aggregates"] = "capped-aggregates"  # type: ignore[assignment]
 
@@ -147,6 +148,7 @@ class EdgeAggregates(NoisySteps):
     relation: ClassVar[Relation] = EDGE_SUMS.relation
     prepared: ClassVar[str] = "dpgraph.methods.aggregates.prepared:PreparedEdgeAggregates"
     steps_cost: ClassVar[bool] = False
+    more_streams: ClassVar[tuple[str, ...]] = ("batches",)
 
     kind: Literal["edge-aggregates"] = "edge-aggregates"
     aggregations: Count = Field(description="K, noisy sums")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
@@ -46,6 +46,18 @@ Noise = Annotated[
         "a number from {:g} to {:g}".format(*NOISE_RANGE), lambda value: NOISE_RANGE[0] <= value <= NOISE_RANGE[1]
     ),
 ]
+
+
+# how a run draws its batches: from which stream, and which of these streams are keyed by epochs
+BATCH_STREAMS = {
+    Batches.POISSON: "batches",
+    Batches.FIXED_SIZE: "batches",
+    Batches.SHUFFLED: "lots",
+    Batches.MASKED_PARTS: "batches",
+    Batches.PARTS_BY_ID: "batches",
+}
+KEYED = (Batches.SHUFFLED, Batches.MASKED_PARTS, Batches.PARTS_BY_ID)
+LISTED = (Lists.STABLE, Lists.ALGORITHM_1, Lists.STABLE_TUPLES, Lists.CAPPED_TUPLES)  # by a public sampler
 
 
 class Shape(Frozen):
@@ -111,6 +123,9 @@ class NoisySteps(Mechanism):
     # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
     refuses_delta: ClassVar[bool] = True
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
+    # of a kind of release: the random stream, and its draws; None: as many as the release counts
+    release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {}
+    more_streams: ClassVar[tuple[str, ...]] = ()  # beside steps and releases: keyed by ids, or of private length
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
@@ -165,6 +180,27 @@ class NoisySteps(Mechanism):
     def releases(self) -> tuple[Release, ...]:
         """Besides the steps."""
         return ()
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """Return the random streams of a run, with how many independent draws it makes of each.
+
+        None: a stream that is keyed by epochs or ids, or whose length is private.
+        """
+        steps, _ = self.closed()
+        found: dict[str, int | None] = dict.fromkeys(self.more_streams)
+        if self.steps_cost:
+            found["noise"] = steps
+            for term in self.terms((1.0,)):
+                name = BATCH_STREAMS.get(term.batches)
+                if name is not None:
+                    found[name] = None if term.batches in KEYED else (found.get(name) or 0) + term.draws
+                if term.lists in LISTED:
+                    found["edge lists"] = None
+        for release in self.releases:
+            name, draws = self.release_streams.get(release.kind, (release.kind, None))
+            found[name] = (found.get(name) or 0) + (release.count if draws is None else draws)
+        return found
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """The sums of clipped gradients that a step adds noise to."""

@@ -146,6 +146,13 @@ class EmbeddedAggregates(CappedAggregates):
         )
         return embedding, own.model_copy(update={"draws": second})
 
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """Each of the two terms has batches and noise of its own."""
+        first, second = self.parts
+        own = {"noise of the embedding": first, "batches of the embedding": first}
+        return {**super().streams, **own, "noise": second, "batches": second}
+
     def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
         """Each of the two terms has noise of its own."""
         (clip_norm,) = clip_norms

@@ -82,6 +82,11 @@ class ConfidentGnmax(NoisySteps):
         return replace(self.stated.filled({"M": self.max_checks, "M_l": self.max_answers}), method=method)
 
     @property
+    def streams(self) -> dict[str, int | None]:
+        """One stream for the noise of checks, then of answers; how many numbers it holds is private."""
+        return {"votes of teachers": 2}
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         sigma = self.closed()[1]
         return (

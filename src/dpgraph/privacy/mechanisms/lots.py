@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -103,6 +104,7 @@ class ComponentLots(PoissonLots):
     """
 
     prepared: ClassVar[str] = "dpgraph.preparation.components:PreparedComponents"
+    release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {COMPONENTS: ("components", 1)}
     kind: Literal["component-lots"] = "component-lots"  # type: ignore[assignment]
     components: Count = Field(description="k, public: records are projected to as many numbers")
     components_noise: Noise = Field(description="Noise std on the matrix of second moments of records of length 1")

@@ -6,6 +6,7 @@ The rows are those of M public roots, the training those roots' losses. Proofs: 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -50,6 +51,12 @@ class PagerankSteps(NoisySteps):
 
     relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
+    release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {
+        "rows, gaussian": ("release", 1),
+        "rows, exponential": ("release", 1),
+        "rows, exponential-values": ("release", 1),
+    }
+    more_streams: ClassVar[tuple[str, ...]] = ("kept nodes",)
 
     release: ReleaseKind
     top_k: Count = Field(description="K, entries of a row")
@@ -95,6 +102,11 @@ class PagerankSteps(NoisySteps):
                 count=self.num_roots,
             ),
         )
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """Rows are released in pieces, as memory allows: their draws are not counted."""
+        return {**super().streams, **({"release": None} if self.released else {})}
 
     def release_rdp(self, orders: Orders) -> np.ndarray:
         """Renyi divergences of the release of all rows; 0 where none is made."""

@@ -33,6 +33,7 @@ class TupleSteps(PoissonBatches):
 
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.preparation.relations:PreparedRelations"
+    more_streams: ClassVar[tuple[str, ...]] = ("negatives",)
 
     max_degree: Count = Field(description="K")
     negatives: Count = Field(description="k, negatives of each tuple")

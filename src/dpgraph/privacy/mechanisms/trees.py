@@ -250,6 +250,10 @@ class ResidualTrees(PoissonBatches, StableTrees):
         return own, self._term(clip, **self._trees(), loss=Loss.NEIGHBOURS, rate=self.neighbour_rate)
 
     @property
+    def streams(self) -> dict[str, int | None]:
+        return {**super().streams, **({"edge lists of the choice": None} if self.choice_epsilon else {})}
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         choice = Release(
             kind="choice of inference",

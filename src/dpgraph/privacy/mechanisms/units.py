@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 PREPARED = "dpgraph.preparation.units:PreparedUnits"
+IMAGES = ("images of units",)
 
 
 class RecordUnits(PoissonLots):
     """Every image is a unit of its own: `PoissonLots`, of any network on images."""
 
     prepared: ClassVar[str] = PREPARED
+    more_streams: ClassVar[tuple[str, ...]] = IMAGES
     kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
 
 
@@ -45,6 +47,7 @@ class ClassUnits(PoissonBatches):
 
     relation: ClassVar[Relation] = CLASSES.relation
     prepared: ClassVar[str] = PREPARED
+    more_streams: ClassVar[tuple[str, ...]] = IMAGES
     refuses_delta: ClassVar[bool] = False  # the thesis' own delta is 1e-2 for 153 persons: published only
     LISTS: ClassVar[Lists] = Lists.CLASSES
     STATED: ClassVar[Statement] = CLASSES

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -39,6 +40,7 @@ class PoissonVotes(PoissonLots):
     """
 
     relation: ClassVar[Relation] = VOTES.relation
+    release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {HUBS: ("degrees", 1), DEGREES: ("degrees", 1)}
     several_rounds: ClassVar[bool] = True  # whether they are proved
 
     prepared: ClassVar[str] = "dpgraph.methods.votes.prepared:PreparedVotes"

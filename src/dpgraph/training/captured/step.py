@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from dpgraph.models.gat import GatLayer
+from dpgraph.randomness import Key
 from dpgraph.sampling.batches import PoissonSampler
 from dpgraph.sampling.philox import poisson_masks
 from dpgraph.sampling.slots import DrawnSlots, SlotClasses, fill_slots, public_classes
@@ -103,7 +104,7 @@ class CapturedStep:
     """
 
     step: PrivateStep
-    key: int
+    key: Key
     ahead_steps: int = AHEAD
     overflows: int = 0  # steps of this process that ran without slots
     _next: int | None = field(default=None, init=False)
@@ -118,7 +119,7 @@ class CapturedStep:
         first = parameters[0]
         self.device = first.device
         self.slots = [
-            Slots(term, sampler, step.labels, self.key, index)
+            Slots(term, sampler, step.labels, self.key.value, index)
             for index, (term, sampler) in enumerate(zip(step.terms, _poisson(step), strict=True))
         ]
         self.forms: list[SlotParts] = [SLOT_FORMS[term.losses] for term in step.terms]
@@ -150,7 +151,10 @@ class CapturedStep:
         index = self._next - ahead.first
         for slots in self.slots:
             slots.term.draws.count += 1
+            self.key.draws += 1
+            self.key.numbers += slots.sampler.num_roots
         self.step.noise.draws += 1
+        self.step.noise.numbers += self.flat.numel()
         if ahead.fits[index]:
             for slots, drawn in zip(self.slots, ahead.drawn, strict=True):
                 slots.row.copy_(drawn.ranks[index])

@@ -1,0 +1,178 @@
+"""Random streams: noise that is used twice, that another run shares, or that somebody else can compute."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit, swap
+from tests.mutants.planting import Bug
+
+LEDGER = "tests/preparation/test_ledger.py::"
+REUSE = LEDGER + "test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds"
+OF_FIT = LEDGER + "test_no_noise_of_a_release_of_fit_is_used_twice"
+EMPTY = LEDGER + "test_empty_batches_batches_of_one_and_absent_classes_are_noised_as_all_others"
+CHOSEN = (
+    "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"
+)
+BASE, SECRET = "dpgraph.preparation.base:Order.", "dpgraph.fitting.secret:"
+
+
+def drawn_once(plain):
+    """Return a function that draws once for each size, whatever it is asked for later."""
+    kept = {}
+
+    def draw(count, scale, counter=None):
+        if count not in kept:
+            kept[count] = plain(count, 1.0, None)
+        if counter is not None:
+            counter.numbers += count
+        return kept[count] * 0 + (kept[count] * scale).round()
+
+    return draw
+
+
+def one_for_all_tensors(plain):
+    """Return noise of which every tensor of a step gets the first numbers of one vector."""
+
+    def add(sums, std, generator):
+        import torch
+
+        largest = max(tensor.numel() for tensor in sums)
+        noise = torch.empty(largest, dtype=sums[0].dtype).normal_(generator=generator)
+        for tensor, value in zip(sums, std if isinstance(std, tuple) else [std] * len(sums), strict=True):
+            tensor.add_(noise[: tensor.numel()].view_as(tensor), alpha=value)
+        return sum(tensor.numel() for tensor in sums)
+
+    return add
+
+
+def kept_between_releases(plain):
+    """Return a release that draws its noise once."""
+    kept = {}
+
+    def on(self, values, std, unit):
+        if (id(self), values.shape) not in kept:
+            kept[id(self), values.shape] = self.generator.standard_normal(values.shape)
+        self.stds.append(std)
+        return values + std * kept[id(self), values.shape]
+
+    return on
+
+
+BUGS: tuple[Bug, ...] = (
+    swap(
+        "one noise vector for the weight and the bias",
+        "dpgraph.training.noise:add_gaussian_noise",
+        one_for_all_tensors,
+        REUSE + "[dp-mlp-0-rigorous]",
+    ),
+    swap("a release of fit: one noise vector for all steps", SECRET + "rounded_gaussian", drawn_once, OF_FIT),
+    edit(
+        "a release of fit: one noise vector for all tensors",
+        SECRET + "SecretNoise.add",
+        "noised(tensor.numpy(), std, grid, self)",
+        "noised(0 * sums[0].numpy(), std, grid, self).ravel()[:1] + tensor.numpy()",
+        OF_FIT,
+    ),
+    edit(
+        "one noise of releases for all seeds",
+        BASE + "_open",
+        "stream(self.cell, role, self.seed)",
+        "stream(self.cell, role, self.seed if role != 'votes' else 0)",
+        REUSE + "[dp-votes-softmax]",
+    ),
+    edit(
+        "noise of the vectors for all seeds",
+        BASE + "_open",
+        "stream(self.cell, role, self.seed)",
+        "stream(self.cell, role, 0 if role == 'noise of the embedding' else self.seed)",
+        REUSE + "[dp-dgc-rigorous]",
+    ),
+    edit(
+        "batches of the device from a public key",
+        BASE + "secret_key",
+        "self._open(role, lambda *names: Key(entropy(*names) % 2**63), secret=True)",
+        "self._open(role, lambda *names: Key(entropy(*names) % 2**63), secret=role not in PAIRED)",
+        LEDGER + "test_a_secret_key_is_no_public_one",
+    ),
+    edit(
+        "batches of the device from the key of the edge lists",
+        "dpgraph.preparation.trees:PreparedTrees.__init__",
+        "order.secret_key('batches of the device')",
+        "order.secret_key('edge lists')",
+        LEDGER + "test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own[dp-mlp-0-rigorous]",
+    ),
+    edit(
+        "noise of the choice of inference from a public stream",
+        "dpgraph.preparation.trees:PreparedChoice.__init__",
+        "order.generator('choice of inference')",
+        "order.generator('dropout')",
+        CHOSEN,
+    ),
+    edit(
+        "roots of rows ordered by who has a label",
+        "dpgraph.methods.pagerank.prepared:kept_nodes",
+        "order = nodes[random.permutation(len(nodes))]",
+        "order = nodes[np.argsort(np.asarray(graph.labels)[nodes] < 0, kind='stable')]",
+        "tests/methods/test_appr.py::test_kept_nodes_and_the_order_of_roots_read_ids_alone",
+    ),
+    edit(
+        "no noise where a batch of tuples is empty",
+        "dpgraph.training.tuples:RelationStep.__call__",
+        "self.noise.add(found.sums)",
+        "len(batch) and self.noise.add(found.sums)",
+        EMPTY + "[dp-relation-encoder-rigorous]",
+    ),
+    edit(
+        "no noise where a batch of roots is empty",
+        "dpgraph.training.steps:PrivateStep.__call__",
+        "self.noise.add(sums)",
+        "read and self.noise.add(sums)",
+        EMPTY + "[dp-lots-0-rigorous]",
+    ),
+    swap(
+        "all sums over neighbours share one noise",
+        "dpgraph.training.noise:ReleaseNoise.on",
+        kept_between_releases,
+        REUSE + "[dp-gap-rigorous]",
+    ),
+    swap(
+        "hubs and degrees share one noise",
+        "dpgraph.training.noise:ReleaseNoise.on",
+        kept_between_releases,
+        REUSE + "[dp-votes-node-remove-capped]",
+    ),
+    edit(
+        "checks and answers share one noise",
+        "dpgraph.privacy.gnmax:confident_gnmax",
+        "noisy_largest_count(votes[:max_checks], check_noise_std, generator)",
+        "noisy_largest_count(votes[:max_checks], check_noise_std, __import__('copy').deepcopy(generator))",
+        REUSE + "[dp-pate-gan]",
+    ),
+    edit(
+        "lists from a key of the number of edges",
+        "dpgraph.preparation.trees:stable_trees",
+        "order.key('edge lists')",
+        "len(graph.out_idx)",
+        REUSE + "[dp-gnn-1-rigorous]",
+    ),
+    edit(
+        "noise without the mass in B",
+        "dpgraph.methods.votes.prepared:PreparedVotes.scores",
+        "vote_norm(num_classes=probabilities.shape[1], mass=mass)",
+        "vote_norm(num_classes=probabilities.shape[1], mass=0.0)",
+        "tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[dp-votes-softmax]",
+    ),
+    edit(
+        "a stream opened twice",
+        "dpgraph.preparation.ledger:Ledger.open",
+        "role in self.entries or any(names == entry.names for entry in self.entries.values())",
+        "False",
+        LEDGER + "test_a_stream_is_opened_once_under_its_role_and_seed_and_a_secret_is_not_shared",
+    ),
+    edit(
+        "streams that are not compared",
+        "dpgraph.preparation.base:PreparedStep.check",
+        "check_streams(stated, self.due, used, steps)",
+        "None",
+        LEDGER + "test_a_run_whose_streams_are_not_those_stated_has_no_epsilon",
+    ),
+)
