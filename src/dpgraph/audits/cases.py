@@ -287,7 +287,8 @@ def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence
         if job.prepared is None:
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if kind.components or kind.votes:
-            records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
+            held = job.prepared.data.features
+            records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32)).to(held.dtype)
             job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)
     return steps

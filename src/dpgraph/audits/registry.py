@@ -24,6 +24,7 @@ from dpgraph.audits import (
     prepared,
     reach,
     residual,
+    scale,
     subgraphs,
     sums,
     teachers,
@@ -84,6 +85,7 @@ AUDITS = {
     "subgraph-locality": Audit(subgraphs.locality, 30),
     "tuple-facts": Audit(tuples.tuple_facts, 400, quick=100),
     "tuple-sensitivity": Audit(tuples.tuple_sensitivity, 6),
+    "scale": Audit(scale.scale, 20_000, quick=4000),
     "one-run": Audit(one_run.one_run, 5000, quick=1000),
 }
 
