@@ -198,9 +198,7 @@ def largest_tail(correct: int, guesses: int, canaries: int, epsilon: float, delt
         wrong = np.where(numbers >= i - 1, guesses - numbers, 0) / canaries
         rows += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
         limits += [delta, np.exp(epsilon) - (1 - delta)]
-    found = linprog(
-        -(numbers >= correct).astype(float), rows, limits, [np.ones(guesses + 1)], [1.0], bounds=(0, 1)
-    )
+    found = linprog(-(numbers >= correct).astype(float), rows, limits, [np.ones(guesses + 1)], [1.0], bounds=(0, 1))
     assert found.status == 0
     return float(-found.fun)
 
@@ -252,9 +250,9 @@ def test_no_attacker_beats_the_bound_on_few_canaries(epsilon: float, delta: floa
                 key = len(chosen), correct
                 reached[key] = max(reached.get(key, 0.0), best)
     for (guesses, correct), best in reached.items():
-        mass = one_run_mass(
-            correct=correct, guesses=guesses, canaries=size, inverse=inverse, probability=best - 1e-9
-        )[0]
+        mass = one_run_mass(correct=correct, guesses=guesses, canaries=size, inverse=inverse, probability=best - 1e-9)[
+            0
+        ]
         assert mass <= 1, (guesses, correct, best)
     assert reached[1, 1] > 0.5  # and the attackers do better than guessing
 

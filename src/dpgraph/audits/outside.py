@@ -17,7 +17,7 @@ import numpy as np
 from dpgraph import outside
 from dpgraph.audits.cases import CPU, KINDS, kinds
 from dpgraph.audits.registry import run_audit
-from dpgraph.audits.scale import COMMON, toy_graph
+from dpgraph.audits.scale import CLASSES, COMMON, toy_graph
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError, invalid
