@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from dpgraph.audits.cases import CPU, jobs_of, prepared_by
 from dpgraph.audits.scale import (
     RecordedOrder,
-    Recorder,
+    NoiseRecord,
     cells,
     chance_of,
     power,
@@ -59,7 +59,8 @@ def test_the_threshold_is_that_of_the_chi_square_law() -> None:
     for quantile, way in ((chi2.ppf(0.005 / 4, count), 1), (chi2.isf(0.005 / 4, count), -1)):
         for step, expected in ((way, ""), (-way, "std")):
             found = scale_of([[np.full(count, np.sqrt((quantile + step) / count))]])
-            assert found.broken(0.005).startswith(expected) and bool(found.broken(0.005)) == bool(expected)
+            assert found.broken(0.005).startswith(expected)
+            assert bool(found.broken(0.005)) == bool(expected)
 
 
 def test_the_bound_of_related_draws_holds() -> None:
@@ -106,9 +107,9 @@ def test_all_noise_of_a_run_is_on_record_with_its_std(name: str) -> None:
 
 
 def test_every_release_and_every_step_is_on_record() -> None:
-    kinds = {}
+    kinds, graph = {}, toy_graph()
     for name in WAYS[-2:]:
-        cell, graph = cells()[name], toy_graph()
+        cell = cells()[name]
         kinds[name] = set(run_on_record(lambda seed, record, cell=cell: recorded_job(cell, graph, seed, record), 1))
     assert kinds == {
         WAYS[-2]: {"steps", "mean of the rows", "who is a hub", "degrees", "votes"},
@@ -122,7 +123,7 @@ def test_recording_changes_no_noise() -> None:
     mechanism = mechanism_for(cell, len(toy.train_nodes), toy.num_nodes).with_noise(1.0)  # type: ignore[union-attr]
     calibration = Calibration.model_construct(mechanism=mechanism)
     (plain,) = make_jobs(toy, cell, [0], calibration, CPU)
-    record = Recorder()
+    record = NoiseRecord()
     with prepared_by(lambda *fields: prepare(RecordedOrder(*fields, record=record))):
         (watched,) = jobs_of(toy, cell, mechanism)  # type: ignore[arg-type]
     logits = [method(cell.method).run(job, lambda done, logits: {}).logits for job in (plain, watched)]
@@ -142,7 +143,7 @@ def test_noise_of_other_problems(name: str) -> None:
     if mechanism.noise_multiplier is None:  # type: ignore[union-attr]
         mechanism = mechanism.with_noise(1.0)  # type: ignore[union-attr]
 
-    def job_of(seed: int, record: Recorder):  # type: ignore[no-untyped-def]
+    def job_of(seed: int, record: NoiseRecord):  # type: ignore[no-untyped-def]
         calibration = Calibration.model_construct(mechanism=mechanism)
         preparing = lambda *fields: prepare(RecordedOrder(*fields, record=record))  # noqa: E731
         return make_jobs(value, cell, [seed], calibration, CPU, preparing=preparing)[0]

@@ -65,7 +65,7 @@ BOUNDS = ("f-DP", "Steinke et al.", "independent trials")
 
 
 @dataclass(frozen=True)
-class Canaries:
+class CanaryRun:
     """The scores of a run's canaries, which of them are in, and what is claimed: delta at EPSILONS for a noise."""
 
     scores: np.ndarray  # (m,)
@@ -129,7 +129,7 @@ def claim_of(kind: Kind, settings: Settings, share: float) -> np.ndarray:
     return theory.poisson(1, settings.rate, noise, settings.steps, share * votes).delta(EPSILONS)
 
 
-def attack(name: str, size: int) -> Canaries:
+def attack(name: str, size: int) -> CanaryRun:
     """Run the prepared step of a method on canaries and score each by the likelihood ratio of all that it moved."""
     kind, settings, present = KINDS[name], RUNS[name], coins(size, name)
     graph = canary_graph(size, buckets_of_a_vote(kind, settings) - 1)
@@ -142,7 +142,7 @@ def buckets_of_a_vote(kind: Kind, settings: Settings) -> int:
     return int(cell_of(kind, settings, 10).privacy.degree_floor) if kind.votes else 1
 
 
-def scored(step: PreparedStep, kind: Kind, settings: Settings, graph: Graph, present: np.ndarray) -> Canaries:
+def scored(step: PreparedStep, kind: Kind, settings: Settings, graph: Graph, present: np.ndarray) -> CanaryRun:
     """Run a prepared step; `graph` has all canaries, those that are out as well."""
     prepared = expected(step, PreparedTrees)
     scores = _trained(prepared, settings, len(present), graph.num_classes)
@@ -150,7 +150,7 @@ def scored(step: PreparedStep, kind: Kind, settings: Settings, graph: Graph, pre
         votes = expected(step, PreparedVotes)
         votes.scores(np.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes))
         scores = scores + _vote_scores(votes, settings, graph, len(present))
-    return Canaries(scores, present, cache(partial(claim_of, kind, settings)))
+    return CanaryRun(scores, present, cache(partial(claim_of, kind, settings)))
 
 
 def _trained(prepared: PreparedTrees, settings: Settings, size: int, width: int) -> np.ndarray:
@@ -191,7 +191,7 @@ def _vote_scores(prepared: PreparedVotes, settings: Settings, graph: Graph, size
     return np.asarray(mu * (along / norm * mu) - mu**2 / 2)
 
 
-def predictions(name: str, size: int) -> Canaries:
+def predictions(name: str, size: int) -> CanaryRun:
     """Run a method on canaries of random records; score each by the loss of its label at a node of the same record.
 
     That node is no training node and lists nobody. The attacker sees what the method predicts for it.
@@ -212,7 +212,7 @@ def predictions(name: str, size: int) -> Canaries:
         after = method(kind.method).run(job, lambda done, logits: {}).logits
     losses = log_softmax(np.stack([before, after])[:, size:].astype(float), axis=2)[:, np.arange(size), labels]
     scores = losses[1] - (0.0 if kind.votes else losses[0])  # votes start at zero
-    return Canaries(scores, present, cache(partial(claim_of, kind, settings)))
+    return CanaryRun(scores, present, cache(partial(claim_of, kind, settings)))
 
 
 def least_shares(canaries: int) -> dict[str, float]:
@@ -223,7 +223,7 @@ def least_shares(canaries: int) -> dict[str, float]:
     return {"f-DP": 0.4 if few else 0.55, "independent trials": 0.5 if few else 0.7}
 
 
-def judged(audit: str, runs: dict[str, Canaries], trials: int, least: dict[str, float]) -> AuditResult:
+def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str, float]) -> AuditResult:
     """Return the result of runs with canaries, which have to show `least` of 1 / noise.
 
     The curve is that of the first run, next to the largest that is refuted.

@@ -49,7 +49,7 @@ COMMON: dict[str, Any] = {
 
 
 @dataclass
-class Recorder:
+class NoiseRecord:
     """Noise on record: per noise of steps its draws, each an array for every tensor; per role its releases."""
 
     steps: list[tuple[GaussianNoise, list[list[np.ndarray]]]] = field(default_factory=list)
@@ -109,7 +109,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 class RecordedOrder(Order):
     """An order whose noise is put on record; nothing of it is another noise."""
 
-    record: Recorder = field(default_factory=Recorder)
+    record: NoiseRecord = field(default_factory=NoiseRecord)
 
     def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
         return self.record.noise(super().noise(std))
@@ -118,7 +118,7 @@ class RecordedOrder(Order):
         return self.record.release(role, super().release_noise(role))
 
 
-def draws_of(prepared: PreparedStep, record: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
+def draws_of(prepared: PreparedStep, record: NoiseRecord) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Yield every kind of noise of a run, as numbers that should be independent and of variance 1.
 
     What they are divided by is what the mechanism states, and not what ran.
@@ -143,7 +143,7 @@ def _groups(prepared: Any) -> Any:
     return prepared._step.network.groups.values()
 
 
-def by_kind(record: Recorder, releases: Sequence[Release]) -> dict[str, list[np.ndarray]]:
+def by_kind(record: NoiseRecord, releases: Sequence[Release]) -> dict[str, list[np.ndarray]]:
     """Return releases on record by the kind of the mechanism's; noisy degrees come after the hubs, if both do."""
     found = dict(record.releases)
     degrees = found.pop(DEGREES, [])
@@ -238,11 +238,11 @@ def closed_mechanism(cell: Cell, graph: Graph) -> NoisySteps:
     return mechanism.with_noise(1.0) if mechanism.noise_multiplier is None else mechanism
 
 
-def run_on_record(job_of: Callable[[int, Recorder], Job], draws: int) -> dict[str, Runs]:
+def run_on_record(job_of: Callable[[int, NoiseRecord], Job], draws: int) -> dict[str, Runs]:
     """Run a method for seed after seed, until each kind of its noise has given enough numbers."""
     found: dict[str, Runs] = {}
     for seed in range(SEEDS):
-        record = Recorder()
+        record = NoiseRecord()
         job = job_of(seed, record)
         if job.prepared is None:
             raise TypeError("expected a private method")
@@ -256,7 +256,7 @@ def run_on_record(job_of: Callable[[int, Recorder], Job], draws: int) -> dict[st
     return found
 
 
-def recorded_job(cell: Cell, graph: Graph, seed: int, record: Recorder) -> Job:
+def recorded_job(cell: Cell, graph: Graph, seed: int, record: NoiseRecord) -> Job:
     """Return a job of a method whose noise is put on record."""
     with prepared_by(lambda *fields: prepare(RecordedOrder(*fields, record=record))):
         (job,) = jobs_of(graph, cell, closed_mechanism(cell, graph), [seed])

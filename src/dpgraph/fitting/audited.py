@@ -27,7 +27,7 @@ from dpgraph.audits.scale import (
     FEATURES,
     NODES,
     RecordedOrder,
-    Recorder,
+    NoiseRecord,
     judged,
     run_on_record,
     scale_of,
@@ -78,7 +78,7 @@ def noise_of_releases(kind: str, relation: Relation, trials: int) -> AuditResult
     numbers = PublicNumbers(NODES, roots, CLASSES, voters=roots if removed else None, features=FEATURES)
     what = budgeted(kind, numbers, epsilon=EPSILON, relation=relation)
 
-    def job_of(seed: int, record: Recorder) -> Job:
+    def job_of(seed: int, record: NoiseRecord) -> Job:
         with prepared_by(lambda *fields: SecretVotes(RecordedSecretOrder(*fields, record=record))):
             return jobs_of(graph, what.cell, what.mechanism, [seed])[0]
 
