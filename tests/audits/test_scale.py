@@ -8,8 +8,8 @@ from scipy.stats import chi2
 
 from dpgraph.audits.cases import CPU, jobs_of, prepared_by
 from dpgraph.audits.scale import (
-    RecordedOrder,
     NoiseRecord,
+    RecordedOrder,
     cells,
     chance_of,
     power,

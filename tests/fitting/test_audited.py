@@ -77,9 +77,15 @@ def test_the_noise_of_every_release_is_as_accounted_for(kind, relation):
     assert result.trials >= 10_000
 
 
+def scaled(monkeypatch, factor):
+    """All noise of the operating system, off by a factor."""
+    right = secret.rounded_gaussian
+    monkeypatch.setattr(secret, "rounded_gaussian", lambda count, scale: np.rint(factor * right(count, scale)))
+
+
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_ten_per_cent_of_the_noise_of_a_release_are_noticed(monkeypatch, factor):
-    monkeypatch.setattr(secret, "RAISED", factor - 1)
+    scaled(monkeypatch, factor)
     result = audited.SECRET[NOISE](10_000)
     assert not result.passed
     # steps, the mean of the rows, votes
@@ -87,13 +93,13 @@ def test_ten_per_cent_of_the_noise_of_a_release_are_noticed(monkeypatch, factor)
 
 
 def test_half_of_the_noise_of_a_release_is_noticed_by_canaries(monkeypatch):
-    monkeypatch.setattr(secret, "RAISED", -0.5)
+    scaled(monkeypatch, 0.5)
     assert "independent trials refutes the claim" in audited.SECRET["secret one-run"](5000).finding
 
 
 def one_for_both(values, std, grid, held=[]):  # noqa: B006
-    """A smaller tensor gets the beginning of the noise of the one before."""
-    if not held or values.size >= held[0].size:
+    """The bias gets the beginning of the noise of the weight."""
+    if values.size != 3:
         held[:] = [secret.rounded_gaussian(values.size, std / grid)]
     return (np.rint(values / grid) + held[0][: values.size].reshape(values.shape)) * grid
 
@@ -114,7 +120,7 @@ def test_noise_of_a_release_that_is_used_twice_is_noticed(monkeypatch, wrong):
 
 def test_a_release_whose_own_noise_is_wrong_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(audited, "DRAWS", 10_000)
-    monkeypatch.setattr(secret, "RAISED", -0.1)
+    scaled(monkeypatch, 0.9)
     with pytest.raises(UserError, match=r"audit secret noise, votes, node-null FAILED: .*: nothing is released"):
         fit(small(size=50), 4.0, method="votes", out=tmp_path / "one")
     assert not list(tmp_path.iterdir())
