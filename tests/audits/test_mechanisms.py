@@ -113,3 +113,10 @@ def test_canaries_without_strength_do_not_pass(monkeypatch: pytest.MonkeyPatch) 
     result = one_run.judged("one-run", {"lost": lost}, 1000, one_run.least_shares(1000))
     assert not result.passed
     assert result.finding.startswith("lost: f-DP shows 0.00, expected 0.4; ")
+
+
+def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(one_run, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
+    one_run.attack("dp-mlp", 100).shown(0.05)
+    assert set(asked) == {0.975}

@@ -185,6 +185,14 @@ def test_the_direction_of_scores_is_found() -> None:
         assert guesses_either_way(sign * found, present, 500) == one_run_guesses(found, present, 500) > 400
 
 
+def test_the_first_half_alone_chooses() -> None:
+    """Direction and thresholds are those of the first half; where the second one is the other way, nothing is shown."""
+    with_, without = scores(3.0, 1000, "halves")
+    turned = np.concatenate([with_[:500], -with_[500:]]), np.concatenate([without[:500], -without[500:]])
+    assert measured_errors(with_, without).mu > 2
+    assert measured_errors(*turned).mu == 0
+
+
 def response(epsilon: float, delta: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     return np.array([epsilon]), np.array([delta])
 

@@ -125,8 +125,9 @@ def canary_graph(size: int, listed: int) -> Graph:
 def claim_of(kind: Kind, settings: Settings, share: float) -> np.ndarray:
     """Return delta at EPSILONS as docs/privacy.md has it, for noise over `share`; votes have half of the squared mu."""
     votes = math.sqrt(settings.steps) / settings.noise if kind.votes else 0.0
-    noise = settings.noise / share
-    return theory.poisson(1, settings.rate, noise, settings.steps, share * votes).delta(EPSILONS)
+    if settings.rate == 1:
+        return theory.gaussian_delta(share * math.hypot(math.sqrt(settings.steps) / settings.noise, votes), EPSILONS)
+    return theory.poisson(1, settings.rate, settings.noise / share, settings.steps, share * votes).delta(EPSILONS)
 
 
 def attack(name: str, size: int) -> CanaryRun:
@@ -228,9 +229,10 @@ def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str,
 
     The curve is that of the first run, next to the largest that is refuted.
     """
-    broken, found = [], []
+    broken, found, sure = [], [], list[float]()
     for name, run in runs.items():
-        alarms, shown = run.shown(ALARM / 3 / len(runs)), run.shown(SHOWN)
+        alarms, shown = run.shown(ALARM / len(BOUNDS) / len(runs)), run.shown(SHOWN)
+        sure.append(max(float(SHARES[0]), *alarms.values()))
         broken += [f"{name}: {bound} refutes the claim" for bound, share in alarms.items() if share >= 1]
         broken += [
             f"{name}: {bound} shows {shown[bound]:.2f}, expected {share}"
@@ -239,8 +241,7 @@ def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str,
         ]
         found.append(f"{name}, mu {run.mu:.2f}: " + ", ".join(f"{bound} {share:.2f}" for bound, share in shown.items()))
     first = next(iter(runs.values()))
-    lower = first.claim(max(float(SHARES[0]), max(first.shown(ALARM).values())))
-    points = zip(EPSILONS.tolist(), first.claim(1.0).tolist(), lower.tolist())
+    points = zip(EPSILONS.tolist(), first.claim(1.0).tolist(), first.claim(sure[0]).tolist())
     return AuditResult(
         audit=audit, title=TITLE, passed=not broken, trials=trials,
         claim="noise as accounted for; of 1 / noise at least "

@@ -17,7 +17,59 @@ OF_PAGERANK_MECHANISMS = "tests/privacy/test_pagerank_mechanisms.py::"
 OF_SUBGRAPH_MECHANISMS = "tests/privacy/test_subgraph_mechanisms.py::"
 OF_PAGERANK_RELEASE = "tests/sampling/test_pagerank_release.py::"
 
+STATISTICS = "dpgraph.privacy.auditing:"
+OF_STATISTICS = "tests/privacy/test_auditing.py::"
+
 BUGS = (
+    edit(
+        "scores that are not finite pass an audit",
+        STATISTICS + "finite",
+        "if broken.size: ...",
+        "if False: ...",
+        OF_STATISTICS + "test_scores_that_are_not_finite_are_refused[nan]",
+    ),
+    edit(
+        "an audit reads scores in one direction",
+        STATISTICS + "measured_errors",
+        "ways[0][0] >= ways[1][0]",
+        "True",
+        OF_STATISTICS + "test_the_direction_of_scores_is_found",
+    ),
+    edit(
+        "the direction of scores found on the trials that bound",
+        STATISTICS + "measured_errors",
+        "sign * sides[0][:half], sign * sides[1][:half]",
+        "sign * sides[0][half:trials], sign * sides[1][half:trials]",
+        OF_STATISTICS + "test_the_first_half_alone_chooses",
+    ),
+    edit(
+        "one run in the better direction for nothing",
+        "dpgraph.audits.one_run:CanaryRun.shown",
+        "confidence=1 - alarm / 2",
+        "confidence=1 - alarm",
+        "tests/audits/test_mechanisms.py::test_a_better_direction_costs_half_of_what_may_fail",
+    ),
+    edit(
+        "right guesses over guesses, not over canaries",
+        STATISTICS + "one_run_mass",
+        "total * correct / canaries",
+        "total * correct / guesses",
+        OF_STATISTICS + "test_the_recursion_solves_the_linear_programme",
+    ),
+    edit(
+        "the mass of wrong guesses above forgotten",
+        STATISTICS + "one_run_mass",
+        "inverse(np.minimum(right, 1.0)) - wrong",
+        "inverse(np.minimum(right, 1.0))",
+        OF_STATISTICS + "test_the_recursion_solves_the_linear_programme",
+    ),
+    edit(
+        "a claim's probabilities grow by e^eps the wrong way",
+        STATISTICS + "inverse_of",
+        "(y - gap) / grown",
+        "(y - gap) * 1.1 / grown",
+        OF_STATISTICS + "test_no_attacker_beats_the_bound_on_few_canaries",
+    ),
     edit(
         "delta of everybody is not looked at",
         BASE + "NoisySteps.meaningless_delta",
