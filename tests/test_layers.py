@@ -24,9 +24,9 @@ LAYERS = [  # from below
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py"
     for name in (
-        "canary",
         "coordinates",
         "embedding",
+        "one_run",
         "subgraphs",
         "sums",
         "votes",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dpgraph.audits import appr, canary, exact, partition, pate, residual
+from dpgraph.audits import appr, exact, one_run, partition, pate, residual
 from dpgraph.audits.cases import Settings
 from dpgraph.audits.coordinates import CoordinateRun
 from dpgraph.audits.registry import run_audit
 from dpgraph.audits.result import AuditResult
-from dpgraph.data.records import TRAIN
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.sampling.batches import PoissonSampler
 from tests.mutants import broken
@@ -80,14 +80,43 @@ def test_gaussian_releases_are_measured_tightly(name: str, mu: float) -> None:
     assert 0.88 * mu < mu_of(run_audit(name)) <= mu
 
 
-def test_the_canary_is_one_record() -> None:
-    """Nothing but the canary's record and the pointers to it differs."""
-    graph, without = canary._graph(True), canary._graph(False)
-    assert np.flatnonzero((graph.features != without.features).any(axis=1)).tolist() == [0]
-    assert np.array_equal(graph.split, without.split)
-    assert np.flatnonzero(graph.labels != without.labels).tolist() == [0]
-    assert without.labels[0] == -1
-    assert graph.out_idx.tolist() == without.out_idx.tolist() == [0, 0]
-    assert np.array_equal(graph.features[canary.PROBE], graph.features[0])
-    assert graph.split[canary.PROBE] != TRAIN
-    assert max(np.diff(graph.out_ptr)) <= (canary._cell("dp-gnn").privacy.list_cap or 0)
+def test_a_canary_is_one_record_with_a_direction_of_its_own() -> None:
+    """Where the coin says out, the record is null; the nodes that it lists are null and nobody else's."""
+    graph = one_run.canary_graph(9, 3)
+    assert len(graph.train_nodes) == 9
+    assert np.diff(graph.out_ptr).tolist() == [3] * 9 + [0] * 27
+    assert np.bincount(graph.out_idx, minlength=36).tolist() == [0] * 9 + [1] * 27
+    assert not graph.features[9:].any()
+    assert len({(graph.features[node].argmax(), graph.labels[node]) for node in range(9)}) == 9
+
+
+@pytest.mark.parametrize("name", one_run.RUNS)
+def test_canaries_show_most_of_what_is_claimed(name: str) -> None:
+    """By trials of their own .7 of 1 / noise with 5,000, in one run .55; and noise over 2 refutes the claim."""
+    run = one_run.attack(name, 5000)
+    shown = run.shown(one_run.SHOWN)
+    assert 0.55 <= shown["f-DP"] < 1
+    assert shown["Steinke et al."] < shown["f-DP"]
+    assert 0.7 <= shown["independent trials"] < 1
+    halved = replace(run, claim=lambda share: run.claim(share / 2))
+    assert halved.shown(one_run.ALARM)["independent trials"] >= 1
+
+
+def test_reversed_scores_of_canaries_show_as_much() -> None:
+    run = one_run.attack("dp-mlp", 1000)
+    assert replace(run, scores=-run.scores).shown(one_run.SHOWN)["f-DP"] == run.shown(one_run.SHOWN)["f-DP"]
+
+
+def test_canaries_without_strength_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = one_run.attack("dp-mlp", 1000)
+    lost = replace(run, scores=np.random.default_rng(0).standard_normal(1000))
+    result = one_run.judged("one-run", {"lost": lost}, 1000, one_run.least_shares(1000))
+    assert not result.passed
+    assert result.finding.startswith("lost: f-DP shows 0.00, expected 0.4; ")
+
+
+def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(one_run, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
+    one_run.attack("dp-mlp", 100).shown(0.05)
+    assert set(asked) == {0.975}

@@ -11,3 +11,5 @@ def quick_audits(monkeypatch):
     monkeypatch.setattr(audited, "MEAN", (("lists", 4),))
     monkeypatch.setattr(audited, "READERS", (("lists", 4),))
     monkeypatch.setattr(audited, "REMOVED", (("lists", 4),))
+    monkeypatch.setattr(audited, "CANARIES", (("lists", 4),))
+    monkeypatch.setattr(audited, "DRAWS", 4)

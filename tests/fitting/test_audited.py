@@ -1,12 +1,14 @@
 """Audits in a card: those of the mechanism that is released; where one fails, nothing is."""
 
 import json
+import os
 
+import numpy as np
 import pytest
 
 from dpgraph.audits.registry import AUDITS
 from dpgraph.errors import UserError
-from dpgraph.fitting import audited
+from dpgraph.fitting import audited, secret
 from dpgraph.fitting.budget import PublicNumbers, budgeted
 from dpgraph.fitting.fit import fit
 from dpgraph.privacy.relation import Relation
@@ -42,6 +44,83 @@ def test_which_are_run(monkeypatch):
     for kind, relation in (("votes", Relation.NODE_NULL), ("own", Relation.NODE_NULL), ("votes", Relation.NODE_REMOVE)):
         found = audited.audits_of(budgeted(kind, numbers, epsilon=8.0, relation=relation))
         names[kind, relation] = [name for name, _ in found][4:]
-    assert list(names.values()) == [
+        assert names[kind, relation][-2:] == [f"secret noise, {kind}, {relation}", "secret one-run"]
+    assert [found[:-2] for found in names.values()] == [
         ["votes-mean", "votes"], ["votes-mean"], ["votes-mean", "votes-capped", "votes-removed"],
     ]  # fmt: skip
+
+
+NOISE = "secret noise, votes, node-null"
+
+
+def test_the_audits_of_a_release_are_of_its_own_noise(monkeypatch):
+    """Every bit is asked of the operating system."""
+    asked = []
+    urandom = os.urandom
+    monkeypatch.setattr("dpgraph.fitting.secret.os.urandom", lambda count: asked.append(count) or urandom(count))
+    for name, trials in ((NOISE, 10_000), ("secret one-run", 5000)):
+        asked.clear()
+        result = audited.SECRET[name](trials)
+        assert result.passed, result.finding
+        assert sum(asked) > 8 * trials
+
+
+@pytest.mark.parametrize("kind", ["votes", "own", "votes-learnt"])
+@pytest.mark.parametrize("relation", [Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE])
+def test_the_noise_of_every_release_is_as_accounted_for(kind, relation):
+    if (kind == "own" and relation is Relation.EDGE) or (kind == "votes-learnt" and relation is not Relation.NODE_NULL):
+        with pytest.raises(UserError, match="--method"):
+            audited.SECRET[f"secret noise, {kind}, {relation}"](10_000)
+        return
+    result = audited.SECRET[f"secret noise, {kind}, {relation}"](10_000)
+    assert result.passed, result.finding
+    assert result.trials >= 10_000
+
+
+def scaled(monkeypatch, factor):
+    """All noise of the operating system, off by a factor."""
+    right = secret.rounded_gaussian
+    monkeypatch.setattr(secret, "rounded_gaussian", lambda count, scale: np.rint(factor * right(count, scale)))
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_ten_per_cent_of_the_noise_of_a_release_are_noticed(monkeypatch, factor):
+    scaled(monkeypatch, factor)
+    result = audited.SECRET[NOISE](10_000)
+    assert not result.passed
+    # steps, the mean of the rows, votes
+    assert result.finding.count("of what was accounted for") == 3
+
+
+def test_half_of_the_noise_of_a_release_is_noticed_by_canaries(monkeypatch):
+    scaled(monkeypatch, 0.5)
+    assert "independent trials refutes the claim" in audited.SECRET["secret one-run"](5000).finding
+
+
+def one_for_both(values, std, grid, held=[]):  # noqa: B006
+    """The bias gets the beginning of the noise of the weight."""
+    if values.size != 3:
+        held[:] = [secret.rounded_gaussian(values.size, std / grid)]
+    return (np.rint(values / grid) + held[0][: values.size].reshape(values.shape)) * grid
+
+
+def one_for_all(values, std, grid):
+    """The same noise whenever it is asked for."""
+    return np.rint(values / grid) * grid + std * np.random.default_rng(0).standard_normal(values.shape)
+
+
+@pytest.mark.parametrize("wrong", [one_for_both, one_for_all])
+def test_noise_of_a_release_that_is_used_twice_is_noticed(monkeypatch, wrong):
+    monkeypatch.setattr(secret, "noised", wrong)
+    result = audited.SECRET[NOISE](10_000)
+    assert not result.passed
+    assert "steps: " in result.finding
+    assert "draws are related" in result.finding
+
+
+def test_a_release_whose_own_noise_is_wrong_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(audited, "DRAWS", 10_000)
+    scaled(monkeypatch, 0.9)
+    with pytest.raises(UserError, match=r"audit secret noise, votes, node-null FAILED: .*: nothing is released"):
+        fit(small(size=50), 4.0, method="votes", out=tmp_path / "one")
+    assert not list(tmp_path.iterdir())

@@ -33,7 +33,7 @@ HEAVY = ("pytest", "hypothesis", "pandas", "dp_accounting.pld.privacy_loss_distr
          "dpgraph.audits.registry", "dpgraph.fitting.fit",
          "torch._dynamo", "torch._refs", "torch._meta_registrations")  # fmt: skip
 SEEDED = ("--hypothesis-seed=0",)  # a bug that is noticed once is noticed always
-LONG = ("prepared", "canary", "canary-residual", "one-run")  # nightly, and run as they are by make test-slow
+LONG = ("prepared",)  # nightly, and run as they are by make test-slow
 LIMIT = 300  # seconds for one bug, before its process counts as hanging, which is no way to be noticed
 
 

@@ -7,7 +7,9 @@ require (methods/attacks.py), `theory` what has to be found there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +21,8 @@ from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.attacks import AttackCase
-from dpgraph.methods.jobs import make_jobs
+from dpgraph.methods.base import Job
+from dpgraph.methods.jobs import Preparing, make_jobs, prepare_seeded
 from dpgraph.methods.registry import specs
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.planning.resolve import mechanism_for, resolve
@@ -249,6 +252,28 @@ def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
     return type(open_)(**{**dict(open_), **closed})
 
 
+_PREPARING: ContextVar[Preparing] = ContextVar("preparing", default=prepare_seeded)
+
+
+@contextmanager
+def prepared_by(preparing: Preparing) -> Iterator[None]:
+    """Let audits attack steps that are prepared otherwise: with the noise of a release, or with noise on record."""
+    token = _PREPARING.set(preparing)
+    try:
+        yield
+    finally:
+        _PREPARING.reset(token)
+
+
+def jobs_of(graph: Graph, cell: Cell, mechanism: NoisySteps, seeds: Sequence[int] = (0,)) -> list[Job]:
+    """Return the jobs that the method would get for these seeds, from `make_jobs`.
+
+    The statement of their calibration is not used, and its epsilon takes time.
+    """
+    calibration = Calibration.model_construct(mechanism=mechanism)
+    return make_jobs(graph, cell, seeds, calibration, CPU, preparing=_PREPARING.get())
+
+
 def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,)) -> list[PreparedStep]:
     """Return what the method would get for these seeds, from `make_jobs`.
 
@@ -257,14 +282,13 @@ def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence
     """
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
-    # the statement of this calibration is not used, and its epsilon takes time
-    calibration = Calibration.model_construct(mechanism=mechanism)
     steps = []
-    for job in make_jobs(graph, cell, seeds, calibration, CPU):
+    for job in jobs_of(graph, cell, mechanism, seeds):
         if job.prepared is None:
             raise TypeError(f"{kind.method}: a private method without a prepared step")
         if kind.components or kind.votes:
-            records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32))
+            held = job.prepared.data.features
+            records = torch.from_numpy(np.array(job.prepared.data.graph.features, dtype=np.float32)).to(held.dtype)
             job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)
     return steps

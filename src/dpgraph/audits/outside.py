@@ -10,42 +10,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from dpgraph import outside
 from dpgraph.audits.cases import CPU, KINDS, kinds
-from dpgraph.audits.graphs import directed_graph, with_edges
 from dpgraph.audits.registry import run_audit
+from dpgraph.audits.scale import CLASSES, COMMON, toy_graph
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN, VALIDATION
+from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.expansion import merged
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method, outside_of, spec, specs
 from dpgraph.planning.resolve import calibrate, resolve, target_of
-from dpgraph.randomness import numpy_generator
 
-NODES, CLASSES = 60, 3
-COMMON: dict[str, Any] = {
-    "task": {"dataset": "toy"},
-    "training": {"learning_rate": 0.05, "steps": 6, "evaluations": 3},
-    "seeds": [0],
-}
+NODES = 60
 ELSEWHERE = ("tuples", "teachers", "sums", "lists")  # cases that these audits do not take
 AUDITS = ("facts", "reach", "accounted", "self-terms")
 
 
 def _graph() -> Graph:
-    random = numpy_generator("audits", "outside")
-    labels = np.arange(NODES) % CLASSES
-    among = np.triu(random.random((NODES, NODES)) < np.where(labels[:, None] == labels, 0.2, 0.02), 1)
-    split = np.where(np.arange(NODES) < 40, TRAIN, np.where(np.arange(NODES) % 2, VALIDATION, TEST)).astype(np.uint8)
-    features = random.normal(size=(NODES, 5)) + 0.5 * np.eye(5)[labels]
-    return with_edges(directed_graph([], [], features, labels, split, CLASSES), *np.nonzero(among | among.T))
+    return toy_graph(NODES, 5, "outside")
 
 
 def _logits(cell: Cell, graph: Graph) -> np.ndarray:

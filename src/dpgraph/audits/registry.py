@@ -12,7 +12,6 @@ import pandas as pd
 from dpgraph.audits import (
     accounted,
     appr,
-    canary,
     embedding,
     exact,
     facts,
@@ -25,6 +24,7 @@ from dpgraph.audits import (
     prepared,
     reach,
     residual,
+    scale,
     subgraphs,
     sums,
     teachers,
@@ -85,9 +85,8 @@ AUDITS = {
     "subgraph-locality": Audit(subgraphs.locality, 30),
     "tuple-facts": Audit(tuples.tuple_facts, 400, quick=100),
     "tuple-sensitivity": Audit(tuples.tuple_sensitivity, 6),
-    "canary": Audit(canary.canary_gnn, 1000, nightly=True),
-    "canary-residual": Audit(canary.canary_residual, 1000, nightly=True),
-    "one-run": Audit(one_run.one_run, 1000, nightly=True),
+    "scale": Audit(scale.scale, 20_000, quick=4000),
+    "one-run": Audit(one_run.one_run, 5000, quick=1000),
 }
 
 

@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits.cases import CPU
+from dpgraph.audits.cases import jobs_of
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import expected
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.randomness import numpy_generator
 
 CLASSES, MASS, FLOOR = 3, 0.3, 4
@@ -61,9 +60,9 @@ def prepared_votes(
         }
     )  # fmt: skip
     mechanism = mechanism_for(cell, len(graph.train_nodes), graph.num_nodes)
-    # the statement of this calibration is not used, and its epsilon takes time
-    calibration = Calibration.model_construct(mechanism=mechanism)
-    (job,) = make_jobs(graph, cell, [seed], calibration, CPU)
+    if not isinstance(mechanism, NoisySteps):
+        raise TypeError("expected a private mechanism")
+    (job,) = jobs_of(graph, cell, mechanism, [seed])
     return expected(job.prepared, PreparedVotes)
 
 

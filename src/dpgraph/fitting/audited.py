@@ -1,20 +1,44 @@
 """What the card says of audits: attacks on the mechanism's own code, run where the card is made, on made-up graphs.
 
-They read nothing of the user's graph. They attack the benchmark's run of the mechanism, whose votes, caps and steps a
-release takes over; what a release has of its own, noise of the operating system on a grid, has tests (tests/fitting).
+They read nothing of the user's graph. Some attack the benchmark's run of the mechanism, whose votes, caps and steps a
+release takes over. SECRET attacks what a release has of its own: noise of the operating system on a grid. It is
+observed through an order that records what is added; the noise itself is that of `fit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+
+from dpgraph.audits.cases import KINDS, jobs_of, prepared_by
+from dpgraph.audits.one_run import RUNS, attack
+from dpgraph.audits.one_run import judged as judged_run
 from dpgraph.audits.outside import AUDITS as BY_METHOD
 from dpgraph.audits.outside import only
 from dpgraph.audits.registry import run_audit
+from dpgraph.audits.result import AuditResult
+from dpgraph.audits.scale import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    NoiseRecord,
+    RecordedOrder,
+    judged,
+    run_on_record,
+    scale_of,
+    toy_graph,
+)
+from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
-from dpgraph.fitting.budget import Budgeted
+from dpgraph.fitting.budget import ASKED, RELATIONS, Budgeted, PublicNumbers, budgeted
+from dpgraph.fitting.secret import SecretOrder
+from dpgraph.fitting.training import SecretVotes
+from dpgraph.methods.base import Job
 from dpgraph.privacy.relation import Relation
 from dpgraph.progress import tracked
 
@@ -28,12 +52,61 @@ READERS: Asked = (("votes-learnt", 4),)
 REMOVED: Asked = (("votes-capped", 4), ("votes-removed", 4))
 
 
+EPSILON = 100.0  # of made-up runs; noise is compared in units of what was accounted for
+DRAWS = 10_000
+CANARIES: Asked = (("secret one-run", 5000),)
+LEAST = {"f-DP": 0.4, "independent trials": 0.6}  # of 1 / noise, by that many canaries: .65 and .9, about
+
+
+@dataclass(frozen=True)
+class RecordedSecretOrder(RecordedOrder, SecretOrder):
+    """The order of a release, whose noise is put on record."""
+
+
+def secret(*fields: Any) -> SecretVotes:
+    """Prepare a run as `fit` prepares a release."""
+    return SecretVotes(SecretOrder(*fields))
+
+
+def noise_of_releases(kind: str, relation: Relation, trials: int) -> AuditResult:
+    """Run made-up releases until each kind of noise has given `trials` numbers: their scale, and who is related."""
+    graph = toy_graph()
+    removed = relation is Relation.NODE_REMOVE
+    split = graph.split if removed else np.full_like(graph.split, TRAIN)
+    graph = replace(graph, split=split)
+    roots = len(graph.train_nodes)
+    numbers = PublicNumbers(NODES, roots, CLASSES, voters=roots if removed else None, features=FEATURES)
+    what = budgeted(kind, numbers, epsilon=EPSILON, relation=relation)
+
+    def job_of(seed: int, record: NoiseRecord) -> Job:
+        with prepared_by(lambda *fields: SecretVotes(RecordedSecretOrder(*fields, record=record))):
+            return jobs_of(graph, what.cell, what.mechanism, [seed])[0]
+
+    found = run_on_record(job_of, trials)
+    return judged("secret noise", "noise of a release", {name: scale_of(runs) for name, runs in found.items()})
+
+
+def canaries_of_releases(trials: int) -> AuditResult:
+    """Attack one run with the noise of a release by `trials` canaries."""
+    with prepared_by(secret):
+        runs = {name: attack(name, trials) for name in RUNS if name in KINDS and KINDS[name].votes}
+    return judged_run("secret one-run", runs, trials, LEAST)
+
+
+SECRET: dict[str, Callable[[int], AuditResult]] = {
+    f"secret noise, {kind}, {relation}": partial(noise_of_releases, kind, relation)
+    for kind in ASKED
+    for relation in RELATIONS
+} | {"secret one-run": canaries_of_releases}
+
+
 def audits_of(what: Budgeted) -> Asked:
     mean = MEAN if what.mechanism.mean_ratio is not None else ()
+    own: Asked = ((f"secret noise, {what.kind}, {what.relation}", DRAWS), *CANARIES)
     if not what.votes:
-        return (*STEPS, *mean)
+        return (*STEPS, *mean, *own)
     learnt = READERS if what.mechanism.reader_ratio is not None else ()
-    return (*STEPS, *mean, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES), *learnt)
+    return (*STEPS, *mean, *(REMOVED if what.relation is Relation.NODE_REMOVE else VOTES), *learnt, *own)
 
 
 @cache
@@ -42,7 +115,7 @@ def audited(method: str, asked: Asked) -> Mapping[str, str]:
     found = {}
     with only(method):
         for name, trials in tracked(asked, "audits of the mechanism on made-up graphs", len(asked), "audit"):
-            result = run_audit(name, trials)
+            result = SECRET[name](trials or DRAWS) if name in SECRET else run_audit(name, trials)
             if not result.passed:
                 raise UserError(f"audit {name} FAILED: {result.finding}: nothing is released")
             found[f"audit {name}"] = f"passed: {result.claim}; found {result.finding}; {result.trials} trials"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,18 @@ import torch
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.base import Job
 from dpgraph.methods.registry import check_runs, spec
-from dpgraph.preparation.base import Order, PrivateData, prepare
+from dpgraph.preparation.base import Order, PreparedStep, PrivateData, prepare
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.problems.registry import problem_of
+
+Preparing = Callable[[Any, NoisySteps, int, PrivateData, torch.device], PreparedStep]  # of the fields of an `Order`
+
+
+def prepare_seeded(*fields: Any) -> PreparedStep:
+    """Prepare a run whose randomness follows from its seed."""
+    return prepare(Order(*fields))
 
 
 def make_jobs(
@@ -25,10 +32,12 @@ def make_jobs(
     calibration: Calibration,
     device: torch.device,
     checkpoint: Path | None = None,
+    preparing: Preparing = prepare_seeded,
 ) -> list[Job]:
     """Jobs of one cell, whose private data are on the device once. `value` is the whole data set, test nodes included.
 
-    Raises UserError for a mechanism that the method does not name.
+    `preparing` is another one than the default in audits only. Raises UserError for a mechanism that the method does
+    not name.
     """
     mechanism = calibration.mechanism
     check_runs(cell.method, mechanism)
@@ -49,7 +58,7 @@ def make_jobs(
             seed,
             calibration,
             device,
-            prepare(Order(cell, mechanism, seed, data, device)),
+            preparing(cell, mechanism, seed, data, device),
             checkpoint,
         )
         for seed in seeds

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -25,12 +26,69 @@ from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 
 
+class Read(StrEnum):
+    """Data that the prediction of a scored node reads, besides the released parameters."""
+
+    OWN_RECORD = "own record"
+    OWN_LIST = "own list"
+    RELEASED = "what the run released to the node"
+    RAW_GRAPH = "records along edges"
+
+
+class Public(StrEnum):
+    """Why the scored nodes' records and labels are equal in neighbouring data sets, or that they are not."""
+
+    BY_SPLIT = "validation nodes are declared public: no record of theirs is protected by the run"
+    BY_RELATION = "the relation changes no record and no label"
+    NO = "they are protected"
+
+
+@dataclass(frozen=True)
+class ScoreReads:
+    """What the score of a run on validation data reads (docs/hyperparameter-search.md): the cost of a search needs it.
+
+    `labels` says whose labels judge; `protected` why they are not public, in words of an error.
+    """
+
+    records: frozenset[Read]
+    public: Public = Public.BY_SPLIT
+    labels: str = "validation nodes"
+    protected: str = ""
+
+    def objections(self, setting: str, splits: int) -> list[str]:
+        """Return why the score is no function of what was released and of public data; empty: it is one."""
+        found = []
+        if Read.RAW_GRAPH in self.records and setting == "transductive":
+            found.append("validation scores read training records along edges (setting transductive)")
+        if Read.OWN_LIST in self.records:
+            found.append("validation scores read own lists, which a node that leaves changes")
+        if self.public is Public.NO:
+            found.append(f"validation scores read labels of {self.labels}, {self.protected}")
+        if self.public is Public.BY_SPLIT and splits > 1:
+            found.append(f"the seeds have {splits} splits: validation nodes of one are training nodes of another")
+        return found
+
+
+Score = Callable[[Any], ScoreReads]  # from a cell
+OWN_RECORD = frozenset({Read.OWN_RECORD})
+
+
+def scored_on_own_records(cell: Any) -> ScoreReads:
+    return ScoreReads(OWN_RECORD)
+
+
+def scored_along_edges(cell: Any) -> ScoreReads:
+    """Return the raw graph where the model passes messages, own records without hops."""
+    return ScoreReads(OWN_RECORD | {Read.RAW_GRAPH}) if cell.model.hops > 0 else ScoreReads(OWN_RECORD)
+
+
 @dataclass(frozen=True)
 class Variant:
     """`build` makes the mechanism, which is of the class `mechanism`; a target epsilon is that of the mode `target`."""
 
     mechanism: type[NoisySteps]
     build: Callable[[Asked], NoisySteps]
+    score: Score
     target: Mode = "rigorous"
 
 

@@ -67,9 +67,13 @@ def present(graph: Graph) -> np.ndarray:
 
 @dataclass
 class Negatives:
-    """k entities for each tuple of a batch, no entity twice in one batch; every ordered choice is equally likely."""
+    """k entities for each tuple of a batch, no entity twice in one batch; every ordered choice is equally likely.
 
-    entities: np.ndarray  # (n,) int64 ids
+    They are drawn from the entities that are there. A null one in the pool would move the sums of both neighbours, and
+    Theorem 7 (docs/privacy.md) has it move one.
+    """
+
+    entities: np.ndarray  # int64 ids: n, or n - 1 where one is null
     per_tuple: int  # k
     generator: np.random.Generator
     without_replacement: bool = field(default=True, init=False)

@@ -15,9 +15,63 @@ OF_CHOICE = "tests/privacy/test_choice.py::"
 OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
 OF_PAGERANK_MECHANISMS = "tests/privacy/test_pagerank_mechanisms.py::"
 OF_SUBGRAPH_MECHANISMS = "tests/privacy/test_subgraph_mechanisms.py::"
+OF_SEARCHES = "tests/reporting/views/test_search_cost.py::"
+SEARCH_COST = "dpgraph.reporting.views.search.cost:"
 OF_PAGERANK_RELEASE = "tests/sampling/test_pagerank_release.py::"
 
+STATISTICS = "dpgraph.privacy.auditing:"
+OF_STATISTICS = "tests/privacy/test_auditing.py::"
+
 BUGS = (
+    edit(
+        "scores that are not finite pass an audit",
+        STATISTICS + "finite",
+        "if broken.size: ...",
+        "if False: ...",
+        OF_STATISTICS + "test_scores_that_are_not_finite_are_refused[nan]",
+    ),
+    edit(
+        "an audit reads scores in one direction",
+        STATISTICS + "measured_errors",
+        "ways[0][0] >= ways[1][0]",
+        "True",
+        OF_STATISTICS + "test_the_direction_of_scores_is_found",
+    ),
+    edit(
+        "the direction of scores found on the trials that bound",
+        STATISTICS + "measured_errors",
+        "sign * sides[0][:half], sign * sides[1][:half]",
+        "sign * sides[0][half:trials], sign * sides[1][half:trials]",
+        OF_STATISTICS + "test_the_first_half_alone_chooses",
+    ),
+    edit(
+        "one run in the better direction for nothing",
+        "dpgraph.audits.one_run:CanaryRun.shown",
+        "confidence=1 - alarm / 2",
+        "confidence=1 - alarm",
+        "tests/audits/test_mechanisms.py::test_a_better_direction_costs_half_of_what_may_fail",
+    ),
+    edit(
+        "right guesses over guesses, not over canaries",
+        STATISTICS + "one_run_mass",
+        "total * correct / canaries",
+        "total * correct / guesses",
+        OF_STATISTICS + "test_the_recursion_solves_the_linear_programme",
+    ),
+    edit(
+        "the mass of wrong guesses above forgotten",
+        STATISTICS + "one_run_mass",
+        "inverse(np.minimum(right, 1.0)) - wrong",
+        "inverse(np.minimum(right, 1.0))",
+        OF_STATISTICS + "test_the_recursion_solves_the_linear_programme",
+    ),
+    edit(
+        "a claim's probabilities grow by e^eps the wrong way",
+        STATISTICS + "inverse_of",
+        "(y - gap) / grown",
+        "(y - gap) * 1.1 / grown",
+        OF_STATISTICS + "test_no_attacker_beats_the_bound_on_few_canaries",
+    ),
     edit(
         "delta of everybody is not looked at",
         BASE + "NoisySteps.meaningless_delta",
@@ -192,5 +246,40 @@ BUGS = (
         "repeats * one.rdp(ORDERS)",
         "1 * one.rdp(ORDERS)",
         "tests/privacy/test_tuning.py::test_without_one_off_costs_seeds_are_as_many_more_steps",
+    ),
+    edit(
+        "a search pays whatever its score reads",
+        SEARCH_COST + "objections",
+        "spec(one.method).variant(one).score(one).objections(one.task.setting, splits)",
+        "list[str]()",
+        OF_SEARCHES + "test_a_search_over_votes_is_refused",
+    ),
+    edit(
+        "a search asks the trials that were drawn, not those that might be",
+        SEARCH_COST + "objections",
+        "[trial.cell for trial in trials] + [one for some in tried.values() for one in some if one is not None]",
+        "[trial.cell for trial in trials]",
+        OF_SEARCHES + "test_what_one_value_of_a_setting_reads_counts_for_all_trials",
+    ),
+    edit(
+        "a search pays for validation nodes that train in other seeds",
+        "dpgraph.methods.spec:ScoreReads.objections",
+        "self.public is Public.BY_SPLIT and splits > 1",
+        "False",
+        OF_SEARCHES + "test_seeds_with_splits_of_their_own_have_no_public_validation_nodes",
+    ),
+    edit(
+        "a search pays for a run that proves nothing",
+        SEARCH_COST + "tuning_cost",
+        "(single := run.rigorous()).epsilon is None",
+        "(single := run.rigorous()).delta < 0",
+        OF_SEARCHES + "test_a_recorded_run_without_an_epsilon_is_not_accounted",
+    ),
+    edit(
+        "votes read no list in a search",
+        "dpgraph.methods.votes.spec:score",
+        "{Read.RELEASED, Read.OWN_LIST} if listed else {Read.RELEASED}",
+        "{Read.RELEASED}",
+        OF_SEARCHES + "test_a_search_over_votes_is_refused",
     ),
 )

@@ -11,9 +11,11 @@ from tests.mutants.planting import Audit
 CLIPPING, NOISE, KIPF = (f"dpgraph.training.{name}:" for name in ("clipping", "noise", "kipf"))
 LISTS, BATCHES, PARTS = "dpgraph.sampling.edge_lists:", "dpgraph.sampling.batches:", "dpgraph.preparation.parts:"
 TREES, STEPS = "dpgraph.preparation.trees:PreparedTrees.", "dpgraph.training.steps:PrivateStep."
+VOTES = "dpgraph.methods.votes.prepared:PreparedVotes."
 FACTORS, SUM = CLIPPING + "clip_factors", CLIPPING + "clipped_gradient_sum"
 CLIPPED, DOUBLED = "torch.clamp_max(limits / enlarged, 1)", "torch.clamp_max(2 * limits / enlarged, 1)"
 ADDED, SMALLER = "tensor.add_(noise, alpha=value)", "tensor.add_(noise, alpha=value / {})"
+TIMES = "tensor.add_(noise, alpha={} * value)"
 CLIP, SUBGRAPHS = "order.privacy.clip_norm", PARTS + "PreparedParts.__init__"
 FRESH = "FreshNodes(nodes, mechanism.rate, generator)"
 FIXED = "FixedParts([nodes[part::mechanism.num_splits] for part in range(mechanism.num_splits)], ('audits', 'fixed'))"
@@ -64,14 +66,28 @@ BUGS = (
     swap("subgraph-locality: clipping per tensor", KIPF + "Privatizer._clip", broken.each_tensor_alone,
          Audit("subgraph-locality")),
     edit("subgraph-locality: no clipping", SUBGRAPHS, CLIP, "math.inf", Audit("subgraph-locality", 10)),
-    edit("canary: noise left out", TREES + "__init__", "order.noise_std", "1e-6 * order.noise_std",
-         Audit("canary", 40)),
-    edit("canary: noise over 10", TREES + "__init__", "order.noise_std", "order.noise_std / 10", Audit("canary", 100)),
-    edit("canary-residual: noise left out", TREES + "__init__", "order.noise_std", "1e-6 * order.noise_std",
-         Audit("canary-residual", 60)),
-    edit("canary-residual: noise over 10", TREES + "__init__", "order.noise_std", "order.noise_std / 10",
-         Audit("canary-residual", 90)),
-    edit("one-run: noise over 10", TREES + "__init__", "order.noise_std", "order.noise_std / 10", Audit("one-run")),
+    edit("one-run: noise over 1.7", TREES + "__init__", "order.noise_std", "order.noise_std / 1.7", Audit("one-run")),
+    edit("one-run: noise of votes over 2", VOTES + "scores", "self._votes.on(ballots.buckets(cast), std, 1 / GRID)",
+         "self._votes.on(ballots.buckets(cast), std / 2, 1 / GRID)", Audit("one-run")),
+    edit("one-run: clip norm doubled", FACTORS, CLIPPED, DOUBLED, Audit("one-run")),
+    edit("one-run: batches twice as likely", TREES + "_poisson", "rate)", "min(1.0, 2 * rate))", Audit("one-run")),
+    edit("scale: 0.95 of the noise on sums", NOISE + "add_gaussian_noise", ADDED, TIMES.format(0.95),
+         Audit("scale")),
+    edit("scale: 0.9 of the noise on sums", NOISE + "add_gaussian_noise", ADDED, TIMES.format(0.9),
+         Audit("scale", 10_000)),
+    edit("scale: 1.1 of the noise on sums", NOISE + "add_gaussian_noise", ADDED, TIMES.format(1.1),
+         Audit("scale", 10_000)),
+    edit("scale: 0.95 of the noise in buffers", NOISE + "GaussianNoise.fill", "return float(self.std)",
+         "return 0.95 * float(self.std)", Audit("scale")),
+    edit("scale: 0.95 of the noise of releases", NOISE + "ReleaseNoise.on", "noise *= std", "noise *= 0.95 * std",
+         Audit("scale")),
+    edit("scale: 0.95 of the noise of sums over neighbours", "dpgraph.methods.aggregates.prepared:Sums.release",
+         "self.std *", "0.95 * self.std *", Audit("scale")),
+    edit("scale: 0.9 of the noise of vectors", "dpgraph.methods.aggregates.embedding:PreparedEmbedding.__init__",
+         "GaussianNoise(std,", "GaussianNoise(0.9 * std,", Audit("scale", 10_000)),
+    edit("scale: one noise for all steps", NOISE + "GaussianNoise.add",
+         "add_gaussian_noise(sums, self.std, self.generator)",
+         "add_gaussian_noise(sums, self.std, self.generator.manual_seed(7))", Audit("scale", 4000)),
     edit("tuple-sensitivity: adaptive clipping", "dpgraph.training.tuples:RelationStep._limits",
          "if self.clipped is Clipped.ROOT_COUNTS: ...", "if True: ...", Audit("tuple-sensitivity")),
 )  # fmt: skip

@@ -9,7 +9,30 @@ PREPARED = "dpgraph.methods.votes.prepared:"
 OF_FIT = "tests/fitting/test_fit.py::"
 OF_SECRET = "tests/fitting/test_secret.py::"
 
+OF_AUDITED = "tests/fitting/test_audited.py::"
+
 BUGS = (
+    edit(
+        "bits of a release that repeat",
+        SECRET + "words",
+        "os.urandom(8 * count)",
+        "np.random.default_rng(0).bytes(8 * count)",
+        OF_AUDITED + "test_the_noise_of_every_release_is_as_accounted_for[node-null-votes]",
+    ),
+    edit(
+        "0.9 of the noise of a release's steps",
+        SECRET + "SecretNoise.add",
+        "float(self.std)",
+        "0.9 * float(self.std)",
+        OF_AUDITED + "test_the_noise_of_every_release_is_as_accounted_for[node-null-own]",
+    ),
+    edit(
+        "half of the noise of a release's steps, by canaries",
+        SECRET + "SecretNoise.add",
+        "float(self.std)",
+        "0.5 * float(self.std)",
+        OF_AUDITED + "test_the_audits_of_a_release_are_of_its_own_noise",
+    ),
     edit(
         "noise / 1.3 on the mean of the rows",
         PREPARED + "PreparedVotes.__init__",

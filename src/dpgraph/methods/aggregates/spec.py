@@ -26,7 +26,7 @@ from dpgraph.methods.own_graphs import (
     aggregation_of_edges,
     aggregation_of_removed,
 )
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, Read, ScoreReads, Variant, own_record
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -186,12 +186,25 @@ def seconds(cell: Any, size: Size) -> float:
     return loop_seconds(training, step, 2 * size.nodes * (first + rest)) + sums / 1e9
 
 
+SENT = OWN_RECORD | {Read.RELEASED}
+
+
+def scored_on_sums(cell: Any) -> ScoreReads:
+    """Return the record of a node and its noisy sums, to which validation nodes send as all others do."""
+    return ScoreReads(SENT, Public.NO, protected="who send to others and are protected")
+
+
+def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
+    """Return the same for variants that protect edges alone."""
+    return ScoreReads(SENT, Public.BY_RELATION)
+
+
 VARIANTS = {
-    "rigorous": Variant(CappedAggregates, capped_aggregates),
-    "node-remove": Variant(BoundedAggregates, bounded_aggregates),
-    "published": Variant(CappedAggregates, capped_aggregates, target="published"),
-    "edge": Variant(EdgeAggregates, edge_aggregates),
-    "edge-published": Variant(EdgeAggregates, edge_aggregates, target="published"),
+    "rigorous": Variant(CappedAggregates, capped_aggregates, scored_on_sums),
+    "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
+    "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
+    "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
+    "edge-published": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges, target="published"),
 }
 
 
@@ -269,8 +282,8 @@ SPECS = (
         DpDgcCell,
         contract(DGC_BUDGETS, SMALL),
         {
-            "rigorous": Variant(EmbeddedAggregates, embedded),
-            "published": Variant(EmbeddedAggregates, printed_embedded, target="published"),
+            "rigorous": Variant(EmbeddedAggregates, embedded, scored_on_sums),
+            "published": Variant(EmbeddedAggregates, printed_embedded, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,

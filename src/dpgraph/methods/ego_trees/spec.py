@@ -14,7 +14,7 @@ from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees,
 from dpgraph.methods.ego_trees.removed import removed_records
 from dpgraph.methods.free import StoppedTraining
 from dpgraph.methods.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, scored_along_edges
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
 from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
@@ -82,11 +82,11 @@ class DpMlp(DpGnnCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonTrees, poisson_trees),
-    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees),
-    "published": Variant(FixedBatchTrees, published_trees, target="published"),
+    "rigorous": Variant(PoissonTrees, poisson_trees, scored_along_edges),
+    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees, scored_along_edges),
+    "published": Variant(FixedBatchTrees, published_trees, scored_along_edges, target="published"),
 }
-MLP_VARIANTS = {**VARIANTS, "node-remove": Variant(RemovedRecords, removed_records)}
+MLP_VARIANTS = {**VARIANTS, "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges)}
 PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
 RECORDS = ("node-classification", "images")
 PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."

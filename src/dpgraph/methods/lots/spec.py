@@ -11,7 +11,7 @@ from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.lots.look import look
 from dpgraph.methods.lots.mechanism import component_lots, poisson_lots, shuffled_lots, unclipped_lots
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Variant, scored_on_own_records
 from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots, UnclippedLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -60,10 +60,10 @@ class DpLotsCell(NetworkCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonLots, poisson_lots),
-    "components": Variant(ComponentLots, component_lots),
-    "published": Variant(ShuffledLots, shuffled_lots, target="published"),
-    "released": Variant(UnclippedLots, unclipped_lots, target="published"),
+    "rigorous": Variant(PoissonLots, poisson_lots, scored_on_own_records),
+    "components": Variant(ComponentLots, component_lots, scored_on_own_records),
+    "published": Variant(ShuffledLots, shuffled_lots, scored_on_own_records, target="published"),
+    "released": Variant(UnclippedLots, unclipped_lots, scored_on_own_records, target="published"),
 }
 CONTRACT_OF = {"components": {"components": 3, "components_noise": 4.0}}
 CONTRACT: dict[str, dict[str, Any]] = {

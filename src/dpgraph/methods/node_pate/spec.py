@@ -13,7 +13,7 @@ from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, PURPLE, Look
 from dpgraph.methods.node_pate.mechanism import node_gnmax
 from dpgraph.methods.node_pate.rules import by_noise, without_noise
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.privacy.mechanisms.gnmax import NodeGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -106,6 +106,11 @@ def seconds(cell: Any, size: Size) -> float:
     return (axes + teachers) / FLOPS + loop_seconds(training, step, 2 * size.nodes * size.features * read)
 
 
+def score(cell: Any) -> ScoreReads:
+    """Return the record of a node; classes of public nodes are the only part of them that is not public."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation nodes", "of which features and edges alone are public")
+
+
 SMALL = {"teachers": 8, "teacher_ridge": 0.1}
 
 
@@ -124,7 +129,7 @@ SPECS = (
         TRAIN,
         DpNodePateCell,
         {"own": small("own", True), "means": small("means", True)},
-        {"rigorous": Variant(NodeGnmax, node_gnmax)},
+        {"rigorous": Variant(NodeGnmax, node_gnmax, score)},
         (
             AttackCase(
                 reads="node teachers",

@@ -9,7 +9,7 @@ from dpgraph.methods.cost import network_seconds
 from dpgraph.methods.pagerank.look import look
 from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
 from dpgraph.methods.pagerank.settings import ApprCell, DpApprCell
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Read, ScoreReads, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
@@ -29,6 +29,12 @@ def seconds(cell: Any, size: Size) -> float:
 
 def inference(cell: Any) -> PredictionInput:
     return PredictionInput.RAW_GRAPH if cell.pagerank.inference_steps > 0 else PredictionInput.OWN_RECORD
+
+
+def score(cell: Any) -> ScoreReads:
+    """Return the raw graph where inference walks it; training reads training nodes and the edges among them alone."""
+    walks = inference(cell) is PredictionInput.RAW_GRAPH
+    return ScoreReads(OWN_RECORD | {Read.RAW_GRAPH}) if walks else ScoreReads(OWN_RECORD)
 
 
 def root_exchanges(cell: Any) -> int:
@@ -95,8 +101,8 @@ SPECS = (
             },
         },
         {
-            "rigorous": Variant(PoissonPagerank, poisson_pagerank),
-            "published": Variant(FixedBatchPagerank, published_pagerank, target="published"),
+            "rigorous": Variant(PoissonPagerank, poisson_pagerank, score),
+            "published": Variant(FixedBatchPagerank, published_pagerank, score, target="published"),
         },
         (
             *(attack(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)),

@@ -14,7 +14,7 @@ from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.methods.pate.mechanism import confident_gnmax
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.models.image_convolutions import multiplications
 from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -197,9 +197,14 @@ def small(teaching: str, variant: str | None, deep: bool = False) -> dict[str, A
     return cell | ({"privacy": {"variant": variant, **BUDGET}} if variant else {})
 
 
+def score(cell: Any) -> ScoreReads:
+    """Return the record of an image; the relation replaces training images alone."""
+    return ScoreReads(OWN_RECORD, Public.BY_SPLIT, "public images")
+
+
 VARIANTS = {
-    "rigorous": Variant(ConfidentGnmax, confident_gnmax),
-    "published": Variant(ConfidentGnmax, confident_gnmax, target="published"),
+    "rigorous": Variant(ConfidentGnmax, confident_gnmax, score),
+    "published": Variant(ConfidentGnmax, confident_gnmax, score, target="published"),
 }
 ATTACKS = tuple(
     AttackCase(

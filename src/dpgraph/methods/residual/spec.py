@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from dpgraph.methods.attacks import AttackCase, Terms
 from dpgraph.methods.ego_trees.spec import DpGnnCell, TreeModel
 from dpgraph.methods.residual.look import look
 from dpgraph.methods.residual.mechanism import residual_trees
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
 from dpgraph.privacy.mechanisms.trees import ResidualTrees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -52,6 +53,14 @@ CONTRACT: dict[str, dict[str, Any]] = {
 }
 
 
+def score(cell: Any) -> ScoreReads:
+    """Return what predictions read; with a choice the run reads and protects validation nodes, too."""
+    reads = scored_along_edges(cell)
+    if cell.privacy.choice_epsilon is None:
+        return reads
+    return replace(reads, public=Public.NO, protected="whom the run's own choice protects")
+
+
 def attack(hops: int, terms: Terms) -> AttackCase:
     return AttackCase(
         reads="trees",
@@ -71,7 +80,7 @@ SPECS = (
         "dpgraph.methods.residual.train:DpResidual",
         DpResidualCell,
         CONTRACT,
-        {"rigorous": Variant(ResidualTrees, residual_trees)},
+        {"rigorous": Variant(ResidualTrees, residual_trees, score)},
         (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),
         look=look,
     ),

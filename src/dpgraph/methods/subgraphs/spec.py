@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from dpgraph.experiments.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
-from dpgraph.methods.spec import MethodSpec, Variant
+from dpgraph.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
 from dpgraph.methods.subgraphs import look
 from dpgraph.methods.subgraphs.mechanism import parts
 from dpgraph.privacy.mechanisms.subgraphs import (
@@ -74,17 +75,22 @@ class DpPureNoiseCell(NetworkCell):
     privacy: NoisePrivacy
 
 
+def scored_in_any_graph(cell: Any) -> ScoreReads:
+    """Return the raw graph, all of which a relation between any two graphs changes."""
+    return replace(scored_along_edges(cell), public=Public.NO, protected="whom the relation replaces with all others")
+
+
 VARIANTS = {
-    "rigorous": Variant(PoissonSubgraphs, parts(PoissonSubgraphs)),
-    "cut": Variant(CutSubgraphs, parts(CutSubgraphs)),
-    "published": Variant(MaskedSubgraphs, parts(MaskedSubgraphs), target="published"),
-    "per-node": Variant(NodeClippedSubgraphs, parts(NodeClippedSubgraphs), target="published"),
-    "released": Variant(UnclippedSubgraphs, parts(UnclippedSubgraphs), target="published"),
+    "rigorous": Variant(PoissonSubgraphs, parts(PoissonSubgraphs), scored_along_edges),
+    "cut": Variant(CutSubgraphs, parts(CutSubgraphs), scored_along_edges),
+    "published": Variant(MaskedSubgraphs, parts(MaskedSubgraphs), scored_in_any_graph, target="published"),
+    "per-node": Variant(NodeClippedSubgraphs, parts(NodeClippedSubgraphs), scored_in_any_graph, target="published"),
+    "released": Variant(UnclippedSubgraphs, parts(UnclippedSubgraphs), scored_in_any_graph, target="published"),
 }
 
 NOISE_VARIANTS = {
-    "published": Variant(PureNoise, parts(PureNoise), target="published"),
-    "per-node": Variant(NodeNoise, parts(NodeNoise), target="published"),
+    "published": Variant(PureNoise, parts(PureNoise), scored_in_any_graph, target="published"),
+    "per-node": Variant(NodeNoise, parts(NodeNoise), scored_in_any_graph, target="published"),
 }
 
 

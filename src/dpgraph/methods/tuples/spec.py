@@ -15,7 +15,7 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.methods.tuples.look import base_look, encoder_look, head_look
 from dpgraph.methods.tuples.mechanism import adaptive_tuples, released_tuples, standard_tuples, static_tuples
 from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
@@ -170,11 +170,16 @@ def base_seconds(cell: Any, size: Size) -> float:
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
 
 
+def score(cell: Any) -> ScoreReads:
+    """Return the records of both ends of a validation tuple, which are protected entities."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation tuples", "which join protected entities")
+
+
 VARIANTS = {
-    "rigorous": Variant(StaticTuples, static_tuples),
-    "standard": Variant(StandardTuples, standard_tuples, target="published"),
-    "published": Variant(AdaptiveTuples, adaptive_tuples, target="published"),
-    "released": Variant(ReleasedTuples, released_tuples, target="published"),
+    "rigorous": Variant(StaticTuples, static_tuples, score),
+    "standard": Variant(StandardTuples, standard_tuples, score, target="published"),
+    "published": Variant(AdaptiveTuples, adaptive_tuples, score, target="published"),
+    "released": Variant(ReleasedTuples, released_tuples, score, target="published"),
 }
 TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
 BATCHES = {"sampling_rate": 0.005, "negatives": 2}

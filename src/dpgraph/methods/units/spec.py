@@ -12,7 +12,7 @@ from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.images.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds
 from dpgraph.methods.looks import BLUE, GREEN, PURPLE, SKY, Look
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record, scored_on_own_records
 from dpgraph.methods.units.mechanism import class_units, cluster_units, record_units, subclass_units
 from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -105,11 +105,16 @@ def small(variant: str) -> dict[str, Any]:
     }
 
 
+def scored_on_units(cell: Any) -> ScoreReads:
+    """Return the record of an image, and labels of a unit's own images."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation images", "which belong to the protected classes")
+
+
 VARIANTS = {
-    "class": Variant(ClassUnits, class_units),
-    "subclass": Variant(SubclassUnits, subclass_units),
-    "kmeans": Variant(ClusterUnits, cluster_units, target="published"),
-    "record": Variant(RecordUnits, record_units),
+    "class": Variant(ClassUnits, class_units, scored_on_units),
+    "subclass": Variant(SubclassUnits, subclass_units, scored_on_units),
+    "kmeans": Variant(ClusterUnits, cluster_units, scored_on_units, target="published"),
+    "record": Variant(RecordUnits, record_units, scored_on_own_records),
 }
 RELATIONS = {
     "class": Relation.CLASS,

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.methods.spec import MethodSpec, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, Read, ScoreReads, Variant, own_record
 from dpgraph.methods.votes import rules
 from dpgraph.methods.votes.mechanism import (
     bounded_stranger_votes,
@@ -202,6 +202,19 @@ def look(cell: Any) -> Look:
     return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
 
 
+def score(cell: Any) -> ScoreReads:
+    """Return the own record without votes; with them buckets, too: the own one, or those of the own list.
+
+    Rows of all nodes are in the mean, and all nodes but receivers of capped votes vote: none of them is public.
+    """
+    told = cell.privacy
+    if not told.votes_share and not told.mean_share:
+        return ScoreReads(OWN_RECORD)
+    listed = told.votes_share and not told.one_hop and told.variant not in ("node-remove", "node-remove-capped")
+    reads = {Read.RELEASED, Read.OWN_LIST} if listed else {Read.RELEASED}
+    return ScoreReads(OWN_RECORD | reads, Public.NO, protected="whose records and edges the run reads and protects")
+
+
 def fallback(mechanism: Mapping[str, Any]) -> str:
     """Nobody votes in a variant that is there for its votes: a public rule expects no gain of them."""
     if mechanism.get("kind") in (None, "poisson-votes") or mechanism.get("votes_ratio") is not None:
@@ -286,11 +299,11 @@ SPECS = (
         DpVotesCell,
         CONTRACT,
         {
-            "rigorous": Variant(PoissonVotes, poisson_votes),
-            "node-remove": Variant(BoundedVotes, bounded_votes),
-            "node-remove-capped": Variant(CappedVotes, capped_votes),
-            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes),
-            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes),
+            "rigorous": Variant(PoissonVotes, poisson_votes, score),
+            "node-remove": Variant(BoundedVotes, bounded_votes, score),
+            "node-remove-capped": Variant(CappedVotes, capped_votes, score),
+            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes, score),
+            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes, score),
         },
         (
             attack("rigorous", Relation.NODE_NULL),

@@ -40,11 +40,12 @@ class TupleSteps(PoissonBatches):
 
     def _check(self) -> None:
         super()._check()
-        if self.largest_batch * self.negatives > self.num_entities:
+        drawn = self.num_entities - 1  # without a null one
+        if self.largest_batch * self.negatives > drawn:
             raise invalid(
                 "negatives", self.negatives,
-                f"at most {self.num_entities // self.largest_batch}: {self.num_entities} entities have to give every "
-                f"tuple of a batch of {self.largest_batch} its own",
+                f"at most {drawn // self.largest_batch}: {self.num_entities} entities, one of them null, have to give "
+                f"every tuple of a batch of {self.largest_batch} its own",
             )  # fmt: skip
 
     @property

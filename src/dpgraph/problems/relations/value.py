@@ -47,8 +47,16 @@ class Relations:
 
     @property
     def num_private(self) -> int:
-        """n: entities whose records the guarantee protects, and of which negatives are drawn; their ids come first."""
+        """n, public: entities whose records the guarantee protects, null ones included; their ids come first."""
         return int((np.asarray(self.domain) == TRAIN).sum())
+
+    @property
+    def present(self) -> np.ndarray:
+        """(N,) bool: private entities with a record. One with neither features nor text is null: it has no loss and is
+        no negative, whatever tuples name it."""
+        found = np.asarray(self.features).any(axis=1) | (np.diff(self.text_ends, prepend=0) > 0)
+        unread = not self.features.shape[1] and not len(self.letters)  # no records are shown: nobody is told apart
+        return (np.asarray(self.domain) == TRAIN) & (found | unread)
 
     def candidates(self, part: str) -> np.ndarray:
         """Ids among which the tail of a tuple of `part` is ranked: those of its graph."""

@@ -53,7 +53,7 @@ class RelationPrediction:
             raise ValueError("relation: expected no tuples but those that the method may read")
 
     def graph(self, value: Relations) -> Graph:
-        """Entities as nodes, the private ones training nodes; a list holds the partners in the tuples that a node owns.
+        """Entities as nodes, the present ones training nodes; a list holds the partners in the tuples that a node owns.
 
         Who of two owns their tuple is a public function of their ids.
         """
@@ -68,7 +68,7 @@ class RelationPrediction:
             name=value.name,
             features=value.features,
             labels=np.full(value.num_entities, -1, dtype=np.int64),
-            split=np.where(np.asarray(value.domain) == TRAIN, TRAIN, NO_SPLIT).astype(np.uint8),
+            split=np.where(value.present, TRAIN, NO_SPLIT).astype(np.uint8),
             num_classes=0,
             meta=value.meta,
             out_ptr=ptr,

@@ -11,15 +11,17 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Search
+from dpgraph.experiments.streams import split_number
 from dpgraph.methods.registry import spec
 from dpgraph.planning.plan import Entry
-from dpgraph.planning.resolve import inference_of, resolve
+from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import NoisySteps, mechanism_from
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.privacy.relation import Relation
 
 NOT_ACCOUNTED = "tuning not accounted"
 PAID = ("geometric", "poisson")
+NO_EPSILON = "a single run has no rigorous epsilon"
 
 
 class TuningCost(NamedTuple):
@@ -34,7 +36,8 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
 
     `mechanism` is the recorded one, calibrated, in JSON form; None: no record. Rigorous (Papernot & Steinke, 2022)
     under the premises that `objections` checks, for a release of the selected run alone: not of the other trials, nor
-    of how many there were. Each seed of a trial is a whole run.
+    of how many there were. Each seed of a trial is a whole run. The theorem is about (run, score): what the score reads
+    besides the release is equal in neighbouring data sets (docs/privacy.md, Theorem S), so validation nodes are public.
     """
     cell = trials[0].cell
     if cell.privacy is None:
@@ -48,6 +51,8 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
         run = mechanism_from(spec(cell.method).mechanism_class(cell), dict(mechanism))
         if not isinstance(run, NoisySteps) or run.steps is None:
             raise UserError("the recorded mechanism has no noise or no steps")
+        if (single := run.rigorous()).epsilon is None:
+            raise UserError(f"{NO_EPSILON}: {single.reason}")
         epsilon = tuning.paid_epsilon(
             run, search.distribution, mean_runs=search.trials or 1, delta=run.delta, repeats=len(cell.seeds)
         )
@@ -57,42 +62,43 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
 
 
 def objections(search: Search, trials: Sequence[Entry]) -> list[str]:
-    """The premises of the theorem that do not hold, each in words; empty: all hold.
+    """Return the premises of the theorem that do not hold, each in words; empty: all hold.
 
     Every run must have the same guarantee whatever its settings, the number of runs must have a law with a theorem,
-    runs must be independent, and the score must read no protected record: validation nodes are taken as public, and
-    their predictions must use no edge to a training node.
+    runs must be independent, and the score must read released and public data alone. The last one is asked of every
+    setting that a trial may draw, of the specification's `Variant.score`.
     """
     cell = trials[0].cell
+    tried = {path: [_changed(cell, path, value) for value in values] for path, values in search.space.items()}
+    reached = [trial.cell for trial in trials] + [one for some in tried.values() for one in some if one is not None]
+    mechanism = spec(cell.method).variant(cell).mechanism
     objected = []
-    if cell.privacy is not None and cell.privacy.variant == "published":
-        objected.append("the paper's mechanism has no rigorous epsilon for a single run")
+    if not mechanism.proves or mechanism.relation is Relation.NONE:
+        objected.append(NO_EPSILON)
     if search.strategy != "random" or search.distribution not in PAID:
         objected.append(f"the number of trials is fixed, not {' or '.join(PAID)}")
     part = search.metric.partition("/")[2]
     if part not in ("validation", "val"):
         objected.append(f"trials are scored on {part} nodes, not on validation nodes")
-    if inference_of(cell) is PredictionInput.RAW_GRAPH and cell.task.setting == "transductive":
-        objected.append("validation scores read training records along edges (setting transductive)")
-    for path in search.space:
-        if _moves_the_mechanism(cell, path, search.space[path]):
-            objected.append(f"{path} changes the mechanism from trial to trial")
     seeds = list(chain.from_iterable(trial.cell.seeds for trial in trials))
+    splits = len({split_number(trial.cell, seed) for trial in trials for seed in trial.cell.seeds})
+    for one in reached:
+        found = spec(one.method).variant(one).score(one).objections(one.task.setting, splits)
+        objected += [reason for reason in found if reason not in objected]
+    for path, cells in tried.items():
+        if any(one is None or one.calibration_key != cell.calibration_key for one in cells):
+            objected.append(f"{path} changes the mechanism from trial to trial")
     if len(set(seeds)) < len(seeds):
         objected.append("trials share seeds, hence noise and batches: they are not independent runs")
     return objected
 
 
-def _moves_the_mechanism(cell: Cell, path: str, values: Sequence[Any]) -> bool:
-    """Whether noise, steps or delta could depend on this setting: `for_calibration` keeps what they depend on."""
-    for value in values:
-        settings = value
-        for key in reversed(path.split(".")):
-            settings = {key: settings}
-        try:
-            changed = resolve(merged(cell.model_dump(), settings))
-        except UserError:  # valid only together with other settings
-            return True
-        if changed.calibration_key != cell.calibration_key:
-            return True
-    return False
+def _changed(cell: Cell, path: str, value: Any) -> Cell | None:
+    """Return the cell with one setting changed; None: it is valid only together with others."""
+    settings = value
+    for key in reversed(path.split(".")):
+        settings = {key: settings}
+    try:
+        return resolve(merged(cell.model_dump(), settings))
+    except UserError:
+        return None

@@ -57,8 +57,9 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
         "Where their relation or scope differ, those of one kind are ranked separately. "
         "Values: mean ± sample standard deviation over the seeds. The test value is given for the selected trial only.",
         EPSILON_REMARK,
-        "ε with tuning: of releasing the selected run alone (not the other trials or their number), validation nodes "
-        "being public; all its seeds are counted. Its relation and scope are those of ε rigorous. "
+        "ε with tuning: of releasing the selected run alone (not the other trials or their number); all its seeds are "
+        "counted. Its relation and scope are those of ε rigorous, of data sets with the same validation nodes: "
+        "their features, labels and edges are public. "
         "ε published and ε rigorous are of one seed of one trial.",
         *protection.remarks(table),
     ]
