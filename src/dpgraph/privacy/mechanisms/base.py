@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
@@ -14,6 +15,7 @@ from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
+from dpgraph.privacy.public import Fact, private_numbers
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
@@ -112,6 +114,10 @@ class NoisySteps(Mechanism):
     refuses_delta: ClassVar[bool] = True
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
+    # the facts that each number which is called public comes from, by its name
+    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
+        {"num_roots": Fact.SPLIT, "num_protected": Fact.IDS}
+    )
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(
@@ -206,6 +212,9 @@ class NoisySteps(Mechanism):
         scope = self.scope if scope is None else scope
         if (reason := self.meaningless_delta) is not None:
             return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
+        if private := private_numbers(self.numbers_from, statement.relation):
+            differ = f"neighbours under {statement.relation} may differ in {', '.join(private)}"
+            return self._none("rigorous", differ, statement.sampling)
         stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=scope)
         covers = (f"covers: {scope.meaning}",)
         return stated.also(*assumptions).guarantee("rigorous", epsilon=epsilon, delta=self.delta, remarks=covers)
