@@ -37,7 +37,8 @@ def fit(
     Example: dpgraph fit --edges edges.csv --nodes nodes.csv --epsilon 4 --out mine
 
     Args:
-        labelled: Public number of labels to train on (default: counted).
+        labelled: Public number of labels to train on (default: noisy counts of the classes that are chosen; with
+            --classes all nodes that train).
         seed: Reproducible, for research: no release is written.
         no_audit: Do not run audits of the mechanism (seconds) for the card.
         out: Folder to make.

@@ -26,13 +26,15 @@ from dpgraph.fitting.budget import (
     budgeted,
     check_epsilon,
     check_kind,
+    checked_delta,
 )
+from dpgraph.fitting.classes import ClassSelection, select_classes
 from dpgraph.fitting.card import assumptions, card, released_parts
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
-from dpgraph.fitting.training import Trained, sides, train
+from dpgraph.fitting.training import Trained, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
@@ -127,24 +129,34 @@ def fit(
         raise invalid("--out", folder, "a folder that does not exist yet")
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
     check_features(own, about)
-    present = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
-    if present == 0:
+    check_split(own, about, method)
+    train_side = own.roles == TRAIN
+    if not (train_side & (own.labels >= 0)).any():
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
-    voters = int(sides(own, about).sum()) if about is Relation.NODE_REMOVE else None
+    places = int(train_side.sum())
+    known, known_by, selection = places, "nodes that train", None
+    if not own.classes_given:
+        selection = ClassSelection.within(epsilon=epsilon, delta=checked_delta(delta, len(own.ids)))
+        own, counted = select_classes(own, selection, seed)
+        known, known_by = min(max(counted, 1), places), "noisy counts"
+    if labelled is not None:
+        known, known_by = labelled, "stated"
     numbers = PublicNumbers(
-        nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
-        voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
+        nodes=len(own.ids), labelled=known, classes=len(own.classes), labelled_by=known_by,
+        voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree, degree_bound=degree_bound,
         words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
-    what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
+    what = budgeted(
+        method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every, selection=selection
+    )
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
     for text in released_parts(what, numbers):
         say(f"releases: {text}")
-    # before a record is read: where one fails, no noise is drawn and nothing is spent
+    # before training: where one fails, nothing is released
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     trained = train(own, what, seed)
     secret = trained.secret
@@ -181,6 +193,13 @@ def check_features(own: OwnGraph, relation: Relation) -> None:
     if relation is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
                         f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
+
+
+def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
+    """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
+    if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
+        raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who votes: "
+                        "expected a role for each node, train (votes) or test (receives), or --method own")  # fmt: skip
 
 
 def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
