@@ -141,7 +141,7 @@ def test_without_features_neighbours_release_the_same(tmp_path, monkeypatch):
     for name, one in (("whole", tables()), ("other", null(tables()))):
         data = one.write(tmp_path / name, False, False)
         out = tmp_path / f"{name}-out"
-        assert main(["fit", *data, "--epsilon", "4", *LISTS, "--no-audit", "--out", str(out)]) == 0
+        assert main(["fit", *data, "--epsilon", "4", *LISTS, "--signed", "--no-audit", "--out", str(out)]) == 0
         found.append(released(out / "release"))
     assert found[0] == found[1]
 
