@@ -1,7 +1,9 @@
 """What every private method calls public is equal on neighbours: each relation by its own definition, up to the run."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -71,9 +73,7 @@ def null_entity(relations):
     features[one] = 0
     kept = owner != one
     assert (trained & ~kept).any()
-    return replace(
-        relations, features=features, tuples=relations.tuples[kept], split=np.asarray(relations.split)[kept]
-    )
+    return replace(relations, features=features, tuples=relations.tuples[kept], split=np.asarray(relations.split)[kept])
 
 
 def another_training_node(graph):
@@ -124,7 +124,7 @@ def test_an_epsilon_under_a_relation_that_a_number_may_differ_in_is_refused():
     assert StaticTuples(num_roots=places, **asked).rigorous().epsilon is not None
 
     class CountedTuples(StaticTuples):
-        numbers_from = {"num_roots": Fact.TUPLES}
+        numbers_from: ClassVar[Mapping[str, Fact]] = {"num_roots": Fact.TUPLES}
 
     refused = CountedTuples(num_roots=places, **asked).rigorous()
     assert refused.epsilon is None

@@ -1,18 +1,25 @@
 """Classes by noisy counts: the noise is exact, the threshold keeps its delta, and the whole is (epsilon, delta)-DP."""
 
 import math
+import re
 import secrets
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
 from dpgraph.fitting import classes
 from dpgraph.fitting.classes import ClassSelection, noisy_counts, select_classes, two_sided_geometric, uniform_below
+from dpgraph.fitting.fit import fit
 from dpgraph.fitting.tables import from_arrays
+from dpgraph.privacy.mechanisms.base import mechanism_from
+from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
 from dpgraph.privacy.relation import Relation
+from tests.fitting.test_relations import campus
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(3, 10), Fraction(1), Fraction(5, 2)])
@@ -90,3 +97,38 @@ def test_what_a_selection_costs():
     with pytest.raises(UserError, match="--epsilon 1e-08"):
         ClassSelection.within(epsilon=1e-8, delta=1e-5)
     assert classes.FEWEST == 2
+
+
+@pytest.mark.parametrize("relation", ["node-null", "node-remove", "edge"])
+def test_a_card_adds_up_what_the_choice_of_classes_costs(relation, tmp_path):
+    """Both parts are within the total that was asked for, and nothing is stated that holds for one outcome alone."""
+    own = replace(campus(), classes_given=False)
+    fitted = fit(own, 8.0, relation=relation, mean_degree=60.0, delta=1e-4, out=tmp_path / "out", audit=False)
+    card, mechanism = fitted.card, fitted.card["mechanism"]
+    text = (tmp_path / "out/release/card.md").read_text()
+    assert (card["epsilon"], card["delta"]) == (pytest.approx(8.0, rel=1e-3), pytest.approx(1e-4))
+    assert "which classes there are" in card["releases"][0]
+    if relation == "edge":  # an edge changes no label
+        assert mechanism["delta"] == pytest.approx(1e-4)
+        assert card["classes_epsilon"] is None
+        assert card["beside"] == []
+        assert any("no ε is stated where classes are chosen" in line for line in card["not_covered"])
+        return
+    rest = mechanism_from(CappedVotes if relation == "node-remove" else PoissonVotes, mechanism).rigorous()
+    assert card["epsilon"] == 8.0
+    assert 7.1 < rest.epsilon <= 8.0 - card["classes_epsilon"]
+    assert card["classes_epsilon"] == pytest.approx(0.8, abs=1e-5)
+    assert rest.delta + card["classes_delta"] == pytest.approx(1e-4)
+    assert card["mu"] is None
+    assert card["epsilon_by_delta"] == {}
+    assert {one["relation"] for one in card["beside"]} <= {"edge"}
+    assert "ε = 0.8, δ = 2.5e-05 for the choice of classes" in text
+    labelled = int(re.search(r"settings are made for (\d+) labels to train on, by noisy counts", text)[1])
+    assert labelled <= (own.roles == TRAIN).sum()
+
+
+def test_stated_classes_cost_nothing():
+    stated, chosen = (fit(replace(campus(), classes_given=given), 4.0, delta=1e-4).card for given in (True, False))
+    assert stated["mechanism"]["delta"] == 1e-4 > chosen["mechanism"]["delta"]
+    assert stated["mu"] > 0
+    assert stated["classes_epsilon"] is None

@@ -79,7 +79,9 @@ def test_without_features_the_lengths_of_lists_are_read(old):
 def test_features_of_an_array_are_named_by_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = small()
-    model = fit(from_arrays(np.stack([own.source, own.target]), own.labels, own.features, classes=CLASSES), 4.0, out="mine").model
+    model = fit(
+        from_arrays(np.stack([own.source, own.target]), own.labels, own.features, classes=CLASSES), 4.0, out="mine"
+    ).model
     arguments = new("id,feature 2,feature 0,feature 1\nx,3,1,2\n")
     assert main(["predict", "mine", *arguments]) == 0
     assert np.allclose(found(), model.predict(np.array([[1.0, 2, 3]])), atol=1e-6)

@@ -52,8 +52,9 @@ class NothingPromised(UserError):
 class PublicNumbers:
     """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
 
-    `labelled`: labels to train on, as stated, by noisy counts, or all nodes that train (`labelled_by`). `words`: so many features are not 0 in a mean record; None: most of them. `signed`: whether features may be
-    negative, so that none is dropped for a small sum; None: unless `words` are stated, which are counts.
+    `labelled`: labels to train on, as stated, by noisy counts, or all nodes that train (`labelled_by`). `words`: so
+    many features are not 0 in a mean record; None: most of them. `signed`: whether features may be negative, so that
+    none is dropped for a small sum; None: unless `words` are stated, which are counts.
     """
 
     nodes: int

@@ -42,7 +42,7 @@ class ClassSelection:
 
     @classmethod
     def within(cls, *, epsilon: float, delta: float) -> ClassSelection:
-        """Return the selection that a run of this budget pays for. Raises UserError for an epsilon that is too small."""
+        """Return the selection that a run of this budget pays for. Raises UserError for too small an epsilon."""
         share = Fraction(math.floor(SHARE * epsilon * FINEST), FINEST)
         if not share:
             raise UserError(f"--epsilon {epsilon:g}: too small to choose classes by noisy counts: expected --classes")
@@ -78,8 +78,8 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
     kept = np.flatnonzero((counts > 0) & (noisy >= selection.threshold))
     if len(kept) < FEWEST:
         raise UserError(
-            f"{own.where}: {len(kept)} classes have a noisy count of labels of at least {selection.threshold}: expected "
-            f"{FEWEST}: state the public class list (--classes), which costs nothing; nothing was released"
+            f"{own.where}: {len(kept)} classes have a noisy count of labels of at least {selection.threshold}: "
+            f"expected {FEWEST}: state the public class list (--classes), which costs nothing; nothing was released"
         )
     place = np.full(len(own.classes) + 1, -1, dtype=np.int64)  # the last one: no label
     place[kept] = np.arange(len(kept))

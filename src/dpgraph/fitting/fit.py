@@ -28,8 +28,8 @@ from dpgraph.fitting.budget import (
     check_kind,
     checked_delta,
 )
-from dpgraph.fitting.classes import ClassSelection, select_classes
 from dpgraph.fitting.card import assumptions, card, released_parts
+from dpgraph.fitting.classes import ClassSelection, select_classes
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
@@ -198,8 +198,8 @@ def check_features(own: OwnGraph, relation: Relation) -> None:
 def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
     """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
     if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
-        raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who votes: "
-                        "expected a role for each node, train (votes) or test (receives), or --method own")  # fmt: skip
+        raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who "
+                        "votes: expected train (votes) or test (receives) for each node, or --method own")  # fmt: skip
 
 
 def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:

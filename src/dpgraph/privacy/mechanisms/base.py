@@ -115,9 +115,7 @@ class NoisySteps(Mechanism):
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
     # the facts that each number which is called public comes from, by its name
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
-        {"num_roots": Fact.SPLIT, "num_protected": Fact.IDS}
-    )
+    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType({"num_roots": Fact.SPLIT, "num_protected": Fact.IDS})
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(

@@ -36,9 +36,7 @@ class TupleSteps(PoissonBatches):
 
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.preparation.relations:PreparedRelations"
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
-        {"num_roots": Fact.TUPLES, "num_protected": Fact.IDS}
-    )
+    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType({"num_roots": Fact.TUPLES, "num_protected": Fact.IDS})
 
     max_degree: Count = Field(description="K")
     negatives: Count = Field(description="k, negatives of each tuple")
