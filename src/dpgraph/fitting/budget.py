@@ -40,6 +40,9 @@ MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
+LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
+
+
 class NothingPromised(UserError):
     """No run of a kind is of use for what was asked. `reason`: the same for who did not name the kind by --method."""
 
@@ -66,7 +69,7 @@ class PublicNumbers:
     features: int | None = None
     words: float | None = None
     signed: bool | None = None
-    labelled_by: Literal["stated", "noisy counts", "nodes that train"] = "stated"
+    labelled_by: LabelsBy = "stated"
 
     def __post_init__(self) -> None:
         most = self.nodes if self.voters is None else self.voters

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dpgraph.fitting.budget import (
     MEAN_DEGREE,
     RELATIONS,
     Budgeted,
+    LabelsBy,
     PublicNumbers,
     budgeted,
     check_epsilon,
@@ -133,8 +134,8 @@ def fit(
     train_side = own.roles == TRAIN
     if not (train_side & (own.labels >= 0)).any():
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
-    places = int(train_side.sum())
-    known, known_by, selection = places, "nodes that train", None
+    places, selection = int(train_side.sum()), None
+    known, known_by = places, cast(LabelsBy, "nodes that train")
     if not own.classes_given:
         selection = ClassSelection.within(epsilon=epsilon, delta=checked_delta(delta, len(own.ids)))
         own, counted = select_classes(own, selection, seed)

@@ -21,9 +21,9 @@ def _fields(asked: Asked) -> dict[str, Any]:
 
 def static_tuples(asked: Asked) -> StaticTuples:
     """Count places, not tuples: a null entity takes the tuples that it owns along."""
-    entities, caps = asked.counts.num_protected or asked.num_train, {"list_cap": asked.privacy.list_cap or 1}
-    places = StaticTuples.places(num_entities=entities, max_degree=asked.privacy.max_degree, **caps)
-    return StaticTuples(**_fields(replace(asked, counts=Counts(places, entities))), **caps)
+    entities, list_cap = asked.counts.num_protected or asked.num_train, asked.privacy.list_cap or 1
+    places = StaticTuples.places(num_entities=entities, max_degree=asked.privacy.max_degree, list_cap=list_cap)
+    return StaticTuples(**_fields(replace(asked, counts=Counts(places, entities))), list_cap=list_cap)
 
 
 def standard_tuples(asked: Asked) -> StandardTuples:
