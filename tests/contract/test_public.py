@@ -16,7 +16,7 @@ from dpgraph.methods.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.mechanisms.relations import StaticTuples
-from dpgraph.privacy.public import PUBLIC, Fact, private_numbers, public_table
+from dpgraph.privacy.public import PUBLIC, DataFact, private_numbers, public_table
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE
@@ -124,7 +124,7 @@ def test_an_epsilon_under_a_relation_that_a_number_may_differ_in_is_refused():
     assert StaticTuples(num_roots=places, **asked).rigorous().epsilon is not None
 
     class CountedTuples(StaticTuples):
-        numbers_from: ClassVar[Mapping[str, Fact]] = {"num_roots": Fact.TUPLES}
+        numbers_from: ClassVar[Mapping[str, DataFact]] = {"num_roots": DataFact.TUPLES}
 
     refused = CountedTuples(num_roots=places, **asked).rigorous()
     assert refused.epsilon is None

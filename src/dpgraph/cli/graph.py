@@ -34,7 +34,7 @@ def fit(
 
     Formats: docs/own-graph.md.
 
-    Example: dpgraph fit --edges edges.csv --nodes nodes.csv --classes a,b,c --epsilon 4 --out mine
+    Example: dpgraph fit --edges edges.csv --nodes nodes.csv --classes chess,hiking,music --epsilon 4 --out mine
 
     Args:
         labelled: Public number of labels to train on (default: noisy counts of the classes that are chosen; with

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from dpgraph.privacy.relation import Relation
 
 
-class Fact(StrEnum):
+class DataFact(StrEnum):
     """What may be known of a data set. The value says it in words."""
 
     STATED = "what is stated before the data are read: settings, schemas, class lists, numbers of the registry"
@@ -26,28 +26,28 @@ class Fact(StrEnum):
     STATISTICS = "anything else that is counted over records, such as a mean degree"
 
 
-_PLACES = frozenset({Fact.STATED, Fact.COLUMNS, Fact.IDS, Fact.SPLIT})
-PUBLIC: Mapping[Relation, frozenset[Fact]] = MappingProxyType(
+_PLACES = frozenset({DataFact.STATED, DataFact.COLUMNS, DataFact.IDS, DataFact.SPLIT})
+PUBLIC: Mapping[Relation, frozenset[DataFact]] = MappingProxyType(
     {
         Relation.GRAPH: _PLACES,
         Relation.SUBGRAPH: _PLACES,
         Relation.NODE_NULL: _PLACES,
         Relation.NODE_REMOVE: _PLACES,
         Relation.NODE_REPLACE: _PLACES,
-        Relation.TRAINING_NODE: _PLACES | {Fact.VALIDATION},
-        Relation.EDGE: _PLACES | {Fact.LABELS},
+        Relation.TRAINING_NODE: _PLACES | {DataFact.VALIDATION},
+        Relation.EDGE: _PLACES | {DataFact.LABELS},
         Relation.RECORD_REMOVE: _PLACES,
         Relation.RECORD_REPLACE: _PLACES,
         Relation.ENTITY: _PLACES,
-        Relation.CLASS: frozenset({Fact.STATED, Fact.COLUMNS}),  # any number of images may join or leave
-        Relation.SUBCLASS: frozenset({Fact.STATED, Fact.COLUMNS}),
+        Relation.CLASS: frozenset({DataFact.STATED, DataFact.COLUMNS}),  # any number of images may join or leave
+        Relation.SUBCLASS: frozenset({DataFact.STATED, DataFact.COLUMNS}),
         Relation.VOTE: _PLACES,
-        Relation.NONE: frozenset(Fact),  # protects nothing
+        Relation.NONE: frozenset(DataFact),  # protects nothing
     }
 )
 
 
-def private_numbers(numbers: Mapping[str, Fact], relation: Relation) -> tuple[str, ...]:
+def private_numbers(numbers: Mapping[str, DataFact], relation: Relation) -> tuple[str, ...]:
     """Return the names of `numbers` that two neighbours under `relation` may differ in."""
     return tuple(name for name, fact in numbers.items() if fact not in PUBLIC[relation])
 
@@ -60,7 +60,7 @@ def public_table(relations: Iterable[Relation] = PUBLIC) -> str:
     """
     protecting = [one for one in relations if one is not Relation.NONE]
     rows = ["| fact | equal on both neighbours under |", "|---|---|"]
-    for fact in Fact:
+    for fact in DataFact:
         held = [f"`{one}`" for one in protecting if fact in PUBLIC[one]]
         named = "all" if len(held) == len(protecting) else ", ".join(held) or "none"
         if len(protecting) / 2 < len(held) < len(protecting):

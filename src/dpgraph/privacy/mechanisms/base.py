@@ -15,7 +15,7 @@ from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
-from dpgraph.privacy.public import Fact, private_numbers
+from dpgraph.privacy.public import DataFact, private_numbers
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
@@ -114,8 +114,10 @@ class NoisySteps(Mechanism):
     refuses_delta: ClassVar[bool] = True
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
-    # the facts that each number which is called public comes from, by its name
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType({"num_roots": Fact.SPLIT, "num_protected": Fact.IDS})
+    # the facts that each number comes from which is called public, by its name
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.SPLIT, "num_protected": DataFact.IDS}
+    )
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(

@@ -18,7 +18,7 @@ from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
 from dpgraph.privacy.procedure import Release
-from dpgraph.privacy.public import Fact
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
@@ -102,8 +102,8 @@ class NodeGnmax(ConfidentGnmax):
     stated: ClassVar[Statement] = GNMAX_NODES
     relation = GNMAX_NODES.relation
     prepared: ClassVar[str] = "dpgraph.preparation.node_teachers:PreparedNodeTeachers"
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
-        {**ConfidentGnmax.numbers_from, "queries": Fact.VALIDATION}
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {**ConfidentGnmax.numbers_from, "queries": DataFact.VALIDATION}
     )
 
     kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"

@@ -19,7 +19,7 @@ from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
-from dpgraph.privacy.public import Fact
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import COUPLED, COUPLED_STANDARD, STATIC_TUPLES, UNSTABLE_TUPLES
@@ -36,7 +36,9 @@ class TupleSteps(PoissonBatches):
 
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.preparation.relations:PreparedRelations"
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType({"num_roots": Fact.TUPLES, "num_protected": Fact.IDS})
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.TUPLES, "num_protected": DataFact.IDS}
+    )
 
     max_degree: Count = Field(description="K")
     negatives: Count = Field(description="k, negatives of each tuple")
@@ -114,8 +116,8 @@ class StaticTuples(TupleSteps):
     """
 
     relation: ClassVar[Relation] = Relation.ENTITY
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
-        {"num_roots": Fact.IDS, "num_protected": Fact.IDS}  # `places`, not the number of tuples
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.IDS, "num_protected": DataFact.IDS}  # `places`, not the number of tuples
     )
     kind: Literal["static-tuples"] = "static-tuples"
     list_cap: Count = Field(description="D: tuples that an entity owns")

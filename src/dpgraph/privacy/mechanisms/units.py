@@ -21,7 +21,7 @@ from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
-from dpgraph.privacy.public import Fact
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
 
@@ -52,8 +52,8 @@ class ClassUnits(PoissonBatches):
     LISTS: ClassVar[Lists] = Lists.CLASSES
     STATED: ClassVar[Statement] = CLASSES
 
-    numbers_from: ClassVar[Mapping[str, Fact]] = MappingProxyType(
-        {"num_roots": Fact.STATED, "num_protected": Fact.STATED}
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.STATED, "num_protected": DataFact.STATED}
     )
 
     kind: Literal["class-units"] = "class-units"
