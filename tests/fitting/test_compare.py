@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,14 +110,14 @@ def test_reasons_name_options_that_compare_has(tmp_path, capsys):
     edge = compare(own, **asked, relation="edge", methods=["votes", "own"]).left_out["own"]
     assert edge.endswith("nothing to protect: expected another --relation")
     with pytest.raises(UserError, match=r"--method votes: votes would drown in noise.*: expected auto, own, a larger"):
-        fit(own, 0.3, relation="node-remove", method="votes")
+        fit(replace(own, split=own.roles), 0.3, relation="node-remove", method="votes")
     with pytest.raises(UserError, match="--relation edge, --method own: nothing reads an edge"):
         fit(own, 0.3, relation="edge", method="own")
 
 
 @pytest.mark.parametrize("method", ["votes", "dp-gap"])
 def test_a_bound_that_a_node_breaks_is_called_as_the_user_gave_it(tmp_path, capsys, method):
-    data = write_csv(tmp_path)
+    data = write_csv(tmp_path, split=True)
     about = [*data, "--relation", "node-remove", "--degree-bound", "2", "--epsilon", "100"]
     assert main(["compare", *about, "--methods", method, "--seeds", "1"]) == 2
     assert re.search(r"(?<![\w_])--degree-bound=2: expected at least \d+, or no guarantee", capsys.readouterr().err)

@@ -12,14 +12,14 @@ from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
 from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 from dpgraph.fitting.tables import from_arrays, read_csv_graph
-from tests.fitting.test_fit import small, write_csv
+from tests.fitting.test_fit import CLASSES, NAMES, small, write_csv
 
 
 @pytest.fixture
 def old(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path)
-    return read_csv_graph("edges.csv", "nodes.csv")
+    return read_csv_graph("edges.csv", "nodes.csv", classes=NAMES)
 
 
 def new(text, edges=None):
@@ -79,7 +79,9 @@ def test_without_features_the_lengths_of_lists_are_read(old):
 def test_features_of_an_array_are_named_by_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = small()
-    model = fit(from_arrays(np.stack([own.source, own.target]), own.labels, own.features), 4.0, out="mine").model
+    model = fit(
+        from_arrays(np.stack([own.source, own.target]), own.labels, own.features, classes=CLASSES), 4.0, out="mine"
+    ).model
     arguments = new("id,feature 2,feature 0,feature 1\nx,3,1,2\n")
     assert main(["predict", "mine", *arguments]) == 0
     assert np.allclose(found(), model.predict(np.array([[1.0, 2, 3]])), atol=1e-6)
@@ -90,6 +92,7 @@ def test_a_public_range_holds_for_new_nodes_and_is_on_the_card(old):
     table["a"] = [str(100 * float(value)) for value in table["a"]]
     table.to_csv("scaled.csv", index=False)
     arguments = ["fit", "--edges", "edges.csv", "--nodes", "scaled.csv", "--range", "a=0:150", "--epsilon", "4"]
+    arguments += ["--classes", ",".join(NAMES)]
     assert main([*arguments, "--out", "mine"]) == 0
     model = load("mine")
     assert model.header.ranges == (("a", 0.0, 150.0),)
@@ -103,7 +106,7 @@ def test_a_public_range_holds_for_new_nodes_and_is_on_the_card(old):
 
 def arrays(own, **others):
     np.savez("old.npz", edge_index=np.stack([own.source, own.target]), y=own.labels, x=own.features, **others)
-    return ["fit", "--graph", "old.npz", "--epsilon", "4", "--seed", "1", "--out", "mine"]
+    return ["fit", "--graph", "old.npz", "--epsilon", "4", "--seed", "1", "--classes", "0,1,2", "--out", "mine"]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`dpgraph.fit` and `dpgraph.compare`: errors and texts name arguments, never options of the command line."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tests.fitting.test_fit import small
 )
 def test_errors_name_arguments(given, line):
     with pytest.raises(UserError) as raised:
-        dpgraph.fit(small(), **{"epsilon": 4.0, **given})
+        dpgraph.fit(replace(small(), split=small().roles), **{"epsilon": 4.0, **given})
     assert str(raised.value).startswith(line)
     assert "--" not in str(raised.value)
     if isinstance(raised.value, Invalid):
@@ -42,7 +43,7 @@ def test_compare_too():
 
 def test_what_is_assumed_names_arguments(tmp_path):
     said = []
-    fitted = dpgraph.fit(small(), 4.0, seed=0, say=said.append)
+    fitted = dpgraph.fit(replace(small(size=400), classes_given=False), 4.0, seed=0, say=said.append)
     assert np.isfinite(fitted.predictions).all()
     text = " ".join(said)
     assert "(classes states it)" in text

@@ -22,7 +22,7 @@ from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
-from tests.fitting.test_fit import small
+from tests.fitting.test_fit import CLASSES, small
 
 CLIP = 10 * math.sqrt(1 - 1 / 3)  # rows of norm 10 of three classes
 NODE_REMOVE = {"relation": "node-remove", "mean_degree": 60.0}
@@ -36,7 +36,7 @@ def campus(size=600, split=True):
     ends = ends[:, (labels[ends[0]] == labels[ends[1]]) | (rng.random(60 * size) < 0.25)]
     features = 0.3 * np.eye(3)[labels] + rng.random((size, 3))
     roles = np.where(rng.random(size) < 0.6, "train", "test")
-    return from_arrays(ends, labels, features, roles if split else None)
+    return from_arrays(ends, labels, features, roles if split else None, classes=CLASSES)
 
 
 def test_under_node_remove_every_bucket_is_its_owners(tmp_path):
@@ -148,16 +148,16 @@ def test_without_features_lists_would_be_read_in_their_place(relation):
         fit(replace(own, features=None), 4.0, relation=relation)
 
 
-def test_who_votes_is_the_split_or_who_has_a_label():
+def test_who_votes_is_the_split_and_never_who_has_a_label():
     own = replace(campus(), labels=np.where(np.arange(600) % 3 == 0, -1, campus().labels))
-    train = own.roles == TRAIN
-    assert np.array_equal(training.sides(own, Relation.NODE_REMOVE), train)
     free = replace(own, split=None)
-    assert np.array_equal(training.sides(free, Relation.NODE_REMOVE), (free.roles == TRAIN) & (own.labels >= 0))
+    for one in (own, free):
+        assert np.array_equal(training.sides(one, Relation.NODE_REMOVE), one.roles == TRAIN)
     assert training.sides(own, Relation.NODE_NULL).all()
-    said = []
-    fit(free, 8.0, say=said.append, **NODE_REMOVE)
-    assert any("so is which nodes have a label" in line for line in said)
+    for method in ("auto", "votes"):
+        with pytest.raises(UserError, match="no column split: who has a label is protected"):
+            fit(free, 8.0, method=method, **NODE_REMOVE)
+    assert fit(free, 8.0, method="own", **NODE_REMOVE).card["mechanism"]["num_roots"] == (free.roles == TRAIN).sum()
 
 
 def test_for_an_edge_the_votes_alone_count():
@@ -199,6 +199,7 @@ def test_the_command_line_takes_node_remove(tmp_path, capsys):
         writer.writerows([i, own.labels[i], roles[i], *own.features[i]] for i in range(600))
     np.savetxt(tmp_path / "edges.csv", np.stack([own.source, own.target]).T, "%d", ",", header="u,v", comments="")
     data = ["--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv"), "--epsilon", "8"]
+    data += ["--classes", "0,1,2"]
     removed = ["--relation", "node-remove", "--mean-degree", "60", "--degree-bound", "150"]
     assert main(["fit", *data, *removed, "--out", str(tmp_path / "out")]) == 0
     assert "no node may have more than 150 edges, by a public schema" in capsys.readouterr().out

@@ -1,92 +1,159 @@
-"""`release/` is a function of the mechanism's output and of public values: other private data, the same bytes."""
+"""`release/` tells neighbours apart by declared noise alone, from files to every file, name, shape, type and field.
 
-from dataclasses import replace
-from functools import partial
+Neighbours are built by the relation's own definition in the user's CSV files: a record becomes null, a node leaves with
+its edges, an edge goes. The one whose record changes has the only label of its class.
+"""
+
+import csv
+import json
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
-from dpgraph.data.records import TEST, TRAIN
-from dpgraph.fitting import fit as fitting
-from dpgraph.fitting.fit import fit
-from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.fitting.training import Trained
-from dpgraph.methods.votes.readers import BucketReader
-from dpgraph.methods.votes.rows import RowMean
+from dpgraph.cli import main
+from dpgraph.fitting import classes
+from dpgraph.fitting.release import NOISY
 
-SIZE, CLASSES, FEATURES = 80, 3, 4
+SIZE, ONE = 200, 7  # nodes, and whose record changes
 
 
-def own_graph(seed: int, free: bool) -> OwnGraph:
-    """Public: ids, classes, columns, split, how many have a label. All else is drawn anew for each seed."""
-    rng = np.random.default_rng(seed)
-    split = np.where(np.arange(SIZE) % 4 == 0, TEST, TRAIN).astype(np.uint8)
-    labels = rng.integers(0, CLASSES, SIZE)
-    labels[rng.permutation(np.flatnonzero(split == TRAIN))[:10]] = -1
-    ends = rng.integers(0, SIZE, (2, rng.integers(100, 400)))
-    features = None if free else rng.normal(size=(SIZE, FEATURES)).astype(np.float32)
-    return OwnGraph(
-        tuple(f"n{i}" for i in range(SIZE)), ends[0], ends[1], features, labels, ("a", "b", "c"), split,
-        columns=() if free else ("w", "x", "y", "z"), classes_given=True, where=f"file {seed}",
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Tables:
+    """What is in the user's files; a list is made of the edges that begin at its owner."""
+
+    rows: tuple[tuple[str, str, float, float, float], ...]  # label, part and features, by id
+    edges: tuple[tuple[int, int], ...]
+
+    def write(self, folder, split, features):
+        folder.mkdir()
+        with (folder / "nodes.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", "label", *(["split"] if split else []), *("abc" if features else "")])
+            for place, (label, part, *numbers) in enumerate(self.rows):
+                writer.writerow([place, label, *([part] if split else []), *(numbers if features else [])])
+        with (folder / "edges.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("source", "target"), *self.edges])
+        return ["--edges", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv")]
 
 
-def as_released(own, what, seed, output=7):
-    """In the place of training: an output of the mechanism that is the same whatever the data."""
-    rng = np.random.default_rng(output)
-    mean = RowMean(rng.normal(size=own.num_features) + 1, 0.8)
-    width = len(mean.kept)
-    buckets = rng.normal(size=(SIZE, CLASSES + 1)) if what.votes else None
-    scores = np.random.default_rng(len(own.source)).normal(size=(SIZE, CLASSES))  # reads raw records: for owners
-    parameters = rng.normal(size=(CLASSES, width)), rng.normal(size=CLASSES)
-    return Trained(what, *parameters, mean, buckets, BucketReader(3.0, rng.random()), scores, seed is None)
+def tables():
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 3, SIZE)
+    features = np.round(np.eye(3)[place] + 0.3 * rng.random((SIZE, 3)), 3)
+    names = np.where(np.arange(SIZE) % 6 == 5, "", np.array(["red", "green", "blue"])[place])
+    names[ONE] = "rare"
+    parts = np.where(np.arange(SIZE) % 4 == 0, "test", "train")
+    ends = {(int(u), int(v)) for u, v in rng.integers(0, SIZE, (900, 2)) if u != v}
+    ends |= {(ONE, (ONE + step) % SIZE) for step in range(1, 30)}
+    rows = tuple((str(name), str(part), *row) for name, part, row in zip(names, parts, features.tolist()))
+    return Tables(rows, tuple(sorted(ends)))
 
 
-def bytes_in(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def null(one):
+    """Label, features and own list; the part of its id, and pointers to it in others' lists, stay."""
+    rows = list(one.rows)
+    rows[ONE] = ("", rows[ONE][1], 0.0, 0.0, 0.0)
+    return replace(one, rows=tuple(rows), edges=tuple(edge for edge in one.edges if edge[0] != ONE))
 
 
+def without_node(one):
+    gone = null(one)
+    return replace(gone, edges=tuple(edge for edge in gone.edges if ONE not in edge))
+
+
+def without_edge(one):
+    return replace(one, edges=tuple(edge for edge in one.edges if edge != (ONE, ONE + 1)))
+
+
+LISTS = ["--directed"]  # in an undirected file an edge is in both lists
+REMOVED = ["--relation", "node-remove", "--mean-degree", "60"]
+STATED = ["--classes", "blue,green,rare,red"]
 CASES = {
-    "votes": {},
-    "all outputs": {"scope": "all-outputs"},
-    "own records": {"method": "own"},
-    "edge": {"relation": "edge"},
-    "node-remove": {"relation": "node-remove", "mean_degree": 60.0, "epsilon": 8.0},
+    "null": (null, LISTS, False),
+    "null, a split": (null, LISTS, True),
+    "null, stated": (null, [*LISTS, *STATED, "--labelled", "140"], False),
+    "null, classes stated": (null, [*LISTS, *STATED], False),
+    "null, all outputs": (null, [*LISTS, "--scope", "all-outputs"], False),
+    "null, own": (null, [*LISTS, *STATED, "--method", "own", "--words", "2", "--signed"], True),
+    "null, learnt": (null, [*LISTS, "--method", "votes-learnt"], False),
+    "node leaves": (without_node, REMOVED, True),
+    "node leaves, stated": (without_node, [*REMOVED, *STATED], True),
+    "node leaves, own": (without_node, [*REMOVED, "--method", "own"], False),
+    "edge": (without_edge, ["--relation", "edge"], False),
+    "edge, stated": (without_edge, ["--relation", "edge", *STATED], True),
 }
 
 
-@pytest.mark.parametrize(
-    ("asked", "free"),
-    [(asked, free) for asked in CASES.values() for free in (False, True) if not (free and "relation" in asked)],
-    ids=str,
-)
-def test_other_private_data_and_the_same_output_are_the_same_release(asked, free, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "train", as_released)
-    for seed in (1, 2):
-        fit(own_graph(seed, free), out=tmp_path / str(seed), **{"epsilon": 4.0, **asked})
-    one, two = (bytes_in(tmp_path / str(seed) / "release") for seed in (1, 2))
-    assert one == two
-    assert {"model.safetensors", "model.json", "card.json", "card.md", "tradeoff.png"} <= set(one)
-    assert ("predictions.csv" in one) == ("scope" in asked)
-    for name in ("curator", *(["owners"] if "scope" not in asked else [])):  # these do read the data
-        assert bytes_in(tmp_path / "1" / name) != bytes_in(tmp_path / "2" / name)
+def released(folder):
+    """All of `release/` that is not declared noisy."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        noisy = NOISY.get(path.name, ())
+        if path.suffix == ".safetensors":
+            arrays = load_file(path)
+            found[path.name] = {
+                name: (array.shape, str(array.dtype), None if name in noisy else array.tolist())
+                for name, array in arrays.items()
+            }
+        elif path.suffix == ".json":
+            value = json.loads(path.read_text())
+            assert set(noisy) <= set(value)
+            found[path.name] = {name: None if name in noisy else one for name, one in value.items()}
+        elif path.suffix == ".csv":
+            head, *rows = csv.reader(path.open())
+            public = [place for place, name in enumerate(head) if not name.startswith(noisy)]
+            found[path.name] = head, len(rows), [[row[place] for place in public] for row in rows]
+        else:
+            found[path.name] = path.read_bytes()
+    return found
 
 
-def test_another_output_is_another_release(tmp_path, monkeypatch):
+def counts_masked(monkeypatch):
+    """Noisy counts that are the same on both sides, as noise alone can make them; the rare class is beyond them."""
+    monkeypatch.setattr(classes, "noisy_counts", lambda counts, *_: np.where(counts > 5, 50, 0))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_neighbours_release_the_same_but_for_declared_noise(case, tmp_path, monkeypatch, capsys):
+    neighbour, options, split = CASES[case]
+    counts_masked(monkeypatch)
+    found, said = [], []
+    for name, one in (("whole", tables()), ("other", neighbour(tables()))):
+        data = one.write(tmp_path / name, split, True)
+        budget = "8" if "node-remove" in options else "4"
+        asked = ["fit", *data, "--epsilon", budget, *options, "--no-audit", "--out", str(tmp_path / f"{name}-out")]
+        assert main(asked) == 0, capsys.readouterr().err
+        found.append(released(tmp_path / f"{name}-out/release"))
+        said.append([line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line])
+    assert found[0].keys() == found[1].keys()
+    for name in found[0]:
+        assert found[0][name] == found[1][name], name
+    assert {"model.safetensors", "model.json", "card.json", "card.md", "tradeoff.png"} <= set(found[0])
+    assert ("predictions.csv" in found[0]) == ("all-outputs" in options)
+    assert said[0] == said[1]  # the plan
+
+
+def test_without_features_neighbours_release_the_same(tmp_path, monkeypatch):
+    counts_masked(monkeypatch)
     found = []
-    for output in (1, 2):
-        monkeypatch.setattr(fitting, "train", partial(as_released, output=output))
-        fit(own_graph(1, False), 4.0, out=tmp_path / str(output))
-        found.append(bytes_in(tmp_path / str(output) / "release")["model.safetensors"])
-    assert found[0] != found[1]
+    for name, one in (("whole", tables()), ("other", null(tables()))):
+        data = one.write(tmp_path / name, False, False)
+        out = tmp_path / f"{name}-out"
+        assert main(["fit", *data, "--epsilon", "4", *LISTS, "--signed", "--no-audit", "--out", str(out)]) == 0
+        found.append(released(out / "release"))
+    assert found[0] == found[1]
 
 
-def test_what_is_public_is_in_the_card(tmp_path, monkeypatch):
-    """The converse: were a public value not stated, two releases might differ in what no card speaks of."""
-    monkeypatch.setattr(fitting, "train", as_released)
-    own = own_graph(1, False)
-    fit(own, 4.0, out=tmp_path / "one")
-    fit(replace(own, labels=np.where(np.arange(SIZE) < 40, own.labels, -1)), 4.0, out=tmp_path / "two")
-    one, two = (bytes_in(tmp_path / name / "release")["card.md"].decode() for name in ("one", "two"))
-    changed = set(one.splitlines()) ^ set(two.splitlines())
-    assert any("the number of labels to train on is taken for public" in line for line in changed)
+def test_other_noise_is_another_release(tmp_path):
+    """The converse: what is declared noisy is all that differs between two runs, and it does."""
+    arrays = []
+    data = tables().write(tmp_path / "data", False, True)
+    for name in ("one", "two"):
+        out = tmp_path / name
+        assert main(["fit", *data, "--epsilon", "4", *STATED, "--no-audit", "--out", str(out)]) == 0
+        arrays.append(load_file(out / "release/model.safetensors"))
+    assert released(tmp_path / "one/release") == released(tmp_path / "two/release")
+    for name in ("weight", "row_sum", "buckets"):  # after one step the bias is 0
+        assert (arrays[0][name] != arrays[1][name]).all()

@@ -169,7 +169,7 @@ def test_arrays_of_other_libraries(seed):
     told(lambda: sound(from_arrays(**given).graph()))
 
 
-MODEL = fit(from_arrays(NPZ["edge_index"], NPZ["y"], NPZ["x"]), 4.0).model
+MODEL = fit(from_arrays(NPZ["edge_index"], NPZ["y"], NPZ["x"], classes=["0", "1"]), 4.0).model
 
 
 def usable(model: SavedModel) -> None:

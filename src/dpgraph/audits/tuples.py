@@ -94,6 +94,7 @@ def facts_of(kind: Kind, steps: int) -> dict[str, float]:
         }
     )  # fmt: skip
     tuples = len(value.tuples_of("train"))
+    counted = PRIVATE if kind.variant == "rigorous" else tuples  # places: an entity owns one tuple at most
     mechanism = mechanism_for(cell, tuples, PRIVATE)
     (job,) = make_jobs(value, cell, [0], Calibration.model_construct(mechanism=mechanism), CPU)
     prepared = expected(job.prepared, PreparedRelations)
@@ -104,7 +105,7 @@ def facts_of(kind: Kind, steps: int) -> dict[str, float]:
     for _ in range(steps):
         step()
         places.append(watching.inner.network.weight.detach().clone())
-    moves = -np.diff(torch.stack(places).double().numpy(), axis=0) / LEARNING_RATE * (RATE * tuples)
+    moves = -np.diff(torch.stack(places).double().numpy(), axis=0) / LEARNING_RATE * (RATE * counted)
     return _facts(kind, value, step.batches.tuples, watching, moves)
 
 

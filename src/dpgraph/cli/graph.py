@@ -36,10 +36,11 @@ def fit(
 
     Formats: docs/own-graph.md.
 
-    Example: dpgraph fit --edges edges.csv --nodes nodes.csv --epsilon 4 --out mine
+    Example: dpgraph fit --edges edges.csv --nodes nodes.csv --classes chess,hiking,music --epsilon 4 --out mine
 
     Args:
-        labelled: Public number of labels to train on (default: counted).
+        labelled: Public number of labels to train on (default: noisy counts of the classes that are chosen; with
+            --classes all nodes that train).
         public_column: Column that tells a node's number of edges and is public, the same whichever edges or records
             are missing; may be repeated. Else it is refused.
         seed: Reproducible, for research: no release is written.

@@ -26,11 +26,13 @@ class GraphOptions:
         dataset: A data set of the registry: dpgraph list datasets.
         id_column: Column of --nodes.
         label_column: Column of --nodes.
-        split_column: Column of --nodes: train, val or test (default: split, if there is one).
+        split_column: Column of --nodes: train, val or test (default: split, if there is one). With --relation
+            node-remove: train votes, all others receive.
         ignored: Column of --nodes that is no feature; may be repeated.
         ranges: COLUMN=LOW:HIGH: public range of a column of --nodes, which becomes -1..1; may be repeated.
         directed: An edge is in the list of its first end alone.
-        classes: The public class list, separated by commas (default: read from the data).
+        classes: The public class list, separated by commas (default: with --dataset the registry's, else chosen by
+            noisy counts, which a tenth of epsilon pays for).
     """
 
     edges: Path | None = None
@@ -47,6 +49,8 @@ class GraphOptions:
 
     def read(self) -> Any:
         """Return the graph."""
+        from dpgraph.data.records import SPLIT_NAMES
+        from dpgraph.fitting.own_graph import held_out
         from dpgraph.fitting.tables import from_arrays, read_csv_graph, read_npz
 
         classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
@@ -65,7 +69,11 @@ class GraphOptions:
                 raise UserError(f"--directed: expected in {self.graph}, as its array directed")
             return read_npz(self.graph, classes)
         name = self.dataset or ""
-        return from_arrays(*_dataset(name), classes=classes, directed=self.directed, where=name)
+        edges, labels, features, known = _dataset(name)
+        named = {role: name for name, role in SPLIT_NAMES.items()}
+        roles = [named[one] for one in held_out(len(labels)).tolist()]
+        given = known if classes is None else classes
+        return from_arrays(edges, labels, features, roles, classes=given, directed=self.directed, where=name)
 
     def _refuse_columns(self) -> None:
         """Raise UserError for an option about --nodes, which would be ignored for another source."""
@@ -142,8 +150,8 @@ Method = Annotated[str, Parameter(help=" ".join(METHOD.split()))]
 DATA, PUBLIC = GraphOptions(), PublicOptions()
 
 
-def _dataset(name: str) -> tuple[Any, Any, Any]:
-    """Fetch a graph of the registry and return its edges, labels and features."""
+def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:
+    """Fetch a graph of the registry and return its edges, labels and features, and the registry's classes."""
     import numpy as np
 
     from dpgraph.data.fetch import fetch, mirrors_from
@@ -160,4 +168,6 @@ def _dataset(name: str) -> tuple[Any, Any, Any]:
         raw = read(known[name], Path(folder))
     if not isinstance(raw, RawGraph):
         raise invalid("--dataset", name, "a graph")
-    return np.stack([raw.source, raw.target]).astype(np.int64), raw.labels, raw.features
+    classes = known[name].expected.classes
+    names = None if classes is None else [str(one) for one in range(classes)]
+    return np.stack([raw.source, raw.target]).astype(np.int64), raw.labels, raw.features, names

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import LARGE
 from dpgraph.experiments.expansion import merged
+from dpgraph.fitting.classes import ClassSelection
 from dpgraph.methods.votes.rules import (
     always_votes,
     own_graph_cell,
@@ -40,6 +41,9 @@ LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
+LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
+
+
 class NothingPromised(UserError):
     """No run of a kind is of use for what was asked. `reason`: the same for who did not name the kind by --method."""
 
@@ -52,8 +56,9 @@ class NothingPromised(UserError):
 class PublicNumbers:
     """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
 
-    `words`: so many features are not 0 in a mean record; None: most of them. `signed`: whether features may be
-    negative, so that none is dropped for a small sum; None: unless `words` are stated, which are counts.
+    `labelled`: labels to train on, as stated, by noisy counts, or all nodes that train (`labelled_by`). `words`: so
+    many features are not 0 in a mean record; None: most of them. `signed`: whether features may be negative, so that
+    none is dropped for a small sum; None: unless `words` are stated, which are counts.
     """
 
     nodes: int
@@ -65,6 +70,7 @@ class PublicNumbers:
     features: int | None = None
     words: float | None = None
     signed: bool | None = None
+    labelled_by: LabelsBy = "stated"
 
     def __post_init__(self) -> None:
         most = self.nodes if self.voters is None else self.voters
@@ -93,12 +99,23 @@ class PublicNumbers:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A cell with its calibration: functions of public numbers."""
+    """A cell with its calibration: functions of public numbers, and of the classes that were chosen, if they were.
+
+    What follows a choice of classes may depend on it, and keeps the rest of (epsilon, delta) whatever was chosen: both
+    add up (basic composition), and nothing is stated at another delta.
+    """
 
     relation: Relation
     target: float  # epsilon, under `relation`
     cell: Any
     calibration: Calibration
+    selection: ClassSelection | None = None  # of classes; None: they were stated
+
+    @property
+    def paid(self) -> ClassSelection | None:
+        """The selection, where `relation` charges it."""
+        selection = self.selection
+        return selection if selection is not None and selection.charged_under(self.relation) else None
 
     @property
     def mechanism(self) -> PoissonVotes:
@@ -106,11 +123,6 @@ class Budgeted:
         if not isinstance(mechanism, PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
         return mechanism
-
-    @property
-    def delta(self) -> float:
-        """Of the run: that of every guarantee of it."""
-        return self.mechanism.delta
 
     @property
     def votes(self) -> bool:
@@ -159,7 +171,9 @@ class Budgeted:
         return next((one.epsilon for one in (stated.rigorous, *stated.beside) if one.relation is relation), None)
 
     def epsilon_at(self, delta: float) -> float | None:
-        """None: nothing is stated at a delta that unlikely events use up."""
+        """None: nothing is stated at a delta that unlikely events use up, or beside a choice of classes."""
+        if self.paid is not None:
+            return None
         left = delta - self.failure
         return released_epsilon(mu=self.mu, choice=self.choice, delta=left) if left > 0 else None
 
@@ -169,7 +183,16 @@ class Budgeted:
         found = self.epsilon_of(self.relation)
         if found is None:
             raise TypeError(f"relation={self.relation}: nothing is stated")
-        return found
+        if self.paid is None:
+            return found
+        if found + float(self.paid.epsilon) > self.target:
+            raise TypeError(f"epsilon={found} and a choice of classes: expected at most {self.target} together")
+        return self.target  # what was found depends on the classes that were chosen
+
+    @property
+    def delta(self) -> float:
+        """Of the whole release, under `relation`."""
+        return self.mechanism.delta + (0.0 if self.paid is None else self.paid.delta)
 
 
 def budgeted(
@@ -180,19 +203,23 @@ def budgeted(
     delta: float | None = None,
     relation: Relation = Relation.NODE_NULL,
     all_outputs: bool = False,
+    selection: ClassSelection | None = None,
 ) -> Budgeted:
     """The run of `kind` (one of ASKED, or auto) whose epsilon under `relation` is the target.
 
-    Settings are by the public rule. `all_outputs`: whether all predictions are to be released. Raises UserError for
-    what no run has.
+    Settings are by the public rule. `all_outputs`: whether all predictions are to be released. `selection`: of the
+    classes in `numbers`, which the budget pays for first. Raises UserError for what no run has.
     """
     check_kind(kind, relation, all_outputs)
     check_epsilon(epsilon)
     chosen = checked_delta(delta, numbers.nodes)
     rule = _rule(kind, numbers, relation, all_outputs)
     if relation is Relation.EDGE:
-        return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon)
-    return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+        return replace(_for_an_edge(rule, numbers, epsilon, chosen), target=epsilon, selection=selection)
+    if selection is None:
+        return _solved(relation, numbers, rule(epsilon), epsilon, chosen)
+    left, rest = epsilon - float(selection.epsilon), chosen - selection.delta
+    return replace(_solved(relation, numbers, rule(left), left, rest), target=epsilon, selection=selection)
 
 
 def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:

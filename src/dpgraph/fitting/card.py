@@ -33,8 +33,11 @@ CURVE = "tradeoff.png"
 
 def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
     """What is taken for public."""
-    given = "was given" if own.classes_given else "was read from the data and is taken for public (--classes states it)"
-    split = "the split column" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
+    given = (
+        "was given" if own.classes_given else
+        "was chosen from the data by noisy counts, and a label of another class is none (--classes states it)"
+    )  # fmt: skip
+    split = "it was given" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
     scale = (
         "each row of features is scaled to norm 1 by itself, so columns should have comparable units; "
         "the names of columns are public"
@@ -44,14 +47,15 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
     if own.ranges:
         ends = ", ".join(f"{name} {low:g}..{high:g}" for name, low, high in own.ranges)
         scale += f"; these ranges are public, and become -1..1: {ends} (--range)"
-    labels = f"the number of labels to train on is taken for public: {numbers.labelled} (--labelled states it); "
-    removed = relation is Relation.NODE_REMOVE
-    if removed and own.split is None:
-        labels += "so is which nodes have a label: these train and vote, all others receive (a column split states it)"
-    else:
-        labels += "which nodes have one is protected"
-    if removed and own.split is not None:
-        labels += "; who is in the split's training part votes, all others receive"
+    count = {
+        "stated": f"the number of labels to train on was stated, {numbers.labelled} (--labelled)",
+        "noisy counts": f"settings are made for {numbers.labelled} labels to train on, by noisy counts",
+        "nodes that train": f"settings are made for a label of each of the {numbers.labelled} nodes that train; where "
+        "fewer have one, the model gets better if their number is stated (--labelled)",
+    }
+    labels = f"{count[numbers.labelled_by]}; who has one, and how many, is protected"
+    if relation is Relation.NODE_REMOVE:
+        labels += "; who is in the split's training part votes, with a label or without, all others receive"
     return [
         f"the ids of the nodes and their number, N = {len(own.ids)}, are public",
         f"the class list, {', '.join(own.classes)}, {given}",
@@ -102,15 +106,20 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
     parts = [said[one.kind].format(noise=one.noise) for one in mechanism.releases]
     place = 1 if mechanism.mean_ratio is not None else 0
     text = f"{steps} step{'s' if steps > 1 else ''} of training on own records, noise std {noise:.4g} clip norms"
-    return [*parts[:place], text, *parts[place:]]
+    first = [] if what.selection is None else [what.selection.text]
+    return [*first, *parts[:place], text, *parts[place:]]
 
 
 def other_guarantees(own: OwnGraph, what: Budgeted) -> list[Guarantee]:
-    """Return what the run guarantees under other relations. Without features an edge is a feature, too."""
-    stated = what.calibration.statement
+    """Return what the run guarantees under other relations, where no choice of classes is charged.
+
+    Without features an edge is a feature, too.
+    """
+    stated, chosen = what.calibration.statement, what.selection
     return [
         one for one in (stated.rigorous, *stated.beside)
         if one.relation is not what.relation and not (own.features is None and one.relation is Relation.EDGE)
+        and not (chosen is not None and chosen.charged_under(one.relation))
     ]  # fmt: skip
 
 
@@ -127,6 +136,7 @@ def card(
 ) -> dict[str, Any]:
     stated = what.calibration.statement
     rigorous, relation, beside = stated.rigorous, what.relation, other_guarantees(own, what)
+    chosen = what.selection
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
@@ -137,7 +147,10 @@ def card(
                 "lists, and this one has the epsilon of an edge, where one is stated (below)"
             )
     if relation is Relation.EDGE:
-        uncovered = ["which ids exist; features and labels, which are protected only as far as node-null says (below)"]
+        said = "for which no ε is stated where classes are chosen from the data (--classes)"
+        if chosen is None:
+            said = "which are protected only as far as node-null says (below)"
+        uncovered = [f"which ids exist; features and labels, {said}"]
     if scope != "all-outputs":
         uncovered.append(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
@@ -156,12 +169,14 @@ def card(
         "scope": str(covered),
         "scope_in_words": covered.meaning,
         "epsilon": what.epsilon if secret else None,
-        "delta": rigorous.delta,
-        "mu": what.mu if secret else None,
+        "delta": what.delta,
+        "mu": what.mu if secret and what.paid is None else None,
         "mu_fails_with_probability": what.failure,
         "choice_epsilon": what.choice if secret else None,
+        "classes_epsilon": float(what.paid.epsilon) if secret and what.paid is not None else None,
+        "classes_delta": what.paid.delta if secret and what.paid is not None else None,
         "releases": released_parts(what, numbers),
-        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret else {},
+        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
         "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
         "assumptions": [
             *(() if secret else (NOBODY,)), *assumptions(own, numbers, relation),
@@ -193,7 +208,14 @@ def markdown(value: dict[str, Any]) -> str:
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     choice = value["choice_epsilon"]
     beside = f", and a choice at ε = {choice:.4g}" if choice else ""
-    if value["epsilon"] is not None:
+    if value["classes_epsilon"] is not None:
+        left, rest = value["epsilon"] - value["classes_epsilon"], value["delta"] - value["classes_delta"]
+        lines += [
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}: of it ε = {value['classes_epsilon']:.4g}, "
+            f"δ = {value['classes_delta']:.3g} for the choice of classes, and ε = {left:.4g}, δ = {rest:.3g} for all "
+            "that follows, whatever classes were chosen.", "",
+        ]  # fmt: skip
+    elif value["epsilon"] is not None:
         lines += [
             f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} "
             f"(Gaussian DP{unlikely}){beside}.",
@@ -220,6 +242,18 @@ def markdown(value: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
 
 
+def _errors(what: Budgeted) -> tuple[np.ndarray, np.ndarray, str]:
+    """Errors of type I and II, each (n,), and what they follow from."""
+    if what.paid is not None:  # of any (epsilon, delta)-DP mechanism
+        first, growth = np.linspace(0, 1, 801), np.exp(what.epsilon)
+        second = np.maximum(1 - what.delta - growth * first, (1 - what.delta - first) / growth)
+        return first, second, f"ε = {what.epsilon:.3g} at δ = {what.delta:.2g}"
+    reach = what.mu * (what.mu / 2 + MOST_Z) + what.choice
+    first, second = released_errors(mu=what.mu, choice=what.choice, thresholds=np.linspace(-reach, reach, 801))
+    chosen = f", a choice at ε = {what.choice:.3g}" if what.choice else ""
+    return first, second - what.failure, f"μ = {what.mu:.3g}{chosen}"
+
+
 def draw_curve(what: Budgeted, path: Path) -> None:
     """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -228,12 +262,8 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     figure = Figure(figsize=(4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    reach = what.mu * (what.mu / 2 + MOST_Z) + what.choice
-    thresholds = np.linspace(-reach, reach, 801)
-    first, second = released_errors(mu=what.mu, choice=what.choice, thresholds=thresholds)
-    chosen = f", a choice at ε = {what.choice:.3g}" if what.choice else ""
-    label = f"this release, {what.relation}, μ = {what.mu:.3g}{chosen}"
-    axes.plot(first, np.maximum(second - what.failure, 0), label=label)
+    first, second, said = _errors(what)
+    axes.plot(first, np.maximum(second, 0), label=f"this release, {what.relation}, {said}")
     axes.plot([0, 1], [1, 0], "--", color="grey", label="nothing is learnt of it")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")

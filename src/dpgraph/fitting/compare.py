@@ -231,8 +231,10 @@ def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAske
     """As `fit` does it."""
     if kind == "own" and question.all_outputs:
         raise UserError(f"its rows read raw records: expected {question.place}")
-    asked = {"epsilon": question.epsilon, "delta": question.delta}
-    what = budgeted(kind, numbers, **asked, relation=question.relation, all_outputs=question.all_outputs)
+    what = budgeted(
+        kind, numbers, epsilon=question.epsilon, delta=question.delta, relation=question.relation,
+        all_outputs=question.all_outputs,
+    )  # fmt: skip
     stated = what.calibration.statement
 
     def scores() -> np.ndarray:

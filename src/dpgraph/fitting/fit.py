@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,20 +23,23 @@ from dpgraph.fitting.budget import (
     MEAN_DEGREE,
     RELATIONS,
     Budgeted,
+    LabelsBy,
     PublicNumbers,
     budgeted,
     check_epsilon,
     check_kind,
+    checked_delta,
     delta_warnings,
 )
 from dpgraph.fitting.card import assumptions, card, released_parts
+from dpgraph.fitting.classes import ClassSelection, select_classes
 from dpgraph.fitting.edge_features import check_edge_features
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.releases import charge
-from dpgraph.fitting.training import Trained, sides, train
+from dpgraph.fitting.training import Trained, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation
@@ -135,24 +138,34 @@ def fit(
     own = replace(own, public_columns=tuple(public_column))
     check_features(own, about)
     check_edge_features(own, about)
-    present = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
-    if present == 0:
+    check_split(own, about, method)
+    train_side = own.roles == TRAIN
+    if not (train_side & (own.labels >= 0)).any():
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
-    voters = int(sides(own, about).sum()) if about is Relation.NODE_REMOVE else None
+    places, selection = int(train_side.sum()), None
+    known, known_by = places, cast(LabelsBy, "nodes that train")
+    if not own.classes_given:
+        selection = ClassSelection.within(epsilon=epsilon, delta=checked_delta(delta, len(own.ids)))
+        own, counted = select_classes(own, selection, seed)
+        known, known_by = min(max(counted, 1), places), "noisy counts"
+    if labelled is not None:
+        known, known_by = labelled, "stated"
     numbers = PublicNumbers(
-        nodes=len(own.ids), labelled=present if labelled is None else labelled, classes=len(own.classes),
-        voters=voters, mean_degree=mean_degree, degree_bound=degree_bound,
+        nodes=len(own.ids), labelled=known, classes=len(own.classes), labelled_by=known_by,
+        voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree, degree_bound=degree_bound,
         words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
-    what = budgeted(method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every)
+    what = budgeted(
+        method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every, selection=selection
+    )
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
     for text in released_parts(what, numbers):
         say(f"releases: {text}")
-    # before a record is read: where one fails, no noise is drawn and nothing is spent
+    # before training: where one fails, nothing is released
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
         for text in (*(f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)),
@@ -193,6 +206,13 @@ def check_features(own: OwnGraph, relation: Relation) -> None:
     if relation is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
                         f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
+
+
+def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
+    """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
+    if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
+        raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who "
+                        "votes: expected train (votes) or test (receives) for each node, or --method own")  # fmt: skip
 
 
 def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:

@@ -65,10 +65,7 @@ class OwnGraph:
     @property
     def roles(self) -> np.ndarray:
         """(N,) uint8. Who is held out depends on places only: it is drawn from N, and public."""
-        if self.split is not None:
-            return self.split
-        drawn = numpy_generator("dpgraph", "held out", len(self.ids)).random(len(self.ids)) < 0.1
-        return np.where(drawn, TEST, TRAIN).astype(np.uint8)
+        return held_out(len(self.ids)) if self.split is None else self.split
 
     @property
     def num_features(self) -> int:
@@ -102,6 +99,12 @@ class OwnGraph:
             name="own-graph", features=features, labels=self.labels, split=self.roles, num_classes=len(self.classes),
             out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1],
         )  # fmt: skip
+
+
+def held_out(size: int) -> np.ndarray:
+    """Draw the (N,) roles of a graph without a split from N alone: a tenth of the nodes is held out."""
+    drawn = numpy_generator("dpgraph", "held out", size).random(size) < 0.1
+    return np.where(drawn, TEST, TRAIN).astype(np.uint8)
 
 
 def length_rows(lengths: np.ndarray) -> np.ndarray:

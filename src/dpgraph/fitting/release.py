@@ -7,17 +7,28 @@ numbers) and the budget. Rows of predictions are in it under the scope of all ou
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dpgraph.fitting.budget import Budgeted
 from dpgraph.fitting.card import CURVE, draw_curve, markdown
-from dpgraph.fitting.model import SavedModel, as_json
+from dpgraph.fitting.model import HEADER, PARAMETERS, SavedModel, as_json
 
 PREDICTIONS = "predictions.csv"
+# What may differ between neighbours by the noise of training, by file: numbers in arrays, not their names, shapes and
+# types; fields of an object; columns, by how their names begin. All else is public, and a new field is by default. What
+# is chosen by noisy counts (classes, the number of labels) and what follows from it is equal where that noise is.
+NOISY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        PARAMETERS: ("bias", "buckets", "reader_bias", "reader_factor", "reader_weight", "row_sum", "weight"),
+        HEADER: ("sha256", "shrinkage", "strength"),
+        PREDICTIONS: ("prediction", "probability of "),
+    }
+)
 
 
 def write_release(folder: Path, model: SavedModel, card: dict[str, Any], what: Budgeted, *, scope: str) -> None:

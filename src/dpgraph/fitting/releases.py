@@ -48,6 +48,7 @@ class Stated(Finite):
 class RecordedRelease(Stated):
     """A line of a releases file. `mu`, `choice` and `failure` are those of `Budgeted`, under `relation`.
 
+    `mu` None: it depends on classes that were chosen by noisy counts, so only epsilon and delta are known beforehand.
     `others`: what the release states under other relations.
     """
 
@@ -56,7 +57,7 @@ class RecordedRelease(Stated):
     folder: str | None
     method: str
     scope: str
-    mu: Cost
+    mu: Cost | None
     choice: Cost
     failure: Annotated[float, Field(ge=0, lt=1)]
     others: tuple[Stated, ...] = ()
@@ -84,7 +85,7 @@ def charge(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
         folder=None if folder is None else str(folder.resolve()), method=what.kind, scope=scope,
         relation=what.relation, epsilon=what.epsilon, delta=what.delta,
-        mu=what.mu, choice=what.choice, failure=what.failure,
+        mu=what.mu if what.paid is None else None, choice=what.choice, failure=what.failure,
         others=tuple(Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
                      for one in other_guarantees(own, what) if one.epsilon is not None and one.delta),
     )  # fmt: skip
@@ -132,19 +133,19 @@ def together(releases: Sequence[RecordedRelease], relation: Relation) -> tuple[f
     """Return (epsilon, delta) of all releases under a relation; None where one of them states nothing under it.
 
     Those made for the relation compose as one Gaussian mechanism, one pure mechanism and unlikely events, at the
-    largest delta of one; those that only state it besides add their epsilon and delta.
+    largest delta of one; those that only state it besides, or chose their classes, add their epsilon and delta.
     """
     parts: list[Stated | None] = [
         next((one for one in (release, *release.others) if one.relation is relation), None) for release in releases
     ]
-    made = [one for one in parts if isinstance(one, RecordedRelease)]
-    added = [one for one in parts if one is not None and (len(made) == 1 or not isinstance(one, RecordedRelease))]
+    made = [one for one in parts if isinstance(one, RecordedRelease) and one.mu is not None]
+    added = [one for one in parts if one is not None and (len(made) == 1 or one not in made)]
     if None in parts:
         return None
     epsilon, delta = math.fsum(one.epsilon for one in added), math.fsum(one.delta for one in added)
     if len(made) > 1:
         left = max(one.delta - one.failure for one in made)
-        mu, choice = math.hypot(*(one.mu for one in made)), math.fsum(one.choice for one in made)
+        mu, choice = math.hypot(*(one.mu or 0.0 for one in made)), math.fsum(one.choice for one in made)
         epsilon += released_epsilon(mu=mu, choice=choice, delta=left)
         delta += left + math.fsum(one.failure for one in made)
     return epsilon, delta

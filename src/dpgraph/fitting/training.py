@@ -45,13 +45,10 @@ class Trained:
 def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
     """(N,) bool, public: the nodes that train. Under node-remove it is who votes, too; all others receive.
 
-    Elsewhere every node is on this side, so that the sizes that a mechanism reads tell nothing of labels; a node that
-    is held out has no label to train on. Under node-remove the sides are the column `split`, or else who has a label.
+    Elsewhere every node is on this side; a node that is held out has no label to train on. Who has a label says
+    nothing of it, since that is protected.
     """
-    if relation is not Relation.NODE_REMOVE:
-        return np.ones(len(own.ids), dtype=bool)
-    train = own.roles == TRAIN
-    return train if own.split is not None else train & (own.labels >= 0)
+    return own.roles == TRAIN if relation is Relation.NODE_REMOVE else np.ones(len(own.ids), dtype=bool)
 
 
 def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
@@ -69,8 +66,7 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
     else:
         prepared = expected(prepare(Order(cell, mechanism, seed, data, device)), PreparedVotes)
     shown = problem_of(cell.task).working().unlabelled(shaped)
-    labelled = int((labels >= 0).sum())
-    doing = f"training on {labelled:,} labels of {own.where}, epsilon {what.target:g}"
+    doing = f"training on {own.where}, epsilon {what.target:g}"
     job = Job(shown, cell, seed or 0, what.calibration, device, prepared, doing=doing)
     try:
         outcome = method(cell.method).run(job, lambda step, logits: {})

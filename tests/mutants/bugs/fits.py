@@ -7,6 +7,9 @@ from tests.mutants.bugs.shorthand import edit
 SECRET = "dpgraph.fitting.secret:"
 PREPARED = "dpgraph.methods.votes.prepared:"
 OF_FIT = "tests/fitting/test_fit.py::"
+OF_RELEASE = "tests/fitting/test_release.py::"
+OF_CLASSES = "tests/fitting/test_classes.py::"
+CLASSES = "dpgraph.fitting.classes:"
 OF_SECRET = "tests/fitting/test_secret.py::"
 
 OF_AUDITED = "tests/fitting/test_audited.py::"
@@ -88,5 +91,89 @@ BUGS = (
         "return self.mechanism.choice_epsilon",
         "return 0.0",
         OF_FIT + "test_every_part_of_a_release_is_charged[True]",
+    ),
+    edit(
+        "labels to train on are counted",
+        "dpgraph.fitting.fit:fit",
+        "int(train_side.sum())",
+        "int((train_side & (own.labels >= 0)).sum())",
+        OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null, classes stated]",
+    ),
+    edit(
+        "classes are read from the data",
+        "dpgraph.fitting.fit:fit",
+        "not own.classes_given",
+        "False",
+        OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null]",
+    ),
+    edit(
+        "who has a label votes",
+        "dpgraph.fitting.training:sides",
+        "own.roles == TRAIN",
+        "(own.roles == TRAIN) & (own.labels >= 0)",
+        "tests/fitting/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
+    ),
+    edit(
+        "who votes needs no split",
+        "dpgraph.fitting.fit:check_split",
+        "own.split is None",
+        "False",
+        "tests/fitting/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
+    ),
+    edit(
+        "classes by exact counts",
+        CLASSES + "select_classes",
+        "noisy >= selection.threshold",
+        "counts >= 1",
+        OF_CLASSES + "test_a_label_of_a_class_that_is_not_kept_is_none",
+    ),
+    edit(
+        "held-out labels make a class",
+        CLASSES + "select_classes",
+        "(own.labels >= 0) & (own.roles == TRAIN)",
+        "own.labels >= 0",
+        OF_CLASSES + "test_held_out_labels_make_no_class",
+    ),
+    edit(
+        "a threshold that is one too low",
+        CLASSES + "ClassSelection.threshold",
+        "1 + max(1, math.ceil((-math.log(self.delta) - math.log1p(math.exp(-epsilon))) / epsilon))",
+        "max(1, math.ceil((-math.log(self.delta) - math.log1p(math.exp(-epsilon))) / epsilon))",
+        OF_CLASSES + "test_selections_of_neighbours_are_within_epsilon_and_delta",
+    ),
+    edit(
+        "half the noise on counts of classes",
+        CLASSES + "two_sided_geometric",
+        "(rest + under * whole) // above",
+        "(rest + under * whole) // (2 * above)",
+        OF_CLASSES + "test_noise_has_the_two_sided_geometric_law",
+    ),
+    edit(
+        "noise on counts of classes from a seed",
+        CLASSES + "uniform_below",
+        "seed is None",
+        "False",
+        OF_CLASSES + "test_noise_of_a_release_is_the_operating_systems",
+    ),
+    edit(
+        "the choice of classes is free",
+        "dpgraph.fitting.budget:budgeted",
+        "epsilon - float(selection.epsilon)",
+        "epsilon",
+        OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",
+    ),
+    edit(
+        "the choice of classes has no delta",
+        "dpgraph.fitting.budget:budgeted",
+        "chosen - selection.delta",
+        "chosen",
+        OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",
+    ),
+    edit(
+        "other relations beside a choice of classes",
+        CLASSES + "ClassSelection.charged_under",
+        "relation is not Relation.EDGE",
+        "relation in (Relation.NODE_NULL, Relation.NODE_REMOVE)",
+        OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",
     ),
 )

@@ -11,6 +11,7 @@ TUPLES = "dpgraph.sampling.tuples:"
 RELATION_HEADS = "dpgraph.training.relation_heads:"
 TOWER_CLIPPING = "dpgraph.training.tower_clipping:"
 TRAINING_TUPLES = "dpgraph.training.tuples:"
+OF_PUBLIC = "tests/contract/test_public.py::test_neighbours_have_the_same_mechanism_statement_and_procedure"
 OF_TEXT_TOWER = "tests/models/test_text_tower.py::"
 OF_RELATION_MECHANISMS = "tests/privacy/test_relation_mechanisms.py::"
 OF_TUPLES = "tests/sampling/test_tuples.py::"
@@ -44,6 +45,27 @@ BUGS = (
         "isinstance(mechanism, StaticTuples)",
         "False",
         ran("dp-relation-head-rigorous"),
+    ),
+    edit(
+        "tuples are counted, not places",
+        "dpgraph.methods.tuples.mechanism:static_tuples",
+        "replace(asked, counts=Counts(places, entities))",
+        "asked",
+        OF_PUBLIC + "[dp-relation-head-rigorous]",
+    ),
+    edit(
+        "delta follows the images of a class",
+        "dpgraph.methods.units.mechanism:_common",
+        "Counts(units, images)",
+        "Counts(units, asked.counts.num_protected)",
+        OF_PUBLIC + "[dp-units-class]",
+    ),
+    edit(
+        "a private number is no objection",
+        "dpgraph.privacy.mechanisms.base:NoisySteps._proved",
+        "private_numbers(self.numbers_from, statement.relation)",
+        "()",
+        "tests/contract/test_public.py::test_an_epsilon_under_a_relation_that_a_number_may_differ_in_is_refused",
     ),
     edit(
         "one negative more than accounted",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dpgraph.methods.asked import Asked
 from dpgraph.privacy.mechanisms.relations import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
+from dpgraph.problems.base import Counts
 
 
 def _fields(asked: Asked) -> dict[str, Any]:
@@ -18,7 +20,10 @@ def _fields(asked: Asked) -> dict[str, Any]:
 
 
 def static_tuples(asked: Asked) -> StaticTuples:
-    return StaticTuples(**_fields(asked), list_cap=asked.privacy.list_cap or 1)
+    """Count places, not tuples: a null entity takes the tuples that it owns along."""
+    entities, list_cap = asked.counts.num_protected or asked.num_train, asked.privacy.list_cap or 1
+    places = StaticTuples.places(num_entities=entities, max_degree=asked.privacy.max_degree, list_cap=list_cap)
+    return StaticTuples(**_fields(replace(asked, counts=Counts(places, entities))), list_cap=list_cap)
 
 
 def standard_tuples(asked: Asked) -> StandardTuples:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dpgraph.data.registry import entry
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
 from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
+from dpgraph.problems.base import Counts
 
 
 def record_units(asked: Asked) -> RecordUnits:
@@ -38,5 +40,13 @@ def classes_of(asked: Asked) -> int:
 
 
 def _common(asked: Asked, units: int) -> dict[str, Any]:
-    """Delta counts every image: below 1 / the number of units alone, it would allow to publish some of them whole."""
-    return {**asked.common(units), "sampling_rate": asked.cell.training.sampling_rate}
+    """Delta counts every image: below 1 / the number of units alone, it would allow to publish some of them whole.
+
+    Their number is the registry's: a class that leaves takes its images along, so the number that is there is private.
+    """
+    dataset = asked.cell.task.dataset
+    images = entry(dataset).expected.nodes
+    if images is None:
+        raise invalid("dataset", dataset, "one whose number of images the registry states")
+    stated = replace(asked, counts=Counts(units, images))
+    return {**stated.common(units), "sampling_rate": asked.cell.training.sampling_rate}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
@@ -14,6 +15,7 @@ from dpgraph.experiments.config import parse
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
+from dpgraph.privacy.public import DataFact, private_numbers
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
@@ -127,6 +129,10 @@ class NoisySteps(Mechanism):
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {}
     more_streams: ClassVar[tuple[str, ...]] = ()  # beside steps and releases: keyed by ids, or of private length
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
+    # the facts that each number comes from which is called public, by its name
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.SPLIT, "num_protected": DataFact.IDS}
+    )
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = Field(
@@ -242,6 +248,9 @@ class NoisySteps(Mechanism):
         scope = self.scope if scope is None else scope
         if (reason := self.meaningless_delta) is not None:
             return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
+        if private := private_numbers(self.numbers_from, statement.relation):
+            differ = f"neighbours under {statement.relation} may differ in {', '.join(private)}"
+            return self._none("rigorous", differ, statement.sampling)
         stated = replace(statement, not_covered=(PUBLIC_SETTINGS,), scope=scope)
         covers = (f"covers: {scope.meaning}",)
         return stated.also(*assumptions).guarantee("rigorous", epsilon=epsilon, delta=self.delta, remarks=covers)

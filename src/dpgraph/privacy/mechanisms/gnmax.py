@@ -6,7 +6,9 @@ All that reads private records is released before the student's first step. Proo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +18,7 @@ from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
 from dpgraph.privacy.procedure import Release
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
@@ -104,5 +107,8 @@ class NodeGnmax(ConfidentGnmax):
     stated: ClassVar[Statement] = GNMAX_NODES
     relation = GNMAX_NODES.relation
     prepared: ClassVar[str] = "dpgraph.preparation.node_teachers:PreparedNodeTeachers"
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {**ConfidentGnmax.numbers_from, "queries": DataFact.VALIDATION}
+    )
 
     kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"

@@ -7,6 +7,8 @@ tuples has b k negatives, one uniformly random ordered sample of the entities wi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +19,7 @@ from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import COUPLED, COUPLED_STANDARD, STATIC_TUPLES, UNSTABLE_TUPLES
@@ -34,6 +37,9 @@ class TupleSteps(PoissonBatches):
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.preparation.relations:PreparedRelations"
     more_streams: ClassVar[tuple[str, ...]] = ("negatives",)
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.TUPLES, "num_protected": DataFact.IDS}
+    )
 
     max_degree: Count = Field(description="K")
     negatives: Count = Field(description="k, negatives of each tuple")
@@ -112,8 +118,16 @@ class StaticTuples(TupleSteps):
     """
 
     relation: ClassVar[Relation] = Relation.ENTITY
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.IDS, "num_protected": DataFact.IDS}  # `places`, not the number of tuples
+    )
     kind: Literal["static-tuples"] = "static-tuples"
     list_cap: Count = Field(description="D: tuples that an entity owns")
+
+    @staticmethod
+    def places(*, num_entities: int, max_degree: int, list_cap: int) -> int:
+        """Return m, the most tuples that S(D, K) leaves of any lists of these entities: public, as n is."""
+        return num_entities * min(max_degree, list_cap)
 
     @property
     def degree(self) -> int:

@@ -7,7 +7,9 @@ section 16.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
+from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
 
@@ -51,6 +54,10 @@ class ClassUnits(PoissonBatches):
     refuses_delta: ClassVar[bool] = False  # the thesis' own delta is 1e-2 for 153 persons: published only
     LISTS: ClassVar[Lists] = Lists.CLASSES
     STATED: ClassVar[Statement] = CLASSES
+
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.STATED, "num_protected": DataFact.STATED}
+    )
 
     kind: Literal["class-units"] = "class-units"
     sampling_rate: Rate = Field(description="q, public: of classes")
