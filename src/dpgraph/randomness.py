@@ -61,7 +61,7 @@ def _counted(name: str) -> Callable[..., Any]:
     def draw(self: CountedGenerator, *args: Any, **kwargs: Any) -> Any:
         drawn = plain(self, *args, **kwargs)
         self.draws += 1
-        self.numbers += np.size(drawn)
+        self.numbers += drawn.size if isinstance(drawn, np.ndarray) else 1
         return drawn
 
     return draw

@@ -106,4 +106,7 @@ def test_a_killed_run_goes_on_bit_by_bit(capturing, tmp_path, monkeypatch, name)
     resumed = run(job)
     assert resumed.resumed_at == 5
     assert np.array_equal(whole.logits, resumed.logits)
-    assert job.prepared.check(resumed.resumed_at) == job.prepared.accounted()
+    ran = job.prepared.check(resumed.resumed_at)
+    assert ran.model_copy(update={"streams": ()}) == job.prepared.accounted()
+    (batches,) = (use for use in ran.streams if use.stream == "batches")
+    assert (batches.draws, batches.numbers) == (9 * len(ran.terms), 9 * len(ran.terms) * 40)  # of both processes

@@ -230,6 +230,15 @@ def test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own(name)
     assert batches_used.numbers == prepared.steps * prepared.mechanism.num_roots
 
 
+def test_nothing_but_the_prepared_step_draws_from_its_secret_streams():
+    toy, asked = toy_graph(), CELLS["dp-mlp-0-rigorous"]
+    (job,) = make_jobs(toy, asked, [0], calibrated(asked, toy), CPU)
+    for role in ("noise", "batches"):
+        with pytest.raises(NotAsAccounted, match=f"random stream {role}: opened twice"):
+            job.names(role)
+    assert job.names("parameters")
+
+
 def test_a_run_whose_streams_are_not_those_stated_has_no_epsilon(monkeypatch):
     plain = ReleaseNoise.on
 

@@ -15,6 +15,7 @@ from dpgraph.experiments.streams import stream
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.mechanisms.none import NoRecord
+from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.registry import problem_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,12 @@ class Job:
         return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Names of the random generator of a role; methods are paired by seed in what `experiments.streams` lists."""
+        """Return the names of a random generator; methods are paired by seed in what `experiments.streams` lists.
+
+        Raises NotAsAccounted for a secret stream of the prepared step: nothing else may draw from it.
+        """
+        if self.prepared is not None and self.prepared.ledger.holds_secret(role):
+            raise NotAsAccounted(f"random stream {role}: opened twice: the prepared step has it")
         return stream(self.cell, role, self.seed)
 
 

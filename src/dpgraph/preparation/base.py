@@ -200,10 +200,8 @@ class PreparedStep(ABC):
         used = self.used()
         steps = {name: resumed_at * draws // self.steps for name, draws in stated.items() if draws and name in STEPS}
         check_streams(stated, self.due, used, steps)
-        drawn = [used[name] for name in sorted(used) if used[name].draws != 0]
-        hidden = {"numbers": None, "draws": None}  # lengths that depend on records
-        shown = [use.model_copy(update=hidden) if stated.get(use.stream) is None else use for use in drawn]
-        return ran.model_copy(update={"streams": tuple(shown)})
+        drawn = [used[name].of_a_run(stated.get(name)) for name in sorted(used) if used[name].draws != 0]
+        return ran.model_copy(update={"streams": tuple(drawn)})
 
     def notes(self) -> dict[str, Any]:
         """What a record states about the terms in short."""

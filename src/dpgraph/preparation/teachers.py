@@ -22,7 +22,7 @@ from dpgraph.preparation.base import Order, PreparedStep
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.gnmax import confident_gnmax, vote_histograms
 from dpgraph.privacy.mechanisms.gnmax import ANSWERS, CHECKS, ConfidentGnmax
-from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.randomness import CountedGenerator
 from dpgraph.training import teachers as teachers_training
@@ -126,7 +126,6 @@ class PreparedTeachers(PreparedStep):
         names = ("dpgraph", order.cell.task.folder, NOISE, order.seed, told)
         self._noise = CountedGenerator(*names)
         order.ledger.open(NOISE, names, order.seed, secret=True, counter=self._noise)
-        self._numbers = 0  # of the noise, private
         self.made: list[Release] = []
         self._labels: np.ndarray | None = None
 
@@ -159,11 +158,10 @@ class PreparedTeachers(PreparedStep):
                 Release(kind=CHECKS, noise=answers.check_noise_std, sensitivity=1.0, count=checks),
                 Release(kind=ANSWERS, noise=answers.vote_noise_std, sensitivity=2**0.5, count=labelled),
             ]
-            self._labels, self._numbers = answers.labels, answers.numbers
+            if self._noise.numbers != answers.numbers:
+                raise NotAsAccounted("votes of teachers: checks and answers share noise, so no epsilon holds")
+            self._labels = answers.labels
         return self._labels
-
-    def due(self, stream: str, draws: int) -> int | None:
-        return self._numbers if stream == NOISE else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         """Steps are free once the labels are there; before, nothing has been done."""

@@ -119,6 +119,13 @@ class StreamUse(Frozen):
     draws: int | None = Field(default=None, description="Independent draws; null: keyed by epochs or ids")
     numbers: int | None = Field(default=None, description="Numbers in all draws; null: not counted, or private")
 
+    def of_a_run(self, stated: int | None) -> StreamUse:
+        """Return this use with the draws of earlier processes; without lengths if none is stated: they are private."""
+        if stated is None or not self.draws:
+            return StreamUse(stream=self.stream, secret=self.secret)
+        numbers = None if self.numbers is None else self.numbers * stated // self.draws
+        return StreamUse(stream=self.stream, secret=self.secret, draws=stated, numbers=numbers)
+
 
 class Procedure(Frozen):
     """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""

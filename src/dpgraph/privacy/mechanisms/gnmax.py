@@ -87,7 +87,7 @@ class ConfidentGnmax(NoisySteps):
     @property
     def streams(self) -> dict[str, int | None]:
         """One stream for the noise of checks, then of answers; how many numbers it holds is private."""
-        return {"votes of teachers": 2}
+        return {"votes of teachers": None}
 
     @property
     def releases(self) -> tuple[Release, ...]:
