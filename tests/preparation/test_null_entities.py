@@ -33,7 +33,8 @@ def relation() -> Relations:
     pairs = np.array(PAIRS, dtype=np.int32)
     return Relations(
         name="toy", features=np.eye(ENTITIES, dtype=np.float32), tuples=pairs,
-        split=np.zeros(len(pairs), dtype=np.uint8), domain=np.full(ENTITIES, TRAIN, dtype=np.uint8), letters=np.zeros(0, dtype=np.uint8),
+        split=np.zeros(len(pairs), dtype=np.uint8), domain=np.full(ENTITIES, TRAIN, dtype=np.uint8),
+        letters=np.zeros(0, dtype=np.uint8),
         text_ends=np.zeros(ENTITIES, dtype=np.int64),
     )  # fmt: skip
 

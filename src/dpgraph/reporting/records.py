@@ -106,6 +106,8 @@ class ParsedRecord:
 def read_record(path: Path) -> ParsedRecord:
     try:
         value = from_json(Path(path).read_bytes())
+        for seed in value.get("seeds", ()):
+            seed.pop("roots_per_second", None)  # of older records: with the rate of steps it is a private number
         metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
         record = CellRecord.model_validate(value)
         read = ParsedRecord(record, metrics, resolve(record.cell))
