@@ -130,7 +130,6 @@ def _seed(cell: Cell, seed: int, steps: Sequence[int]) -> SeedRecord:
         metrics=tuple(metrics),
         seconds=float(generator.random()),
         steps_per_second=100.0,
-        roots_per_second=1000.0,
         peak_memory_bytes=2**29,
         device="cpu",
         notes={"batches": "poisson", "edge_lists": "stable", "clip_norm": 1.0},

@@ -93,22 +93,22 @@ def test_a_canary_is_one_record_with_a_direction_of_its_own() -> None:
 @pytest.mark.parametrize("name", one_run.RUNS)
 def test_canaries_show_most_of_what_is_claimed(name: str) -> None:
     """By trials of their own .7 of 1 / noise with 5,000, in one run .55; and noise over 2 refutes the claim."""
-    run = one_run.attack(name, 5000)
-    shown = run.shown(one_run.SHOWN)
-    assert 0.55 <= shown["f-DP"] < 1
-    assert shown["Steinke et al."] < shown["f-DP"]
-    assert 0.7 <= shown["independent trials"] < 1
-    halved = replace(run, claim=lambda share: run.claim(share / 2))
-    assert halved.shown(one_run.ALARM)["independent trials"] >= 1
+    for run in one_run.attack(name, 5000).values():
+        shown = run.shown(one_run.SHOWN)
+        assert 0.55 <= shown["f-DP"] < 1
+        assert shown["Steinke et al."] < shown["f-DP"]
+        assert 0.7 <= shown["independent trials"] < 1
+        halved = replace(run, claim=lambda share, run=run: run.claim(share / 2))
+        assert halved.shown(one_run.ALARM)["independent trials"] >= 1
 
 
 def test_reversed_scores_of_canaries_show_as_much() -> None:
-    run = one_run.attack("dp-mlp", 1000)
+    run = one_run.attack("dp-mlp", 1000)["dp-mlp"]
     assert replace(run, scores=-run.scores).shown(one_run.SHOWN)["f-DP"] == run.shown(one_run.SHOWN)["f-DP"]
 
 
 def test_canaries_without_strength_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = one_run.attack("dp-mlp", 1000)
+    run = one_run.attack("dp-mlp", 1000)["dp-mlp"]
     lost = replace(run, scores=np.random.default_rng(0).standard_normal(1000))
     result = one_run.judged("one-run", {"lost": lost}, 1000, one_run.least_shares(1000))
     assert not result.passed
@@ -118,5 +118,5 @@ def test_canaries_without_strength_do_not_pass(monkeypatch: pytest.MonkeyPatch) 
 def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(one_run, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
-    one_run.attack("dp-mlp", 100).shown(0.05)
+    one_run.attack("dp-mlp", 100)["dp-mlp"].shown(0.05)
     assert set(asked) == {0.975}

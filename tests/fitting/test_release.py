@@ -83,6 +83,11 @@ CASES = {
     "node leaves, own": (without_node, [*REMOVED, "--method", "own"], False),
     "edge": (without_edge, ["--relation", "edge"], False),
     "edge, stated": (without_edge, ["--relation", "edge", *STATED], True),
+    # relations whose epsilon stands beside the one that was asked for
+    "null, beside an edge": (null, [*LISTS, "--relation", "edge", *STATED], False),
+    "edge, beside null": (without_edge, [], False),
+    "edge, beside null, stated": (without_edge, STATED, False),
+    "null, beside a node that leaves": (null, [*LISTS, *REMOVED, *STATED], True),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from dpgraph.audits.cases import CPU
-from dpgraph.data.records import TRAIN
+from dpgraph.data.records import TEST, TRAIN
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import expected
@@ -33,7 +33,8 @@ def relation() -> Relations:
     pairs = np.array(PAIRS, dtype=np.int32)
     return Relations(
         name="toy", features=np.eye(ENTITIES, dtype=np.float32), tuples=pairs,
-        split=np.zeros(len(pairs), dtype=np.uint8), domain=np.full(ENTITIES, TRAIN, dtype=np.uint8), letters=np.zeros(0, dtype=np.uint8),
+        split=np.zeros(len(pairs), dtype=np.uint8), domain=np.full(ENTITIES, TRAIN, dtype=np.uint8),
+        letters=np.zeros(0, dtype=np.uint8),
         text_ends=np.zeros(ENTITIES, dtype=np.int64),
     )  # fmt: skip
 
@@ -134,6 +135,18 @@ def test_a_null_record_from_files_leaves_tuples_and_pool() -> None:
     assert kept(nulled(relation()), SEED) == {(2, 3), (4, 5), (1, 6)}
     assert prepared(relation(), SEED).batches.negatives.entities.tolist() == list(range(ENTITIES))
     assert prepared(nulled(relation()), SEED).batches.negatives.entities.tolist() == list(range(1, ENTITIES))
+
+
+def test_a_null_record_is_one_without_text_or_without_features() -> None:
+    """Where data have texts, features are made of them, and those of an empty text need not be zero."""
+    value = relation()
+    assert nulled(value).present.tolist() == [False] + [True] * 6
+    texts = replace(value, letters=np.full(6, 65, dtype=np.uint8), text_ends=np.array([0, 1, 2, 3, 4, 5, 6]))
+    assert texts.present.tolist() == [False] + [True] * 6
+    hidden = replace(value, features=np.zeros((ENTITIES, 0), dtype=np.float32))
+    assert hidden.present.all()
+    transferred = replace(value, domain=np.array([TRAIN] * 5 + [TEST] * 2, dtype=np.uint8))
+    assert transferred.present.tolist() == [True] * 5 + [False] * 2
 
 
 @pytest.mark.parametrize("unaffected", [-1.0, 0.0, 1.0])

@@ -89,7 +89,6 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "seconds": 3.25,
             "cpu_seconds": 2.5,
             "steps_per_second": 30.8,
-            "roots_per_second": 6160.0,
             "peak_memory_bytes": 420_000_000,
             "device": "cpu",
             "processor": "",

@@ -34,7 +34,7 @@ from dpgraph.methods.registry import method
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
-from dpgraph.preparation.base import PreparedStep, expected
+from dpgraph.preparation.base import expected
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.auditing import (
     guesses_either_way,
@@ -124,34 +124,40 @@ def canary_graph(size: int, listed: int) -> Graph:
 
 def claim_of(kind: Kind, settings: Settings, share: float) -> np.ndarray:
     """Return delta at EPSILONS as docs/privacy.md has it, for noise over `share`; votes have half of the squared mu."""
-    votes = math.sqrt(settings.steps) / settings.noise if kind.votes else 0.0
+    votes = _votes_mu(settings) if kind.votes else 0.0
     if settings.rate == 1:
         return theory.gaussian_delta(share * math.hypot(math.sqrt(settings.steps) / settings.noise, votes), EPSILONS)
     return theory.poisson(1, settings.rate, settings.noise / share, settings.steps, share * votes).delta(EPSILONS)
 
 
-def attack(name: str, size: int) -> CanaryRun:
-    """Run the prepared step of a method on canaries and score each by the likelihood ratio of all that it moved."""
+def _votes_mu(settings: Settings) -> float:
+    return math.sqrt(settings.steps) / settings.noise
+
+
+def attack(name: str, size: int) -> dict[str, CanaryRun]:
+    """Run the prepared step of a method on canaries and score each by the likelihood ratio of all that it moved.
+
+    Where they vote, the buckets alone are scored as well: half of their noise would be a smaller part of the whole.
+    """
     kind, settings, present = KINDS[name], RUNS[name], coins(size, name)
     graph = canary_graph(size, buckets_of_a_vote(kind, settings) - 1)
     (step,) = prepared_steps(kind, settings, null_records(graph, np.flatnonzero(~present)))
-    return scored(step, kind, settings, graph, present)
+    prepared = expected(step, PreparedTrees)
+    scores = _trained(prepared, settings, size, graph.num_classes)
+    whole = cache(partial(claim_of, kind, settings))
+    if not kind.votes:
+        return {name: CanaryRun(scores, present, whole)}
+    votes = expected(step, PreparedVotes)
+    votes.scores(np.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes))
+    read = _vote_scores(votes, settings, graph, size)
+    mu = _votes_mu(settings)
+    alone = cache(lambda share: theory.gaussian_delta(share * mu, EPSILONS))
+    return {name: CanaryRun(scores + read, present, whole), f"{name}, buckets": CanaryRun(read, present, alone)}
 
 
 def buckets_of_a_vote(kind: Kind, settings: Settings) -> int:
     """Return m of votes: how many buckets a vote of full norm goes to."""
     return int(cell_of(kind, settings, 10).privacy.degree_floor) if kind.votes else 1
-
-
-def scored(step: PreparedStep, kind: Kind, settings: Settings, graph: Graph, present: np.ndarray) -> CanaryRun:
-    """Run a prepared step; `graph` has all canaries, those that are out as well."""
-    prepared = expected(step, PreparedTrees)
-    scores = _trained(prepared, settings, len(present), graph.num_classes)
-    if kind.votes:
-        votes = expected(step, PreparedVotes)
-        votes.scores(np.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes))
-        scores = scores + _vote_scores(votes, settings, graph, len(present))
-    return CanaryRun(scores, present, cache(partial(claim_of, kind, settings)))
 
 
 def _trained(prepared: PreparedTrees, settings: Settings, size: int, width: int) -> np.ndarray:
@@ -188,7 +194,7 @@ def _vote_scores(prepared: PreparedVotes, settings: Settings, graph: Graph, size
     votes = np.eye(classes)[np.asarray(graph.labels)[:size]] - 1 / classes
     buckets = prepared.released[read].sum(axis=1) / math.sqrt(read.shape[1])
     along = ((buckets[:, :classes] * votes).sum(axis=1) + mass * buckets[:, classes]) / norm
-    mu = math.sqrt(settings.steps) / settings.noise
+    mu = _votes_mu(settings)
     return np.asarray(mu * (along / norm * mu) - mu**2 / 2)
 
 
@@ -253,7 +259,8 @@ def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str,
 
 def one_run(trials: int) -> AuditResult:
     """Attack own records, votes and lots with `trials` canaries each, and what their methods predict."""
-    result = judged("one-run", {name: attack(name, trials) for name in RUNS}, trials, least_shares(trials))
+    runs = {part: run for name in RUNS for part, run in attack(name, trials).items()}
+    result = judged("one-run", runs, trials, least_shares(trials))
     told, refuted = [], []
     for name in RUNS:
         seen = predictions(name, trials)

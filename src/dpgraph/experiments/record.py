@@ -30,7 +30,6 @@ class SeedRecord(Frozen):
         exclude_if=math.isnan,
     )
     steps_per_second: float = 0.0
-    roots_per_second: float = 0.0
     peak_memory_bytes: int = 0
     device: str = ""
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")

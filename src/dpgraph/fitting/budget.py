@@ -185,8 +185,8 @@ class Budgeted:
             raise TypeError(f"relation={self.relation}: nothing is stated")
         if self.paid is None:
             return found
-        if found + float(self.paid.epsilon) > self.target:
-            raise TypeError(f"epsilon={found} and a choice of classes: expected at most {self.target} together")
+        if found > self.target - float(self.paid.epsilon):
+            raise TypeError(f"epsilon={found} beside a choice of classes: expected at most {self.target} together")
         return self.target  # what was found depends on the classes that were chosen
 
     @property

@@ -125,7 +125,8 @@ def fit(
 ) -> Fitted:
     """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
 
-    `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); all else is as in `dpgraph fit --help`.
+    `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); classes that are not stated are chosen
+    by noisy counts, which epsilon and delta pay for (`fitting.classes`). All else is as in `dpgraph fit --help`.
     `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """

@@ -165,7 +165,6 @@ def run_loop(run: Run, observe: Observe) -> Outcome:
         logits=logits,
         observations=record.rows,
         steps_per_second=record.steps_per_second * run.share_of_steps(record.resumed_at),
-        roots_per_second=record.roots_per_second,
         peak_memory_bytes=record.peak_memory_bytes,
         resumed_at=record.resumed_at,
         notes={"device": record.device, "resumed_at": record.resumed_at, **run.all_notes()},

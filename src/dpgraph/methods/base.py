@@ -76,7 +76,6 @@ class Outcome:
     logits: np.ndarray  # float32, of the last step: (N, classes), or what else the problem evaluates
     observations: list[Observation]  # what `observe` returned, unread
     steps_per_second: float
-    roots_per_second: float
     peak_memory_bytes: int
     resumed_at: int = 0  # steps of an earlier process
     exposure: Any = None  # what attacks on the parameters may use, of the problem; None: the method offers nothing

@@ -74,7 +74,6 @@ def write_seed(
             status="ok",
             metrics=(*(Metric(**metric) for row in outcome.observations for metric in row["metrics"]), *attacked),
             steps_per_second=outcome.steps_per_second,
-            roots_per_second=outcome.roots_per_second,
             peak_memory_bytes=outcome.peak_memory_bytes,
             notes=notes,
             procedure=ran,

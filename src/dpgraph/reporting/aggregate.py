@@ -81,7 +81,7 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
     return with_claims(cell.method, columns)
 
 
-NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN, roots_per_second=NAN)
+NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN)
 NO_BUDGET = "no budget was recorded at this step"
 NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 FROM_PROVENANCE = ("processor", "commit")

@@ -68,7 +68,6 @@ COLUMNS: dict[str, Column] = {
     "seconds": Column("float64", "Wall time of the seed"),
     "cpu_seconds": Column("float64", "CPU time of the seed; missing: not measured"),
     "steps_per_second": Column("float64", "Steps in a second"),
-    "roots_per_second": Column("float64", "Training records in a second"),
     "peak_memory_bytes": Column("int64", "Most memory of the process"),
     "device": Column("string", "Device that it ran on"),
     "processor": Column("string", "Processor of the machine; empty: not recorded"),
@@ -76,6 +75,7 @@ COLUMNS: dict[str, Column] = {
 }
 
 
+PRIVATE_COLUMNS = ("roots_per_second",)  # of older rows: with the rate of steps they count what batches read
 MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
 RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row
 PLAIN = {

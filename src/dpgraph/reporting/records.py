@@ -18,7 +18,7 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.experiments.record import CellRecord
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.dictionary import mechanism_values
+from dpgraph.reporting.dictionary import PRIVATE_COLUMNS, mechanism_values
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,9 @@ class ParsedRecord:
 def read_record(path: Path) -> ParsedRecord:
     try:
         value = from_json(Path(path).read_bytes())
+        for seed in value.get("seeds", ()):
+            for name in PRIVATE_COLUMNS:
+                seed.pop(name, None)
         metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
         record = CellRecord.model_validate(value)
         read = ParsedRecord(record, metrics, resolve(record.cell))

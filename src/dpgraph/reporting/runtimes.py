@@ -52,14 +52,13 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
         "cpu_seconds": math.nan if empty else float(good["cpu_seconds"].sum(skipna=False)),
         "steps": math.nan if empty else float(good["steps"].max()),
         "steps_per_second": math.nan if empty else float(good["steps_per_second"].mean()),
-        "roots_per_second": math.nan if empty else float(good["roots_per_second"].mean()),
         "peak_memory_gib": math.nan if empty else float(good["peak_memory_bytes"].max()) / GIB,
         "device": "" if empty else str(good["device"].iloc[0]),
         "reason": "; ".join(map(str, reasons)) or ("no result in results.parquet" if rows.empty else ""),
     }
 
 
-COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "CPU seconds", "Steps", "Steps/s", "Roots/s", "Memory (GiB)", "Device")
+COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "CPU seconds", "Steps", "Steps/s", "Memory (GiB)", "Device")
 
 
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
@@ -88,7 +87,7 @@ def _html_row(row: dict, says_why: bool) -> str:
         row["seeds"],
         *(
             DASH if math.isnan(row[name]) else significant(row[name])
-            for name in ("seconds", "cpu_seconds", "steps", "steps_per_second", "roots_per_second", "peak_memory_gib")
+            for name in ("seconds", "cpu_seconds", "steps", "steps_per_second", "peak_memory_gib")
         ),
     ]
     cells = [f'<td class="code">{html_text(row["cell"])}</td>', f"<td>{html_text(row['status'])}</td>"]

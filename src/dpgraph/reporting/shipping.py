@@ -25,6 +25,7 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
+from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import read_caption, write_figure
 from dpgraph.reporting.formats import DASH, html_text, markdown, power_of_ten, significant
@@ -81,6 +82,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
 def write_rows(source: Path, target: Path) -> None:
     """Write rows small: most of 200 columns hold one value, so statistics and a second schema would be half of it."""
     table = pq.read_table(source).replace_schema_metadata(None)
+    table = table.drop_columns([name for name in PRIVATE_COLUMNS if name in table.column_names])
     pq.write_table(
         table, target, compression="zstd", compression_level=19, write_statistics=False, store_schema=False,
         write_page_checksum=True,

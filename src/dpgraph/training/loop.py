@@ -39,8 +39,7 @@ class TrainingRecord:
     steps: int
     resumed_at: int
     seconds: float  # of this process, observations included
-    steps_per_second: float  # observations excluded
-    roots_per_second: float
+    steps_per_second: float  # observations excluded; no rate of records, which would tell how many were read
     peak_memory_bytes: int  # of the whole process on a CPU, of the allocator on a CUDA device
     device: str
 
@@ -69,10 +68,10 @@ def train(
     resumed_at, rows = checkpoint.restore(network, optimizer, generators) if checkpoint is not None else (0, [])
     if isinstance(step, ScheduledStep):
         step.start_at(resumed_at)
-    start, observing, roots = time.monotonic(), 0.0, 0
+    start, observing = time.monotonic(), 0.0
     with progress(name, steps - resumed_at) as bar:
         for done in range(resumed_at + 1, steps + 1):
-            roots += step()
+            step()
             due = checkpoint is not None and checkpoint.due()
             seen = done in observe_at
             if seen or due or done == steps or done % CHECK_EVERY == 0:
@@ -95,7 +94,6 @@ def train(
         resumed_at=resumed_at,
         seconds=seconds,
         steps_per_second=(steps - resumed_at) / busy,
-        roots_per_second=roots / busy,
         peak_memory_bytes=_peak_memory(device),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
     )

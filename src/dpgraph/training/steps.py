@@ -35,7 +35,7 @@ Forward = Callable[[Network, EgoBatch, Tensor], Tensor]  # (B, classes) logits o
 
 
 class Step(Protocol):
-    """Moves the parameters once; returns the number of roots it read (throughput only: the number is private)."""
+    """Moves the parameters once; returns the number of roots it read, which is private: nothing stores it."""
 
     def __call__(self) -> int: ...
 

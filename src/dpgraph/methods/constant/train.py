@@ -36,6 +36,5 @@ def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
         logits=logits,
         observations=[observe(step, logits) for step in points],
         steps_per_second=0.0,
-        roots_per_second=0.0,
         peak_memory_bytes=0,
     )

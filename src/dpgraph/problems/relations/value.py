@@ -52,11 +52,15 @@ class Relations:
 
     @property
     def present(self) -> np.ndarray:
-        """(N,) bool: private entities with a record. One with neither features nor text is null: it has no loss and is
-        no negative, whatever tuples name it."""
-        found = np.asarray(self.features).any(axis=1) | (np.diff(self.text_ends, prepend=0) > 0)
-        unread = not self.features.shape[1] and not len(self.letters)  # no records are shown: nobody is told apart
-        return (np.asarray(self.domain) == TRAIN) & (found | unread)
+        """(N,) bool: private entities with a record. One without text, or of data without texts without features, is
+        null: it has no loss and is no negative, whatever tuples name it."""
+        if len(self.letters):  # features are functions of the text
+            found = np.diff(self.text_ends, prepend=0) > 0
+        elif self.features.shape[1]:
+            found = np.asarray(self.features).any(axis=1)
+        else:  # no records are shown: nobody is told apart
+            found = np.ones(self.num_entities, dtype=bool)
+        return (np.asarray(self.domain) == TRAIN) & found
 
     def candidates(self, part: str) -> np.ndarray:
         """Ids among which the tail of a tuple of `part` is ranked: those of its graph."""
