@@ -85,8 +85,8 @@ BUGS = (
     edit(
         "mu adds as in the best case",
         RELEASES + "together",
-        "math.hypot(*(one.mu for one in made))",
-        "max(one.mu for one in made)",
+        "math.hypot(*(one.mu or 0.0 for one in made))",
+        "max(one.mu or 0.0 for one in made)",
         OF_RELEASES + "test_the_sum_is_that_of_gaussian_mechanisms_choices_and_unlikely_events",
     ),
     edit(
