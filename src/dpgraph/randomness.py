@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 Name = str | int
-COUNTED = ("random", "standard_normal", "permutation", "choice", "gumbel", "laplace", "integers")
+COUNTED = ("random", "standard_normal", "normal", "permutation", "choice", "gumbel", "laplace", "integers")
 FREE = ("bit_generator", "shuffle")  # what a checkpoint reads; what `permutation` calls
 
 
@@ -53,6 +53,7 @@ class CountedGenerator(np.random.Generator):
     def __init__(self, *names: Name) -> None:
         super().__init__(np.random.PCG64(np.random.SeedSequence(entropy(*names))))
         self.draws = self.numbers = 0
+        self.least_scales: dict[str, float] = {}  # of the noise, by its law
 
 
 def _counted(name: str) -> Callable[..., Any]:
@@ -60,6 +61,8 @@ def _counted(name: str) -> Callable[..., Any]:
 
     def draw(self: CountedGenerator, *args: Any, **kwargs: Any) -> Any:
         drawn = plain(self, *args, **kwargs)
+        if "scale" in kwargs:
+            self.least_scales[name] = min(kwargs["scale"], self.least_scales.get(name, np.inf))
         self.draws += 1
         self.numbers += drawn.size if isinstance(drawn, np.ndarray) else 1
         return drawn

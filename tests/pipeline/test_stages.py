@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.data.records import DATA_DEPENDENT
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
@@ -60,6 +61,16 @@ def test_record_has_everything(folder, tmp_path):
     predicted = np.load(tmp_path / "out/seed=0.predictions.npy")
     assert predicted.shape == (60,)
     assert not list((tmp_path / "out").glob("*.checkpoint"))
+
+
+def test_a_record_lists_what_no_epsilon_covers_and_which_streams_were_drawn(tmp_path):
+    graph = toy_graph()
+    save_graph(replace(graph, meta={**graph.meta, DATA_DEPENDENT: ["features standardised"]}), tmp_path / "graph")
+    record = train_cell(with_seeds(CELL, 0), tmp_path / "out", tmp_path / "graph", device="cpu")
+    assert record.statement["uncovered"] == ["features standardised"]
+    streams = {one["stream"]: one for one in record.statement["procedure"]["streams"]}
+    assert streams["batches"] == {"stream": "batches", "secret": True, "draws": 6, "numbers": 6 * 40}
+    assert streams["edge lists"]["secret"] is False
 
 
 def test_one_more_seed_trains_one_seed(folder, tmp_path):

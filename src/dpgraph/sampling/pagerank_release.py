@@ -56,8 +56,8 @@ def noisy_rows(
     """
     _check_number("noise_multiplier", noise_multiplier)
     clipped = clip_rows(rows, clip_norm)
-    noise = generator.standard_normal(clipped.shape)
-    noise *= noise_std(noise_over_clip=noise_multiplier, clip_norm=clip_norm)
+    std = noise_std(noise_over_clip=noise_multiplier, clip_norm=clip_norm)
+    noise = generator.normal(scale=std, size=clipped.shape)
     return np.asarray(noise + clipped)
 
 

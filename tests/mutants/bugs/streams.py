@@ -175,4 +175,11 @@ BUGS: tuple[Bug, ...] = (
         "None",
         LEDGER + "test_a_run_whose_streams_are_not_those_stated_has_no_epsilon",
     ),
+    edit(
+        "a record that lists nothing as uncovered",
+        "dpgraph.pipeline.stages:_statement",
+        "list(data_dependent(value))",
+        "[]",
+        "tests/pipeline/test_stages.py::test_a_record_lists_what_no_epsilon_covers_and_which_streams_were_drawn",
+    ),
 )

@@ -20,6 +20,7 @@ from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, Release
 from dpgraph.privacy.public_numbers import expected_batch, noise_std
+from dpgraph.randomness import CountedGenerator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.sampling.ego import EgoBatch
 from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
@@ -75,7 +76,7 @@ class PreparedRows(PreparedStep):
         self.release: Release | None = None
         graph = order.data.graph
         chosen, roots = kept_nodes(graph, pagerank, order.generator("kept nodes"))
-        random = order.generator("release" if pagerank.released else "random rows")
+        random: Any = order.generator("release" if pagerank.released else "random rows")
         weights = self._released(graph, pagerank, chosen, roots, random)
         self.released = weights  # before columns are bounded
         sampler: Sampler
@@ -105,7 +106,7 @@ class PreparedRows(PreparedStep):
         pagerank: Any,
         chosen: np.ndarray,
         roots: np.ndarray,
-        random: np.random.Generator,
+        random: CountedGenerator,
     ) -> sp.csr_matrix:
         """(M, N) K entries a row, of what the mechanism releases or needs not release."""
         mechanism = self.mechanism
@@ -121,6 +122,9 @@ class PreparedRows(PreparedStep):
             released = gaussian_release(rows, clip, noise, top_k, random)
         else:
             released = exponential_release(rows, clip, noise, top_k, random, values)
+        scales = random.least_scales  # as they were drawn
+        noise = scales["normal"] / clip if gaussian else clip / scales["gumbel"]
+        values = None if values is None else top_k * clip / scales["laplace"]
         self.release = Release(
             kind=f"rows, {mechanism.release}",
             noise=noise,
