@@ -57,7 +57,7 @@ class Relations:
         if len(self.letters):  # features are functions of the text
             found = np.diff(self.text_ends, prepend=0) > 0
         elif self.features.shape[1]:
-            found = np.asarray(self.features).any(axis=1)
+            found = np.asarray(np.any(self.features, axis=1))
         else:  # no records are shown: nobody is told apart
             found = np.ones(self.num_entities, dtype=bool)
         return (np.asarray(self.domain) == TRAIN) & found
