@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from dpgraph.audits import appr, exact, one_run, partition, pate, residual
 from dpgraph.audits.cases import Settings
@@ -120,3 +121,10 @@ def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.Monk
     monkeypatch.setattr(one_run, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
     one_run.attack("dp-mlp", 100)["dp-mlp"].shown(0.05)
     assert set(asked) == {0.975}
+
+
+@pytest.mark.parametrize("name", ["clipping", "sensitivity"])
+def test_a_sum_that_is_no_number_does_not_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`max` of 0 and NaN is 0, which kept every claim."""
+    monkeypatch.setattr(exact, "_sum", lambda *given: torch.full((9,), math.nan))
+    assert not run_audit(name, 4).passed

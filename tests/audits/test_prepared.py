@@ -139,3 +139,11 @@ def test_an_attack_that_lost_its_strength_is_no_pass() -> None:
     assert not reach.Reach(0.5, 1.0).holds
     assert not reach.Reach(1.01, 1.0).holds
     assert reach.Reach(1.0, 1.0).holds
+
+
+def test_a_fact_that_is_no_number_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a NaN, `max` returned whatever stood before it."""
+    monkeypatch.setattr(facts, "facts_of", lambda kind, size: [facts.Fact("a", 1.0), facts.Fact("b", np.nan)])
+    result = facts.facts(200)
+    assert not result.passed
+    assert "b)" in result.finding

@@ -9,9 +9,9 @@ from scipy.stats import chi2
 from dpgraph.audits.cases import CPU, jobs_of, prepared_by
 from dpgraph.audits.scale import (
     NoiseRecord,
-    RecordedOrder,
     cells,
     chance_of,
+    on_record,
     power,
     recorded_job,
     run_on_record,
@@ -22,7 +22,6 @@ from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.planning.resolve import mechanism_for
-from dpgraph.preparation.base import prepare
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE
@@ -124,7 +123,7 @@ def test_recording_changes_no_noise() -> None:
     calibration = Calibration.model_construct(mechanism=mechanism)
     (plain,) = make_jobs(toy, cell, [0], calibration, CPU)
     record = NoiseRecord()
-    with prepared_by(lambda *fields: prepare(RecordedOrder(*fields, record=record))):
+    with prepared_by(on_record(record)):
         (watched,) = jobs_of(toy, cell, mechanism)  # type: ignore[arg-type]
     logits = [method(cell.method).run(job, lambda done, logits: {}).logits for job in (plain, watched)]
     assert np.array_equal(*logits)
@@ -145,8 +144,7 @@ def test_noise_of_other_problems(name: str) -> None:
 
     def job_of(seed: int, record: NoiseRecord):  # type: ignore[no-untyped-def]
         calibration = Calibration.model_construct(mechanism=mechanism)
-        preparing = lambda *fields: prepare(RecordedOrder(*fields, record=record))  # noqa: E731
-        return make_jobs(value, cell, [seed], calibration, CPU, preparing=preparing)[0]
+        return make_jobs(value, cell, [seed], calibration, CPU, preparing=on_record(record))[0]
 
     for kind, runs in run_on_record(job_of, 10_000).items():
         assert scale_of(runs).count >= 10_000

@@ -11,7 +11,7 @@ import torch
 
 from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.sums import CAP, NOISE, SIZE, SLACK, graphs
 from dpgraph.data.graph import Graph
 from dpgraph.methods.aggregates.embedding import EmbeddingStep, ListEmbedding, PreparedEmbedding, clipped_sums
@@ -73,7 +73,7 @@ def embedding(trials: int) -> AuditResult:
     roots, norms = 0, 0.0
     for graph in graphs(trials):
         before = gradients(graph)
-        norms = max(norms, float(np.linalg.norm(before, axis=1).max()) / CLIP_NORM)
+        norms = largest(norms, float(np.linalg.norm(before, axis=1).max()) / CLIP_NORM)
         for node in range(SIZE):
             changed = (before != gradients(null_records(graph, [node]))).any(axis=1)
             roots = max(roots, int(changed.sum()))

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.worst_case import charged_losses
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
@@ -167,7 +167,7 @@ def sensitivity(trials: int) -> AuditResult:
         roots = np.setdiff1d(graph.train_nodes, [node])
         gap = _sum(network, before, graph.train_nodes, x, y) - _sum(network, without, roots, x, y)
         changed = changed_roots(before, after, node, 1)
-        worst = max(worst, float(gap.norm()) / ((2 * changed - 1) * CLIP_NORM))
+        worst = largest(worst, float(gap.norm()) / ((2 * changed - 1) * CLIP_NORM))
     return AuditResult(
         audit="sensitivity", title="change of a whole batch's clipped sum", passed=worst <= 1 + 1e-9,
         claim="at most (2 c - 1) C for c <= R changed roots, K C for K tuples that leave",
@@ -190,7 +190,7 @@ def clipping(trials: int) -> AuditResult:
         graph, network, x, y = _task(index, 1e6)
         kept = stable_edge_lists(graph, graph.train_nodes, 2, 2, index)
         roots = graph.train_nodes[: 1 + index % graph.num_nodes]
-        worst = max(worst, float(_sum(network, kept, roots, x, y).norm()) / (len(roots) * CLIP_NORM))
+        worst = largest(worst, float(_sum(network, kept, roots, x, y).norm()) / (len(roots) * CLIP_NORM))
     return AuditResult(
         audit="clipping", title="norm of a batch's clipped sum at huge gradients",
         passed=worst <= 1 + 1e-9, trials=trials, claim="at most batch size times C",

@@ -250,7 +250,7 @@ def facts(trials: int) -> AuditResult:
     for name, kind in KINDS.items():
         facts_of_kind = facts_of(kind, trials)
         checked += len(facts_of_kind)
-        worst[name] = max(facts_of_kind, key=lambda fact: abs(fact.score))
+        worst[name] = max(facts_of_kind, key=lambda fact: np.inf if np.isnan(fact.score) else abs(fact.score))
     broken = {name: fact for name, fact in worst.items() if not fact.holds}
     name, fact = max(worst.items(), key=lambda item: abs(item[1].score))
     seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if broken else ""

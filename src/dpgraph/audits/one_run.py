@@ -157,7 +157,7 @@ def attack(name: str, size: int) -> dict[str, CanaryRun]:
 
 def buckets_of_a_vote(kind: Kind, settings: Settings) -> int:
     """Return m of votes: how many buckets a vote of full norm goes to."""
-    return int(cell_of(kind, settings, 10).privacy.degree_floor) if kind.votes else 1
+    return getattr(mechanism_of(kind, settings, 10), "degree_floor", 1)
 
 
 def _trained(prepared: PreparedTrees, settings: Settings, size: int, width: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpgraph.experiments.frozen import Frozen
 from dpgraph.privacy.auditing import Errors, ProfileTest
 
@@ -25,6 +27,11 @@ class AuditResult(Frozen):
     trials: int
     seconds: float = 0.0
     curve: tuple[Point, ...] = ()
+
+
+def largest(*values: float) -> float:
+    """Return the largest value, or NaN if one is: every comparison with it is false, so that an audit does not pass."""
+    return float(np.max(values))
 
 
 def statistical_result(

@@ -27,6 +27,7 @@ from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN, VALIDATION
 from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.expansion import merged
 from dpgraph.methods.base import Job
+from dpgraph.methods.jobs import Preparing
 from dpgraph.methods.registry import method, specs
 from dpgraph.methods.votes.learnt import CLIP
 from dpgraph.planning.resolve import mechanism_for, resolve
@@ -116,6 +117,13 @@ class RecordedOrder(Order):
 
     def release_noise(self, role: str) -> ReleaseNoise:
         return self.record.release(role, super().release_noise(role))
+
+
+def on_record(
+    record: NoiseRecord, order: type[RecordedOrder] = RecordedOrder, prepared: Callable[[Any], PreparedStep] = prepare
+) -> Preparing:
+    """Return what prepares runs whose noise is put on `record`."""
+    return lambda cell, mechanism, seed, data, device: prepared(order(cell, mechanism, seed, data, device, record))
 
 
 def draws_of(prepared: PreparedStep, record: NoiseRecord) -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -258,7 +266,7 @@ def run_on_record(job_of: Callable[[int, NoiseRecord], Job], draws: int) -> dict
 
 def recorded_job(cell: Cell, graph: Graph, seed: int, record: NoiseRecord) -> Job:
     """Return a job of a method whose noise is put on record."""
-    with prepared_by(lambda *fields: prepare(RecordedOrder(*fields, record=record))):
+    with prepared_by(on_record(record)):
         (job,) = jobs_of(graph, cell, closed_mechanism(cell, graph), [seed])
     return job
 

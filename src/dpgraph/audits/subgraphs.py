@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Settings, prepared_steps
 from dpgraph.audits.graphs import directed_graph, without_node
-from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.result import AuditResult, largest, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.preparation.base import expected
@@ -152,7 +152,7 @@ def locality(trials: int) -> AuditResult:
         for (nodes, left), (_, right) in zip(first, second, strict=True):
             if node in nodes:
                 read += 1
-                widest = max(widest, float((left - right).norm()) / (2 * CLIP_NORM))
+                widest = largest(widest, float((left - right).norm()) / (2 * CLIP_NORM))
             else:
                 moved += not torch.equal(left, right)
     return AuditResult(

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.graph import Graph
 from dpgraph.errors import UserError
 from dpgraph.methods.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Sums
@@ -107,7 +107,7 @@ def moved(graph: Graph, case: Case) -> float:
     for other, own in case.neighbours(graph):
         change = before - prepared_sums(other, case.variant, case.budget).senders.received(rows)
         others = np.arange(SIZE) != (-1 if own is None else own)
-        most = max(most, float(np.linalg.norm(change[others])))
+        most = largest(most, float(np.linalg.norm(change[others])))
     return most / spread(first)
 
 
@@ -124,7 +124,7 @@ def sums(trials: int) -> AuditResult:
     """Every variant on every graph, against all its neighbours."""
     found: dict[str, float] = {}
     for case in CASES:
-        found[case.variant] = max(moved(graph, case) / case.claimed for graph in graphs(trials))
+        found[case.variant] = largest(*(moved(graph, case) / case.claimed for graph in graphs(trials)))
     refused = all(refuses_long_lists(graph) for graph in graphs(1))
     holds = refused and all(REACHED < share < SLACK for share in found.values())
     shown = ", ".join(f"{name} {share:.4g}" for name, share in found.items())

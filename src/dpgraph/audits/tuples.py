@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, TUPLE_KINDS, Kind
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
 from dpgraph.methods.jobs import make_jobs
@@ -150,8 +150,8 @@ def tuple_facts(trials: int) -> AuditResult:
     broken, worst = [], 0.0
     for name, kind in TUPLE_KINDS.items():
         found = facts_of(kind, trials)
-        worst = max(worst, *(abs(score) for score in found.values()))
-        broken += [f"{name}: {fact}" for fact, score in found.items() if abs(score) >= LEVEL]
+        worst = largest(worst, *(abs(score) for score in found.values()))
+        broken += [f"{name}: {fact}" for fact, score in found.items() if not abs(score) < LEVEL]
     return AuditResult(
         audit="tuple-facts", title="batches, negatives, limits and noise of steps over tuples",
         passed=not broken, trials=trials, claim=f"as the theorems of {len(TUPLE_KINDS)} variants want",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, UNIT_KINDS, Kind
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.softmax import Softmax
@@ -104,7 +104,7 @@ def moved(kind: Kind) -> tuple[float, int]:
         changed = prepared(kind, replace(value, features=features, labels=labels), SILENT, 1.0)
         others = np.setdiff1d(units.ids, own)
         displaced = max(displaced, int((places(units)[others] != places(changed.units)[others]).sum()))
-        most = max(most, float(np.linalg.norm(before - stepped(changed)[0] * units_of(kind))) / allowed)
+        most = largest(most, float(np.linalg.norm(before - stepped(changed)[0] * units_of(kind))) / allowed)
     return most, displaced
 
 
@@ -135,7 +135,7 @@ def units(trials: int) -> AuditResult:
     for name, kind in UNIT_KINDS.items():
         if kind.relation is not Relation.NONE:
             share, displaced = moved(kind)
-            most = max(most, share)
+            most = largest(most, share)
             if displaced:
                 broken.append(f"{name}: a unit moves {displaced} images of others")
             if share > SLACK:

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
@@ -144,7 +144,7 @@ def votes_capped(trials: int) -> AuditResult:
         for seed in range(trials):
             for node in (VOTER, RECEIVER):
                 found = moved(graph, node, seed)
-                most = {name: max(value, found[name]) for name, value in most.items()}
+                most = {name: largest(value, found[name]) for name, value in most.items()}
             one = prepared(graph, seed)
             voters = graph.train_nodes
             caps, degrees = caps_of(one.ballots)[voters], one.ballots.degrees[voters]
@@ -155,7 +155,7 @@ def votes_capped(trials: int) -> AuditResult:
     rare = above <= binom.isf(1e-7, count, chance)
     noisy = 0.3 < float(np.mean(spread)) < 0.7  # half of the noise is positive
     reached = min(most["degrees"], most["received"]) > 0.99
-    holds = max(most.values()) <= 1 + 1e-6 and reached and rare and noisy and not looked
+    holds = largest(*most.values()) <= 1 + 1e-6 and reached and rare and noisy and not looked
     return AuditResult(
         audit="votes-capped", title=TITLE, passed=bool(holds),
         claim="a voter moves noisy numbers of voters by what is charged and votes by B; a receiver noisy degrees, and "

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.votes import (
     CHANGED,
     CLASSES,
@@ -113,17 +113,16 @@ def _wrong(graph: Graph, seed: int) -> dict[str, float]:
         noise = accounted["steps of the reader"].noise
         std = accounted["votes"].noise * NORM
         wanted = worked_out_steps(one, released, steps.outputs, std)
-        found[f"sums {side}"] = max(
-            (float(np.abs(a - b).max()) for a, b in zip(steps.sums, wanted, strict=False)), default=math.inf
-        )
+        gaps = [float(np.abs(a - b).max()) for a, b in zip(steps.sums, wanted, strict=False)]
+        found[f"sums {side}"] = largest(*(gaps or [math.inf]))
         found[f"steps {side}"] = float(abs(len(steps.sums) - STEPS))
-        found[f"noise {side}"] = max(abs(value / noise - 1) for value in steps.stds)
+        found[f"noise {side}"] = largest(*(abs(value / noise - 1) for value in steps.stds))
         parts = [1 / mechanism.closed()[1] ** 2, *(made.count / made.noise**2 for made in accounted.values())]
         stated = stated_epsilon(mechanism)
         found[f"epsilon {side}"] = abs(stated / gaussian_epsilon(mu=math.sqrt(sum(parts)), delta=mechanism.delta) - 1)
         sums.append(steps.sums)
     for present, null in zip(*sums, strict=True):
-        found["moved"] = max(found.get("moved", 0.0), float(np.linalg.norm(present - null)) - 1)
+        found["moved"] = largest(found.get("moved", 0.0), float(np.linalg.norm(present - null)) - 1)
     return {name: value for name, value in found.items() if not value <= ROUNDED}
 
 

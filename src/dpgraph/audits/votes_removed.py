@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
@@ -81,7 +81,7 @@ def votes_removed(trials: int) -> AuditResult:
         for taper in TAPERS:
             for node in range(0, SIZE, 1 if index < 4 else 3):
                 by, elsewhere = moved(graph, node, taper)
-                most, looked, count = max(most, by), looked + (elsewhere > 0), count + 1
+                most, looked, count = largest(most, by), looked + (elsewhere > 0), count + 1
     holds = REACHED < most <= 1 + 1e-6 and not looked
     return AuditResult(
         audit="votes-removed", title="votes when a node leaves with all its edges", passed=holds,

@@ -29,6 +29,7 @@ from dpgraph.audits.scale import (
     NoiseRecord,
     RecordedOrder,
     judged,
+    on_record,
     run_on_record,
     scale_of,
     toy_graph,
@@ -79,7 +80,7 @@ def noise_of_releases(kind: str, relation: Relation, trials: int) -> AuditResult
     what = budgeted(kind, numbers, epsilon=EPSILON, relation=relation)
 
     def job_of(seed: int, record: NoiseRecord) -> Job:
-        with prepared_by(lambda *fields: SecretVotes(RecordedSecretOrder(*fields, record=record))):
+        with prepared_by(on_record(record, RecordedSecretOrder, SecretVotes)):
             return jobs_of(graph, what.cell, what.mechanism, [seed])[0]
 
     found = run_on_record(job_of, trials)

@@ -31,6 +31,13 @@ BUGS = (
         OF_STATISTICS + "test_scores_that_are_not_finite_are_refused[nan]",
     ),
     edit(
+        "a sum that is no number passes an audit",
+        "dpgraph.audits.result:largest",
+        "np.max(values)",
+        "max(values)",
+        "tests/audits/test_mechanisms.py::test_a_sum_that_is_no_number_does_not_pass[clipping]",
+    ),
+    edit(
         "an audit reads scores in one direction",
         STATISTICS + "measured_errors",
         "ways[0][0] >= ways[1][0]",
@@ -40,15 +47,15 @@ BUGS = (
     edit(
         "the direction of scores found on the trials that bound",
         STATISTICS + "measured_errors",
-        "sign * sides[0][:half], sign * sides[1][:half]",
-        "sign * sides[0][half:trials], sign * sides[1][half:trials]",
+        "_chosen(sign * sides[0][:half], sign * sides[1][:half])",
+        "_chosen(sign * sides[0][half:trials], sign * sides[1][half:trials])",
         OF_STATISTICS + "test_the_first_half_alone_chooses",
     ),
     edit(
         "one run in the better direction for nothing",
         "dpgraph.audits.one_run:CanaryRun.shown",
-        "confidence=1 - alarm / 2",
-        "confidence=1 - alarm",
+        "one_run_refutes(**known, inverse=curve, confidence=1 - alarm / 2)",
+        "one_run_refutes(**known, inverse=curve, confidence=1 - alarm)",
         "tests/audits/test_mechanisms.py::test_a_better_direction_costs_half_of_what_may_fail",
     ),
     edit(
