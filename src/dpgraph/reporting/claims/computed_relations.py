@@ -8,43 +8,34 @@ import numpy as np
 
 from dpgraph.experiments import published
 from dpgraph.randomness import numpy_generator
+from dpgraph.reporting import relational_bounds as bounds
 from dpgraph.reporting.claims.finding import Finding
-from dpgraph.reporting.relational_bounds import (
-    DEFAULTS,
-    ORDERS,
-    PREMISE,
-    THEOREM_3,
-    VARIED,
-    WHERE,
-    epsilon_after,
-    rdp_of_a_step,
-)
 
 PAPER = "huang2025-relational-entity-dp"
 STEPS = 1000
 
 
 def _settings() -> list[dict[str, Any]]:
-    return [{**DEFAULTS, name: value} for name, values in VARIED.items() for value in values]
+    return [{**bounds.DEFAULTS, name: value} for name, values in bounds.VARIED.items() for value in values]
 
 
 def _compared(settings: list[dict[str, Any]]) -> tuple[str, Finding]:
     lower, cases, worst, composed, ratios = 0, 0, 0.0, 0, []
     for at in settings:
-        one = rdp_of_a_step(at, ORDERS)
-        ours = one.pop(THEOREM_3)
+        one = bounds.rdp_of_a_step(at, bounds.ORDERS)
+        ours = one.pop(bounds.THEOREM_3)
         least = np.minimum.reduce(list(one.values()))
-        lower, cases = lower + int((ours < least).sum()), cases + len(ORDERS)
+        lower, cases = lower + int((ours < least).sum()), cases + len(bounds.ORDERS)
         worst = max(worst, float((ours / least).max()))
-        whole = {name: float(values[0]) for name, values in epsilon_after(at, [STEPS]).items()}
-        mine = whole.pop(THEOREM_3)
+        whole = {name: float(values[0]) for name, values in bounds.epsilon_after(at, [STEPS]).items()}
+        mine = whole.pop(bounds.THEOREM_3)
         composed += mine < min(whole.values())
         ratios.append(min(whole.values()) / mine)
     text = (
         f"{len(settings)} settings: Theorem 3 is below both other bounds at {lower} of {cases} orders (2 to 8; at most "
         f"{worst:.3g} of the smaller one), and after {STEPS} steps its epsilon is below both in {composed} of "
         f"{len(settings)}, "
-        f"by factors {min(ratios):.3g} to {max(ratios):.3g}. {PREMISE}. {WHERE}"
+        f"by factors {min(ratios):.3g} to {max(ratios):.3g}. {bounds.PREMISE}. {bounds.WHERE}"
     )
     holds = lower == cases and composed == len(settings)
     return text, Finding("reproduced" if holds else "contradicted", text, cases + len(settings))
@@ -52,7 +43,7 @@ def _compared(settings: list[dict[str, Any]]) -> tuple[str, Finding]:
 
 def bound_of_theorem_3() -> Finding:
     """H3, Figure 2: at the default parameters, per step and composed."""
-    return _compared([DEFAULTS, {**DEFAULTS, "noise": 1.0}])[1]
+    return _compared([bounds.DEFAULTS, {**bounds.DEFAULTS, "noise": 1.0}])[1]
 
 
 def bounds_elsewhere() -> Finding:

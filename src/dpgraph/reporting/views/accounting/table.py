@@ -8,23 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_REMARK,
-    NOT_IN_PAPER,
-    PROTECTION_HEADS,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cell,
-    failure,
-    protection_cells,
-    target_cell,
-)
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.views.accounting.rows import accounting_table
 
 
@@ -42,15 +28,24 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         bool(table["epsilon_target"].notna().any()),
         not _sweeps_noise(table),
     ]
-    blocks = by_task(table, lambda row: _cells(row, shown, notes))
+    blocks = display.by_task(table, lambda row: _cells(row, shown, notes))
     remarks = [
         "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
         "the paper’s formula minus the printed value.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     lead = (name for name, holds in zip(names, shown, strict=True) if holds)
-    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous", *PROTECTION_HEADS]
+    columns = [
+        "Method",
+        *lead,
+        "Steps",
+        "ε printed",
+        "ε published",
+        "Difference",
+        "ε rigorous",
+        *display.PROTECTION_HEADS,
+    ]
     return Table(title, columns, blocks, notes.texts, remarks)
 
 
@@ -66,19 +61,19 @@ def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Tex
     noise = row["noise_std_over_clip"]
     lead = [
         Text(row["value"]),
-        target_cell(row),
+        display.target_cell(row),
         Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
     ]
     head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
-    printed = Text(row["published_text"] or NOT_IN_PAPER)
+    printed = Text(row["published_text"] or display.NOT_IN_PAPER)
     if row["status"] != "ok":
-        return [*head, failure(row, notes), printed, *[Text(DASH)] * 5]
+        return [*head, display.failure(row, notes), printed, *[Text(DASH)] * 5]
     return [
         *head,
         Text(formats.count(row["steps"])),
         printed,
-        epsilon_cell(row, "published", notes),
+        display.epsilon_cell(row, "published", notes),
         Text(formats.difference(row["difference"], 3)),
-        epsilon_cell(row, "rigorous", notes),
-        *protection_cells(row),
+        display.epsilon_cell(row, "rigorous", notes),
+        *display.protection_cells(row),
     ]
