@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from jinja2 import Environment, StrictUndefined
 
-from dpgraph.reporting.front_page import front_page
+from dpgraph.reporting.inputs import front_page
 from dpgraph.reporting.runtimes import duration, runtimes, write_runtimes
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"

@@ -140,7 +140,8 @@ FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subcla
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
 VIEWS_OF_TESTS = {
-    "rarer-classes": "class-wise", "rise-and-fall": "training", "every-class": "inversion", "at-equal-accuracy": "matched",
+    "rarer-classes": "class-wise", "rise-and-fall": "training", "every-class": "inversion",
+    "at-equal-accuracy": "matched",
 }  # fmt: skip
 SWEEPS = (
     "sweep",

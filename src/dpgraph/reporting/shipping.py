@@ -39,8 +39,7 @@ from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.leaderboard.values import read_values, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
-from dpgraph.reporting.rendering import as_html
-from dpgraph.reporting.tables import displayed
+from dpgraph.reporting.tables import as_html, displayed
 from dpgraph.reporting.views.registry import views_with
 
 FOLDER = Path("docs/results")

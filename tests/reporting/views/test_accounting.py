@@ -16,7 +16,7 @@ from dpgraph.reporting.claims import computed_splits
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.results import rows_for
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.accounting.rows import accounting_table
+from dpgraph.reporting.views.accounting.table import accounting_table
 
 
 @pytest.fixture

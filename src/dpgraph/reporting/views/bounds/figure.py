@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,22 +29,21 @@ COLUMNS = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "val
 RDP, EPSILON = "rdp", "epsilon"
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `bounds_points`."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw from `bounds_points`."""
     points = bounds_points(plan, artefact_id)
-    with canvas.house_style(artefact_id):
-        handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
-        labels = list(plan.artefacts[artefact_id].bounds)
-        figure, grid, width = canvas.panels([1] * 2 * len(labels), handles, height=HEIGHT)
-        for index, label in enumerate(labels):
-            for quantity, (axes,) in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
-                canvas.panel_title(axes, label, plan.suite.demonstration, width)
-                rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
-                for bound, look in LOOKS.items():
-                    own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
-                    axes.plot(own["x"], own["value"], **look)
-                _axes(axes, quantity)
-        return Drawn(canvas.save_all(figure, stem), points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
+    handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
+    labels = list(plan.artefacts[artefact_id].bounds)
+    titles = [label for label in labels for _ in (RDP, EPSILON)]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, height=HEIGHT)
+    for index, label in enumerate(labels):
+        for quantity, axes in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
+            rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
+            for bound, look in LOOKS.items():
+                own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
+                axes.plot(own["x"], own["value"], **look)
+            _axes(axes, quantity)
+    return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
 
 
 def _axes(axes: Axes, quantity: str) -> None:

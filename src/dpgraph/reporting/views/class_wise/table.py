@@ -12,7 +12,7 @@ from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.fairness import MEASURES, fairness_table
+from dpgraph.reporting.views.class_wise.rows import MEASURES, fairness_table
 
 COLUMNS = [
     "Method", "Target ε", *display.EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",

@@ -10,8 +10,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
-from dpgraph.reporting.views.membership.attacks import RATES, SCORES, attacks
-from dpgraph.reporting.views.membership.rows import membership_table
+from dpgraph.reporting.views.membership.attacks import RATES, SCORES, attacks, membership_table
 
 MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
     f"tpr_at_{rate:g}": f"TPR at FPR {100 * rate:g} %" for rate in RATES
