@@ -22,7 +22,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.files import write_text
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.drawing import canvas
@@ -35,8 +35,7 @@ from dpgraph.reporting.leaderboard.page import (
     page_values,
     write_page_of_all,
 )
-from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.leaderboard.values import read_values, write_values
+from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
 from dpgraph.reporting.tables import as_html, displayed

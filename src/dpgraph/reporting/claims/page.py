@@ -9,9 +9,8 @@ from textwrap import shorten
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE
+from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE, elsewhere, held
 from dpgraph.reporting.claims.elsewhere import HAS_IT
-from dpgraph.reporting.claims.held import elsewhere, held
 from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, NOT_RUN, REPRODUCED
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import html_table, page

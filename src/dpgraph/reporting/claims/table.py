@@ -18,14 +18,13 @@ from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.along import compare_along
 from dpgraph.reporting.claims.averaging import DataSet, Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
-from dpgraph.reporting.claims.curves import can_be_drawn
+from dpgraph.reporting.claims.curves import can_be_drawn, compare_along
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
 from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum

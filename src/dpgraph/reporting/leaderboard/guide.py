@@ -14,8 +14,7 @@ from dpgraph.data.registry import registry
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
-from dpgraph.reporting.leaderboard.standings import COLUMNS, PLAIN_SETTING
-from dpgraph.reporting.leaderboard.values import FALLS_BACK, read_values, standings_of
+from dpgraph.reporting.leaderboard.standings import COLUMNS, FALLS_BACK, PLAIN_SETTING, read_values, standings_of
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 
 VALUES = "values.js"  # of a suite: what its page shows

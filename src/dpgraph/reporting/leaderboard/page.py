@@ -23,12 +23,11 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.leaderboard.values import FALLS_BACK, columns_of, plain, script
+from dpgraph.reporting.leaderboard.standings import FALLS_BACK, columns_of, plain, script, standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with

@@ -16,7 +16,7 @@ from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import described
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.ticks import set_ticks
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.results import EntryResult, Results, graph_facts, summarise
 

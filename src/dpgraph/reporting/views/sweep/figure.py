@@ -14,9 +14,9 @@ from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
-from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 
