@@ -54,7 +54,7 @@ def test_durations():
 def test_front_page_is_light():
     """The Snakefile imports it on every start."""
     code = (
-        "import sys, dpgraph.reporting.front_page; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
+        "import sys, dpgraph.reporting.inputs; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -1,7 +1,8 @@
 """All rows of a suite that may be compared, ranked within what may share a ranking.
 
 A ranking holds the rows of one data set (with setting, split and metric), one relation, one scope, one delta and one
-budget. Rows whose epsilon is not proved, and rows without privacy, are rankings of their own. Below: how a page keeps the rows as values of a script.
+budget. Rows whose epsilon is not proved, and rows without privacy, are rankings of their own. Below:
+how a page keeps the rows as values of a script.
 """
 
 from __future__ import annotations
