@@ -53,9 +53,7 @@ def test_durations():
 
 def test_front_page_is_light():
     """The Snakefile imports it on every start."""
-    code = (
-        "import sys, dpgraph.reporting.inputs; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
-    )
+    code = "import sys, dpgraph.reporting.inputs; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
