@@ -141,7 +141,9 @@ def template(name: str) -> Template:
         loader=PackageLoader(PACKAGE, ""), autoescape=name.endswith(".html"), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=not name.endswith(".html"),
     )  # fmt: skip
-    environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
+    environment.filters |= {
+        "significant": formats.significant, "power": formats.power_of_ten, "markdown": formats.markdown,
+    }  # fmt: skip
     return environment.get_template(f"{name}.j2")
 
 
