@@ -207,7 +207,7 @@ def test_without_results(plan):
 def test_computed_claims():
     bound = computed.occurrence_bound(graphs=4, nodes=120)
     assert bound.verdict == "reproduced"
-    assert bound.n == 4 * 5 * 2
+    assert bound.comparisons == 4 * 5 * 2
     tighter = computed.tighter_than_group_privacy()
     assert tighter.verdict == "reproduced"
     assert set(computed.FUNCTIONS) == set(Computed.model_fields["function"].annotation.__args__)
