@@ -45,24 +45,12 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
                 "task_label": suite_task.label,
                 "dataset": task.dataset,
                 "setting": task.setting,
-                "nodes": values.get("nodes"),
-                "entries": values.get("entries"),
-                "mean_degree": values.get("mean_degree"),
-                "features": values.get("features"),
-                "classes": values.get("classes"),
-                **{f"{split}_share": (shares or {}).get(split) for split in ("train", "val", "test")},
-                **{
-                    f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in ("train", "val", "test")
-                },
+                **{name: values.get(name) for name in ("nodes", "entries", "mean_degree", "features", "classes")},
+                **{f"{split}_share": (shares or {}).get(split) for split in SPLITS},
+                **{f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in SPLITS},
                 "homophily": values.get("homophily"),
                 "published_dataset": printed_as or "",
-                "published_nodes": printed.get("n_entities", ""),
-                "published_edges": printed.get("n_edges", ""),
-                "published_mean_degree": printed.get("avg_degree", ""),
-                "published_features": printed.get("n_features", ""),
-                "published_classes": printed.get("n_classes", ""),
-                "published_split_ratio": printed.get("split_ratio", ""),
-                **{f"published_{split}_nodes": printed.get(f"n_{split}", "") for split in ("train", "val", "test")},
+                **{f"published_{ours}": printed.get(theirs, "") for ours, theirs in PRINTED.items()},
                 "counted": counted_texts(values.get("counted")),
                 "status": "ok" if ok else "not run",
                 "reason": "" if ok else values.get("reason") or "data not available",
@@ -83,6 +71,12 @@ def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
     )
 
 
+SPLITS = ("train", "val", "test")
+# our names of what published/datasets.csv has
+PRINTED = {
+    "nodes": "n_entities", "edges": "n_edges", "mean_degree": "avg_degree", "features": "n_features",
+    "classes": "n_classes", "split_ratio": "split_ratio", **{f"{split}_nodes": f"n_{split}" for split in SPLITS},
+}  # fmt: skip
 STATISTICS_COLUMNS = [
     "Data set", "Source", "Nodes", "Edges", "Mean degree", "Features", "Classes", "Train / validation / test",
 ]  # fmt: skip
@@ -131,9 +125,6 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         "Train / validation / test: shares of the nodes; of a relation, numbers of its tuples."
     ]
     return Table(title, STATISTICS_COLUMNS, [RowGroup("", rows)], notes.texts, remarks, text_columns=2)
-
-
-SPLITS = ("train", "val", "test")
 
 
 def _split(row: dict, counted: bool) -> str:
