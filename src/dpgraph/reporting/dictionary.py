@@ -29,8 +29,8 @@ class Column(NamedTuple):
 
 def _columns() -> dict[str, Column]:
     """Return the columns of every row by name, from columns.csv."""
-    with files("dpgraph.reporting").joinpath("columns.csv").open(encoding="utf-8", newline="") as file:
-        return {row["column"]: Column(row["type"], row["description"]) for row in csv.DictReader(file)}
+    lines = files("dpgraph.reporting").joinpath("columns.csv").read_text(encoding="utf-8").splitlines()
+    return {row["column"]: Column(row["type"], row["description"]) for row in csv.DictReader(lines)}
 
 
 COLUMNS = _columns()
