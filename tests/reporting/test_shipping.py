@@ -138,6 +138,7 @@ def test_too_much_is_refused_and_what_was_there_is_kept(made, shipped, tmp_path,
     shutil.copytree(shipped, out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     monkeypatch.setattr(shipping, "LIMIT", 1000)
+    monkeypatch.setattr(shipping, "_draw", lambda *given: {})
     with pytest.raises(UserError, match="MB with suite demo: expected at most"):
         ship(made, out=out)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
