@@ -14,18 +14,18 @@ from dpgraph.reporting.formats import html_text
 def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
     """`body` is HTML, the other texts are plain. A demonstration is marked as such on top of every page."""
     note = suite.note.removeprefix("A demonstration. ") if suite.demonstration else ""
-    return _template().render(title=title, body=body, lead=lead or suite.title, note=note)
+    return template("page.html").render(title=title, body=body, lead=lead or suite.title, note=note)
 
 
 @cache
-def _template() -> Template:
-    """Return the template of a page, whose filter `text` escapes what is plain."""
+def template(name: str) -> Template:
+    """Return a template of this folder, whose filter `text` escapes what is plain."""
     environment = Environment(
         loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters["text"] = html_text
-    return environment.get_template("page.html.j2")
+    return environment.get_template(f"{name}.j2")
 
 
 def html_table(
