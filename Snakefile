@@ -39,13 +39,13 @@ from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.claimed import checks_noted
-from dpgraph.reporting.front_page import front_page
 from dpgraph.reporting.inputs import (
     about_page,
     aggregate_inputs,
     artefact_inputs,
     artefact_jobs,
     artefact_outputs,
+    front_page,
 )
 
 from snakemake_logger_plugin_dpgraph.jobs import expect

@@ -110,7 +110,7 @@ def test_planning_loads_nothing_heavy():
         "for bundle in training_bundles(plan).values(): bundle_digest(plan.cells[name] for name in bundle.members)\n"
         "from dpgraph.data.registry import entry\n"
         "from dpgraph.data.fetch import mirrors_from\n"
-        "from dpgraph.reporting.front_page import front_page\n"
+        "from dpgraph.reporting.inputs import front_page\n"
         "from dpgraph.reporting.inputs import artefact_inputs, artefact_jobs, artefact_outputs, aggregate_inputs\n"
         "for name in plan.artefacts: artefact_inputs(plan, name, {}, plan.calibrations)\n"
         "aggregate_inputs(plan, {}, plan.calibrations), artefact_outputs(plan, plan.artefacts), artefact_jobs(plan)\n"

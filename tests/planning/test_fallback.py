@@ -11,7 +11,7 @@ from dpgraph.experiments.config import Config
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess
-from dpgraph.reporting.front_page import front_page
+from dpgraph.reporting.inputs import front_page
 from tests.planning.test_plan import WORKFLOW
 
 REAL = ("pubmed", "citeseer")

@@ -20,7 +20,6 @@ from tests.contract.values import value_of
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
-PRIVATE = [name for name, cell in CELLS.items() if cell.privacy is not None]
 
 
 def prepared_of(name, seed=0, graph=GRAPH):
@@ -175,9 +174,10 @@ def test_what_no_theorem_is_about_protects_nothing():
         assert lists is not Lists.ALGORITHM_1
         assert clipped in (Clipped.ROOT, Clipped.STEP)
         assert (lists is Lists.STABLE) <= (batches in (Batches.POISSON, Batches.FIXED_SIZE))
-    held = {name: prepared_of(name).accounted().relation for name in PRIVATE}
-    rigorous = {relation for name, relation in held.items() if "rigorous" in name}
-    assert rigorous == {"node-null", "node-remove", "record-remove", "entity"}
+    proved = [name for name, cell in CELLS.items() if cell.privacy is not None and "rigorous" in name]
+    of_one_network = [name for name in proved if not name.endswith(("-gin", "-gat"))]
+    held = {prepared_of(name).accounted().relation for name in of_one_network}
+    assert held == {"node-null", "node-remove", "record-remove", "entity"}
 
 
 def test_differences_are_named_with_both_values():

@@ -19,13 +19,11 @@ from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.display import Table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.latex import as_latex
-from dpgraph.reporting.rendering import as_html, as_markdown
 from dpgraph.reporting.results import Results
-from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.accounting import rows as accounting
-from dpgraph.reporting.views.accounting.rows import accounting_table
-from dpgraph.reporting.views.accounting.table import accounting_display
-from dpgraph.reporting.views.class_wise.fairness import fairness_table
+from dpgraph.reporting.tables import as_html, as_markdown, write_table
+from dpgraph.reporting.views.accounting import table as accounting
+from dpgraph.reporting.views.accounting.table import accounting_display, accounting_table
+from dpgraph.reporting.views.class_wise.rows import fairness_table
 from dpgraph.reporting.views.class_wise.table import fairness_display
 from dpgraph.reporting.views.privacy_utility.figure import method_labels
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points

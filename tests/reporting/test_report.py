@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from jinja2 import Environment, StrictUndefined
 
-from dpgraph.reporting.front_page import front_page
+from dpgraph.reporting.inputs import front_page
 from dpgraph.reporting.runtimes import duration, runtimes, write_runtimes
 
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
@@ -53,9 +53,7 @@ def test_durations():
 
 def test_front_page_is_light():
     """The Snakefile imports it on every start."""
-    code = (
-        "import sys, dpgraph.reporting.front_page; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
-    )
+    code = "import sys, dpgraph.reporting.inputs; print({'pandas', 'matplotlib', 'scipy', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

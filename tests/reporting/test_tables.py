@@ -9,7 +9,7 @@ import pytest
 from dpgraph.errors import UserError
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
-from dpgraph.reporting.views.statistics.rows import statistics_table
+from dpgraph.reporting.views.statistics.table import statistics_table
 from tests.reporting.conftest import graph_rows
 
 STATISTICS = {

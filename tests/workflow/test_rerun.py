@@ -92,6 +92,7 @@ def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
     assert not {"download", "preprocess", "calibrate"} & set(jobs)
 
 
+@pytest.mark.slow
 def test_touched_files_train_nothing(finished):
     before = {name: (finished.folder / "results/tiny/cells" / name).read_bytes() for name in trained(finished)}
     later = time.time() + 3600

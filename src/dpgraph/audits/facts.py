@@ -15,16 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits import theory
-from dpgraph.audits.cases import (
-    CLIP_NORM,
-    KINDS,
-    Kind,
-    Settings,
-    multiplier,
-    prepared_steps,
-    std_over_multiplier,
-)
+from dpgraph.audits import cases, theory
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import AuditResult
@@ -36,7 +27,7 @@ from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.sampling.edge_lists import EdgeLists
 
 LEVEL = 5.5  # standard deviations: 4e-8
-SETTINGS = Settings(
+SETTINGS = cases.Settings(
     noise=0.005, rate=0.25, second_rate=0.15, steps=12, own_weight=0.9, num_rows=200, top_k=3, column_cap=3
 )  # fmt: skip
 
@@ -53,7 +44,7 @@ class Fact:
         return abs(self.score) < LEVEL
 
 
-def facts_of(kind: Kind, size: int) -> list[Fact]:
+def facts_of(kind: cases.Kind, size: int) -> list[Fact]:
     """All facts of one kind on `size` nodes, from two seeds of a cell and one of a cell with another learning rate."""
     first, seeds = _observed(kind, SETTINGS, size, (0, 1))
     (cells,) = _observed(kind, _slower(SETTINGS), size, (0,))
@@ -67,22 +58,22 @@ def facts_of(kind: Kind, size: int) -> list[Fact]:
     return facts
 
 
-def _slower(settings: Settings) -> Settings:
+def _slower(settings: cases.Settings) -> cases.Settings:
     """Of another cell, which differs in the learning rate only."""
     return replace(settings, learning_rate=settings.learning_rate / 2)
 
 
-def _observed(kind: Kind, settings: Settings, size: int, seeds: tuple[int, ...]) -> list[Seen]:
-    return observe(prepared_steps(kind, settings, probe_graph(kind, size), seeds), kind, settings)
+def _observed(kind: cases.Kind, settings: cases.Settings, size: int, seeds: tuple[int, ...]) -> list[Seen]:
+    return observe(cases.prepared_steps(kind, settings, probe_graph(kind, size), seeds), kind, settings)
 
 
-def expected_std(kind: Kind, size: int, height: float) -> float:
+def expected_std(kind: cases.Kind, size: int, height: float) -> float:
     """Noise std on the sum; where clip norms are percentiles, the one that was found is the unit."""
-    unit = height if kind.percentiles else CLIP_NORM
-    return unit * multiplier(kind, SETTINGS, size) * std_over_multiplier(kind, SETTINGS, size)
+    unit = height if kind.percentiles else cases.CLIP_NORM
+    return unit * cases.multiplier(kind, SETTINGS, size) * cases.std_over_multiplier(kind, SETTINGS, size)
 
 
-def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Iterator[Fact]:
+def _facts(kind: cases.Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Iterator[Fact]:
     std = expected_std(kind, size, float(seen.heights[0].mean()))
     yield from _noise(seen.noise / std, "noise")
     for name, other in others.items():
@@ -100,7 +91,7 @@ def _facts(kind: Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Ite
         if kind.clipped:
             # on trees each root's length is measured, else that of one vector, or of all roots together
             error = std / np.sqrt(np.maximum(1, mask.sum(axis=1))) if kind.ego_trees or kind.each_node else std
-            gap = heights - (CLIP_NORM, SETTINGS.ratio * CLIP_NORM)[term]
+            gap = heights - (cases.CLIP_NORM, SETTINGS.ratio * cases.CLIP_NORM)[term]
             yield Fact(f"{name}length of clipped vectors", float(np.abs(gap / (error + 1e-5)).max()))
         yield from (Fact(name + fact.name, fact.score) for fact in _batches(kind, mask, rate))
         for what, other in others.items():
@@ -143,7 +134,7 @@ def _agreement(first: np.ndarray, second: np.ndarray, first_rate: float, second_
     return float(((first - first_rate) * (second - second_rate)).sum() / np.sqrt(first.size * variance))
 
 
-def _batches(kind: Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
+def _batches(kind: cases.Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
     steps, size = mask.shape
     if kind.partition:  # every root once in each epoch of 1 / q steps
         epoch = round(1 / rate)
@@ -163,14 +154,14 @@ def _batches(kind: Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
     yield Fact("independent steps", float((counts.mean() - 1) * np.sqrt(size / 2)))
 
 
-def release_facts(kind: Kind) -> Iterator[Fact]:
+def release_facts(kind: cases.Kind) -> Iterator[Fact]:
     """What is released of the rows of PageRank, and how many rows name a node; nodes without edges."""
     size = 300
     graph = probe_graph(kind, size)
 
     def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
         settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
-        (one,) = prepared_steps(kind, settings, graph)
+        (one,) = cases.prepared_steps(kind, settings, graph)
         prepared = expected(one, PreparedRows)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
@@ -204,7 +195,7 @@ def release_facts(kind: Kind) -> Iterator[Fact]:
         yield Fact("draws of columns", float((won - 0.5) * 2 * math.sqrt(size)))
 
 
-def component_facts(kind: Kind) -> Iterator[Fact]:
+def component_facts(kind: cases.Kind) -> Iterator[Fact]:
     """The noisy matrix whose components are released: sigma on the diagonal, sigma / sqrt 2 beside it (symmetrised)."""
     size = 300
     records = np.zeros((size, 100), dtype=np.float32)
@@ -212,7 +203,7 @@ def component_facts(kind: Kind) -> Iterator[Fact]:
     graph = directed_graph([], [], records, np.arange(size) % 2)
     seen = []
     for step in (SETTINGS, _slower(SETTINGS)):
-        (one,) = prepared_steps(kind, step, graph)
+        (one,) = cases.prepared_steps(kind, step, graph)
         noise = (expected(one, PreparedComponents).matrix - 3 * np.eye(100)) / SETTINGS.components_noise
         off = noise[np.triu_indices(100, 1)] * math.sqrt(2)
         seen.append(np.concatenate([off, np.diag(noise)]).reshape(50, -1))
@@ -221,7 +212,7 @@ def component_facts(kind: Kind) -> Iterator[Fact]:
     yield Fact("components of two cells of two learning rates", _correlation(*seen))
 
 
-def choice_facts(kind: Kind) -> Iterator[Fact]:
+def choice_facts(kind: cases.Kind) -> Iterator[Fact]:
     """The choice of inference: how often a count of S / 2 comes out positive, S = N(K, r) + D N(K, r - 1)."""
     epsilon, tries, size = 2.0, 300, 40
     settings = replace(SETTINGS, choice_epsilon=epsilon)
@@ -235,7 +226,7 @@ def choice_facts(kind: Kind) -> Iterator[Fact]:
         return right if lists is not None else np.zeros(size, dtype=np.int64)
 
     positive = 0
-    for one in prepared_steps(kind, settings, graph, range(tries)):
+    for one in cases.prepared_steps(kind, settings, graph, range(tries)):
         choice = expected(one, PreparedTrees).choice
         positive += choice is not None and choice.reads_neighbours(predict)
     chance = 1 - math.exp(-epsilon * (sensitivity // 2) / sensitivity) / 2
@@ -247,7 +238,7 @@ def facts(trials: int) -> AuditResult:
     trials = math.ceil(trials * SETTINGS.rate) * round(1 / SETTINGS.rate)
     worst: dict[str, Fact] = {}
     checked = 0
-    for name, kind in KINDS.items():
+    for name, kind in cases.KINDS.items():
         facts_of_kind = facts_of(kind, trials)
         checked += len(facts_of_kind)
         worst[name] = max(facts_of_kind, key=lambda fact: np.inf if np.isnan(fact.score) else abs(fact.score))

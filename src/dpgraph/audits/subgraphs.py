@@ -133,12 +133,6 @@ def _prepared(graph: Graph, settings: Settings, seeds: range, variant: str = "dp
     return [expected(one, PreparedParts) for one in prepared_steps(KINDS[variant], settings, graph, seeds)]
 
 
-def opposed_gradients() -> tuple[Tensor, Tensor]:
-    """Gradients of the mean loss of seven nodes without node 0, and with it."""
-    run = Positions(_prepared(crowd(True), Settings(rate=1 / PARTS), range(1)), crowd(True))
-    return run._of(np.arange(1, 8)), run._of(np.arange(8))
-
-
 def locality(trials: int) -> AuditResult:
     """One node's record changes wholly, its edges, too: steps that do not draw it keep every bit, others move by 2 C.
 
@@ -160,15 +154,6 @@ def locality(trials: int) -> AuditResult:
         passed=moved == 0 and widest <= 1 + 1e-6, trials=trials,
         claim="steps without the node keep every bit, steps with it move by at most 2 C",
         finding=f"{moved} steps without it moved; {read} steps with it, by at most {widest:.3g} of 2 C",
-    )  # fmt: skip
-
-
-def whole_graph_reach(index: int) -> int:
-    """Steps that do not draw the changed node and move all the same when only the loss is masked, as published."""
-    before, after, node = _neighbours(index)
-    first, second = (_clipped_gradients(graph, "dp-subgraph published", index) for graph in (before, after))
-    return sum(
-        not torch.equal(left, right) for (nodes, left), (_, right) in zip(first, second) if node not in nodes
     )  # fmt: skip
 
 

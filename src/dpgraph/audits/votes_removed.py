@@ -28,24 +28,35 @@ def graphs(trials: int) -> Iterator[Graph]:
 
     Labels agree where what moves has to add up; in a windmill its centre has another one than its vanes.
     """
-    everyone = np.arange(BOUND + 1)
-    pairs = np.array([(a, b) for a in everyone for b in everyone if a != b])
-    star = pairs[(pairs == 0).any(axis=1)]
-    vanes = np.array([(a, a + 1) for a in range(1, BOUND, 2)])
-    windmill = np.concatenate([star[star.max(axis=1) < BOUND], vanes, vanes[:, ::-1]])
+    star, pairs, windmill = crowded_edges()
     named = np.array([(a, b) for a in range(2, SIZE) for b in (0, 1)])
     for edges, centre in ((star, 0), (pairs, 0), (named, 0), (windmill, 1)):
         yield _graph(edges[:, 0], edges[:, 1], centre)
     for trial in range(trials):
         random = numpy_generator("audits", "votes removed", trial)
-        upper = np.triu(random.random((SIZE, SIZE)) < random.uniform(0.1, 0.6), 1)
-        both = upper | upper.T
-        while (crowded := both.sum(axis=1) > BOUND).any():
-            node = int(np.flatnonzero(crowded)[0])
-            other = int(np.flatnonzero(both[node])[-1])
-            both[node, other] = both[other, node] = False
-        owners, members = np.nonzero(both)
+        owners, members = bounded_edges(random, 0.6)
         yield _graph(owners, members, int(random.integers(CLASSES)))
+
+
+def crowded_edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the edges of a star, a clique and a windmill, in both directions."""
+    everyone = np.arange(BOUND + 1)
+    pairs = np.array([(a, b) for a in everyone for b in everyone if a != b])
+    star = pairs[(pairs == 0).any(axis=1)]
+    vanes = np.array([(a, a + 1) for a in range(1, BOUND, 2)])
+    return star, pairs, np.concatenate([star[star.max(axis=1) < BOUND], vanes, vanes[:, ::-1]])
+
+
+def bounded_edges(random: np.random.Generator, densest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Draw an undirected graph of `SIZE` nodes; return its edges in both directions, with degrees up to `BOUND`."""
+    upper = np.triu(random.random((SIZE, SIZE)) < random.uniform(0.1, densest), 1)
+    both = upper | upper.T
+    while (crowded := both.sum(axis=1) > BOUND).any():
+        node = int(np.flatnonzero(crowded)[0])
+        other = int(np.flatnonzero(both[node])[-1])
+        both[node, other] = both[other, node] = False
+    owners, members = np.nonzero(both)
+    return owners, members
 
 
 def _graph(owners: np.ndarray, members: np.ndarray, centre: int) -> Graph:

@@ -20,6 +20,7 @@ from dpgraph.audits.graphs import directed_graph, null_records, with_edges, with
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.audits.votes_capped import FLOOR, MARGIN, RECEIVER, VOTER
+from dpgraph.audits.votes_removed import BOUND, SIZE, TAPERS, bounded_edges, crowded_edges
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.methods.votes.ballots import Ballots, CappedBallots
@@ -28,28 +29,16 @@ from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.randomness import numpy_generator
 
-BOUND, TAPERS, SIZE = 9, (0.0, 1.0), 16
 TITLE = "votes read over two hops when a node leaves, or its record"
 CAPPED = "node-remove-capped-strangers"
 
 
 def graphs(trials: int) -> Iterator[Graph]:
     """A star, a clique, a windmill and random graphs of degrees up to D, edges in both lists."""
-    everyone = np.arange(BOUND + 1)
-    pairs = np.array([(a, b) for a in everyone for b in everyone if a != b])
-    star = pairs[(pairs == 0).any(axis=1)]
-    vanes = np.array([(a, a + 1) for a in range(1, BOUND, 2)])
-    for edges in (star, pairs, np.concatenate([star[star.max(axis=1) < BOUND], vanes, vanes[:, ::-1]])):
+    for edges in crowded_edges():
         yield _graph(edges[:, 0], edges[:, 1])
     for trial in range(trials):
-        random = numpy_generator("audits", "votes strangers", trial)
-        upper = np.triu(random.random((SIZE, SIZE)) < random.uniform(0.1, 0.4), 1)
-        both = upper | upper.T
-        while (crowded := both.sum(axis=1) > BOUND).any():
-            node = int(np.flatnonzero(crowded)[0])
-            other = int(np.flatnonzero(both[node])[-1])
-            both[node, other] = both[other, node] = False
-        yield _graph(*np.nonzero(both))
+        yield _graph(*bounded_edges(numpy_generator("audits", "votes strangers", trial), 0.4))
 
 
 def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:

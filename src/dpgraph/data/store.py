@@ -14,20 +14,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from dpgraph.data import stored
 from dpgraph.data.checks import problem
 from dpgraph.data.graph import Graph
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import drawn_split, is_drawn
 from dpgraph.data.statistics import statistics
-from dpgraph.data.stored import (
-    REMEDY,
-    ArraysHeader,
-    Stored,
-    check_available,
-    read_arrays,
-    read_header,
-    write_stored,
-)
 from dpgraph.errors import UserError, invalid
 
 IN_ARRAYS = ("in_ptr", "in_idx")
@@ -46,7 +38,7 @@ WHOLE_DTYPES = {"whole_ptr": "int64", "whole_idx": "int32"}
 Lists = tuple[np.ndarray, np.ndarray]  # (ptr, idx), CSR
 
 
-class GraphHeader(ArraysHeader):
+class GraphHeader(stored.ArraysHeader):
     """graph.json of a graph."""
 
     num_classes: int = Field(default=0, ge=0)
@@ -67,7 +59,7 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
     arrays = {name: getattr(graph, name) for name in DTYPES if not (symmetric and name in IN_ARRAYS)}
     if whole is not None:
         arrays |= dict(zip(WHOLE, whole, strict=True))
-    write_stored(
+    stored.write_stored(
         folder,
         graph.name,
         arrays,
@@ -79,10 +71,10 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
     )
 
 
-def load_status(folder: Path) -> Stored:
+def load_status(folder: Path) -> stored.Stored:
     """Status, reason and statistics; reads graph.json only."""
-    header = read_header(folder, GraphHeader)
-    return Stored(**{key: getattr(header, key) for key in Stored.model_fields})
+    header = stored.read_header(folder, GraphHeader)
+    return stored.Stored(**{key: getattr(header, key) for key in stored.Stored.model_fields})
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
@@ -92,9 +84,9 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
-    header = read_header(folder, GraphHeader)
-    check_available(header)
-    arrays = read_arrays(folder, header, DTYPES | WHOLE_DTYPES, mmap, verify)
+    header = stored.read_header(folder, GraphHeader)
+    stored.check_available(header)
+    arrays = stored.read_arrays(folder, header, DTYPES | WHOLE_DTYPES, mmap, verify)
     whole = (arrays.pop("whole_ptr"), arrays.pop("whole_idx")) if "whole_ptr" in arrays else None
     if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
@@ -103,7 +95,7 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
         edges = {**arrays, **dict(zip(("out_ptr", "out_idx"), whole, strict=True))}
         wrong = problem(edges, header.num_classes, symmetric=True)
     if wrong is not None:
-        raise UserError(f"{folder / wrong[0]}.npy: {wrong[1]} ({REMEDY})")
+        raise UserError(f"{folder / wrong[0]}.npy: {wrong[1]} ({stored.REMEDY})")
     graph = Graph(name=header.name, num_classes=header.num_classes, meta=header.meta, **arrays)
     return graph if split == 0 else _with_split(graph, whole, split)
 

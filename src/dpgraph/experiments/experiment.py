@@ -6,22 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.claim import (
-    AtEqualAccuracy,
-    Claim,
-    Constant,
-    EveryClass,
-    Id,
-    Monotone,
-    NearBest,
-    PeakInside,
-    RarerClasses,
-    RiseAndFall,
-    SimpleTest,
-    SmallerRange,
-    WeightedSum,
-    uses,
-)
+from dpgraph.experiments import claim as kinds
+from dpgraph.experiments.claim import Claim
 from dpgraph.experiments.config import MOST_SEEDS
 from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.layout import Layout
@@ -41,7 +27,7 @@ class MethodRow(Finite):
         default_factory=dict,
         description="What makes the row this method: a part of a cell that no rule of a suite overrides",
     )
-    published: dict[Id, dict[str, str]] = Field(
+    published: dict[kinds.Id, dict[str, str]] = Field(
         default_factory=dict,
         description="Per table of the paper, the columns that identify this method's rows in published/*.csv",
     )
@@ -153,6 +139,10 @@ TABLES_ONLY = ("accounting", "presence", "shares")
 FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
+VIEWS_OF_TESTS = {
+    "rarer-classes": "class-wise", "rise-and-fall": "training", "every-class": "inversion",
+    "at-equal-accuracy": "matched",
+}  # fmt: skip
 SWEEPS = (
     "sweep",
     "privacy-utility",
@@ -188,7 +178,7 @@ class Artefact(Finite):
     title: str
     caption: str = ""
     metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
-    methods: tuple[Id, ...] = ()
+    methods: tuple[kinds.Id, ...] = ()
     layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
     sweep: Sweep | None = Field(
         default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
@@ -197,7 +187,7 @@ class Artefact(Finite):
     bounds: dict[str, RelationalSettings] = Field(
         default_factory=dict, description="bounds: settings by label, each a pair of panels"
     )
-    reference: Id | dict[Id, Id] | None = Field(
+    reference: kinds.Id | dict[kinds.Id, kinds.Id] | None = Field(
         default=None,
         description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
         "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); "
@@ -221,7 +211,7 @@ class Artefact(Finite):
         description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "
         "whether each row is above it, by a test of the differences of each seed (5 %, Holm's correction)",
     )
-    published_table: Id | tuple[Id, ...] | None = Field(
+    published_table: kinds.Id | tuple[kinds.Id, ...] | None = Field(
         default=None,
         description="Table in published/*.csv, in prose on a figure its id (fig3); several: the first one that prints "
         "a number counts, figures show all; null: the artefact's id",
@@ -277,16 +267,16 @@ class Artefact(Finite):
             )
         return self
 
-    def reference_of(self, method: Id) -> Id | None:
+    def reference_of(self, method: kinds.Id) -> kinds.Id | None:
         return self.reference.get(method, method) if isinstance(self.reference, dict) else self.reference
 
-    def tables(self, name: Id) -> tuple[Id, ...]:
+    def tables(self, name: kinds.Id) -> tuple[kinds.Id, ...]:
         """Tables of the paper that print its numbers; `name` is the artefact's id."""
         if self.published_table is None:
             return (name,)
         return (self.published_table,) if isinstance(self.published_table, str) else self.published_table
 
-    def named(self, name: Id) -> Artefact:
+    def named(self, name: kinds.Id) -> Artefact:
         """With the metric that its results have under this id."""
         own = {"hard-cases": f"{HARD_CASES}/{name}", "presence": PRESENCE}
         return self.model_copy(update={"metric": own[self.view]}) if self.view in own else self
@@ -295,16 +285,16 @@ class Artefact(Finite):
 class Experiment(Written):
     SECTIONS: ClassVar = {"published_as": "published"}
 
-    paper: Id
+    paper: kinds.Id
     title: str
     citation: str
     cited_as: str = Field("", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
     published: Stem = Field("none", description="Stem of the paper's files in published/; none: no printed numbers")
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     varies: Varies = Field(default_factory=dict, description=VARIES)
-    methods: dict[Id, MethodRow]
-    artefacts: dict[Id, Artefact]
-    claims: dict[Id, Claim] = Field(default_factory=dict)
+    methods: dict[kinds.Id, MethodRow]
+    artefacts: dict[kinds.Id, Artefact]
+    claims: dict[kinds.Id, Claim] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _references(self) -> Experiment:
@@ -313,7 +303,7 @@ class Experiment(Written):
                 if method not in self.methods:
                     raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
         for name, claim in self.claims.items():
-            for used, methods in (use for part in claim.parts for use in uses(part)):
+            for used, methods in (use for part in claim.parts for use in kinds.uses(part)):
                 if used not in self.artefacts:
                     raise ValueError(f"claims.{name}.test.artefact={used}: expected an artefact of this file")
                 for method in methods:
@@ -327,31 +317,28 @@ class Experiment(Written):
     def _control_of(self, name: str, claim: Claim) -> None:
         if claim.control is None:
             return
-        used = {artefact for part in claim.parts for artefact, _ in uses(part)}
+        used = {artefact for part in claim.parts for artefact, _ in kinds.uses(part)}
         if not any(claim.control in self.artefacts[artefact].methods for artefact in used):
             raise ValueError(f"claims.{name}.control={claim.control}: expected a method of an artefact of its test")
 
-    def _view_of(self, claim: str, test: SimpleTest) -> None:
+    def _view_of(self, claim: str, test: kinds.SimpleTest) -> None:
         """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
-        for artefact, _ in uses(test):
+        for artefact, _ in kinds.uses(test):
             described = self.artefacts[artefact]
             if described.view == "variance":
                 raise ValueError(
                     f"claims.{claim}.test.artefact={artefact}: its seeds share splits, tests take them as "
                     "independent; expected an artefact of another view"
                 )
-            curve = isinstance(test, Monotone | Constant | PeakInside) and test.over == "values"
-            if (curve or isinstance(test, NearBest | SmallerRange)) and described.sweep is None:
+            curve = isinstance(test, kinds.Monotone | kinds.Constant | kinds.PeakInside) and test.over == "values"
+            if (curve or isinstance(test, kinds.NearBest | kinds.SmallerRange)) and described.sweep is None:
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
-            if isinstance(test, WeightedSum):
+            if isinstance(test, kinds.WeightedSum):
                 self._values_of(claim, test)
-            if isinstance(test, RarerClasses) and described.view != "class-wise":
-                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view class-wise")
-            for kind, view in ((RiseAndFall, "training"), (EveryClass, "inversion"), (AtEqualAccuracy, "matched")):
-                if isinstance(test, kind) and described.view != view:
-                    raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view {view}")
+            if (view := VIEWS_OF_TESTS.get(test.kind, described.view)) != described.view:
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view {view}")
 
-    def _values_of(self, claim: str, test: WeightedSum) -> None:
+    def _values_of(self, claim: str, test: kinds.WeightedSum) -> None:
         for term in test.terms:
             artefact = term.artefact or test.artefact
             if (term.value is not None) != (self.artefacts[artefact].sweep is not None):

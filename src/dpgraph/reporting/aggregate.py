@@ -51,12 +51,10 @@ def _number(value: Any) -> float:
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
     published, rigorous = statement.published, statement.rigorous
+    both = dict(zip(protection.MODES, (published, rigorous), strict=True))
     columns = {
         "cell": slug,
-        "dataset": cell.task.dataset,
-        "setting": cell.task.setting,
-        "split": cell.task.split,
-        "features": cell.task.features,
+        **{name: getattr(cell.task, name) for name in ("dataset", "setting", "split", "features")},
         "method": cell.method,
         "variant": cell.privacy.variant if cell.privacy is not None else "none",
         "architecture": cell.network[0],
@@ -64,10 +62,8 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "optimizer": cell.training.optimizer,
         "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
         "delta": _number(rigorous.delta),
-        "eps_published": _number(published.epsilon),
-        "eps_published_reason": published.reason or "",
-        "eps_rigorous": _number(rigorous.epsilon),
-        "eps_rigorous_reason": rigorous.reason or "",
+        **{f"eps_{mode}": _number(one.epsilon) for mode, one in both.items()},
+        **{f"eps_{mode}_reason": one.reason or "" for mode, one in both.items()},
         "eps_beside": protection.joined(
             f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in statement.beside if one.epsilon is not None
         ),
@@ -149,14 +145,13 @@ def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
 
 
 SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes"))
-NOTHING: dict[str, str] = {f"relation_{mode}": Relation.NONE.value for mode in protection.MODES} | {
-    f"scope_{mode}": Scope.NONE.value for mode in protection.MODES
+NOTHING: dict[str, str] = {
+    f"{name}_{mode}": none.value for name, none in (("relation", Relation.NONE), ("scope", Scope.NONE))
+    for mode in protection.MODES
+}  # fmt: skip
+UNKNOWN: dict[str, Any] = NOTHING | {
+    key: value for mode in protection.MODES for key, value in ((f"eps_{mode}", NAN), (f"eps_{mode}_reason", NO_BUDGET))
 }
-UNKNOWN: dict[str, Any] = (
-    {f"eps_{mode}": NAN for mode in protection.MODES}
-    | {f"eps_{mode}_reason": NO_BUDGET for mode in protection.MODES}
-    | NOTHING
-)
 
 
 def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
@@ -194,19 +189,16 @@ def rows_of(parts: Iterable[tuple[str, MetricRows]]) -> pa.Table:
     """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
     parts = list(parts)
     repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
+    own: dict[str, list[Any]] = {
+        "metric": [value for _, block in parts for value in block.metrics],
+        "class_id": [value for _, block in parts for value in block.class_ids],
+        "value": [value for _, block in parts for value in block.values],
+        "paper": [paper for paper, _ in parts],
+    }
     arrays = []
     for column in SCHEMA:
         name = column.name
-        if name == "metric":
-            values: list[Any] = [value for _, block in parts for value in block.metrics]
-        elif name == "class_id":
-            values = [value for _, block in parts for value in block.class_ids]
-        elif name == "value":
-            values = [value for _, block in parts for value in block.values]
-        elif name == "paper":
-            values = [paper for paper, _ in parts]
-        else:
-            values = [block.columns[name] for _, block in parts]
+        values = own[name] if name in own else [block.columns[name] for _, block in parts]
         texts = pa.types.is_dictionary(column.type)
         array = _numbered(values) if texts else pa.array(values, column.type)
         arrays.append(array if name in BY_METRIC else array.take(pa.array(repeated)))

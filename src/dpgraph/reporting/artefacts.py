@@ -104,6 +104,12 @@ def described(entry: Entry, outcome: EntryResult) -> dict[str, Any]:
     }
 
 
+def own_point(entry: Entry, step: float, outcome: EntryResult) -> dict[str, Any]:
+    """Return the columns of a point of ours in a figure, with the mean over seeds; step nan: at the end."""
+    shown = of_entry(entry, "value") | {"source": "ours", "step": step} | outcome.summary().columns
+    return described(entry, outcome) | shown
+
+
 def described_rows(runs: Iterable[EntryRun]) -> pd.DataFrame:
     return pd.DataFrame([described(one.entry, one.outcome) for one in runs])
 

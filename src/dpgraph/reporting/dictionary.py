@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import types
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -25,56 +27,13 @@ class Column(NamedTuple):
     description: str
 
 
-COLUMNS: dict[str, Column] = {
-    "paper": Column("string", "Experiment file in which the cell is a row; a cell of two papers has rows for both"),
-    "cell": Column("string", "Name of the cell: what was run, without seeds; the folder of its record"),
-    "dataset": Column("string", "Name in the data set registry"),
-    "setting": Column("string", "Which edges training and inference see"),
-    "split": Column("string", "How nodes are split; random ones have another split for each seed"),
-    "features": Column("string", "Public transformation of the features"),
-    "method": Column("string", "Name of the method in the package"),
-    "variant": Column("string", "Mechanism of the method; none: without privacy"),
-    "architecture": Column("string", "Architecture of the network"),
-    "hops": Column("int64", "Layers of message passing"),
-    "optimizer": Column("string", "Optimiser"),
-    "epsilon_target": Column("float64", "Epsilon that was asked for, under the variant's accountant"),
-    "seed": Column("int64", "Number of the seed; -1: none ran"),
-    "status": Column("string", "ok, failed or not run"),
-    "reason": Column("string", "Why it is not ok"),
-    "step": Column("int64", "Steps done when the metric was taken"),
-    "final": Column("bool", "Whether it is the last step"),
-    "metric": Column("string", "Quantity and part of the data, as accuracy/test"),
-    "class_id": Column("int64", "Class of a metric by class; -1: of all"),
-    "value": Column("float64", "The metric; shares are fractions, not percent"),
-    "delta": Column("float64", "Delta of both epsilons"),
-    "eps_published": Column("float64", "Epsilon by the paper's formula at this step"),
-    "eps_published_reason": Column("string", "Why there is none"),
-    "eps_rigorous": Column("float64", "Epsilon that is proved for what ran, at this step"),
-    "eps_rigorous_reason": Column("string", "Why there is none"),
-    "eps_claimed": Column("float64", "What a method from outside the package claims of a whole run, not proved"),
-    "relation_claimed": Column("string", "Neighbouring data sets of eps_claimed"),
-    "scope_claimed": Column("string", "What eps_claimed covers"),
-    "checks": Column("string", "Checks of a method from outside the package; empty for the package's own"),
-    "relation_published": Column("string", "Neighbouring data sets of eps_published"),
-    "scope_published": Column("string", "What eps_published covers"),
-    "relation_rigorous": Column("string", "Neighbouring data sets of eps_rigorous"),
-    "scope_rigorous": Column("string", "What eps_rigorous covers"),
-    "eps_beside": Column("string", "Epsilons of the same whole run under other relations, as edge 1.96 (joint)"),
-    "published_unmet": Column("string", "Premises of eps_published that do not hold for what ran"),
-    "uncovered": Column("string", "What of the run no epsilon covers"),
-    "fallback": Column("string", "What ran in the place of what the variant stands for; empty: that itself"),
-    "noise_std_over_clip": Column("float64", "Noise std per coordinate / clip norm, as it was added"),
-    "steps": Column("int64", "Steps that were asked for, or that the budget allowed"),
-    "seconds": Column("float64", "Wall time of the seed"),
-    "cpu_seconds": Column("float64", "CPU time of the seed; missing: not measured"),
-    "steps_per_second": Column("float64", "Steps in a second"),
-    "peak_memory_bytes": Column("int64", "Most memory of the process"),
-    "device": Column("string", "Device that it ran on"),
-    "processor": Column("string", "Processor of the machine; empty: not recorded"),
-    "commit": Column("string", "Commit of the package that ran; + if files had been changed"),
-}
+def _columns() -> dict[str, Column]:
+    """Return the columns of every row by name, from columns.csv."""
+    lines = files("dpgraph.reporting").joinpath("columns.csv").read_text(encoding="utf-8").splitlines()
+    return {row["column"]: Column(row["type"], row["description"]) for row in csv.DictReader(lines)}
 
 
+COLUMNS = _columns()
 PRIVATE_COLUMNS = ("roots_per_second",)  # of older rows: with the rate of steps they count what batches read
 MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
 RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row

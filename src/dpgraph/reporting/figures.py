@@ -9,6 +9,7 @@ from typing import Any
 from dpgraph.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import artefact_of, heading
+from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page
 from dpgraph.reporting.results import write_csv
@@ -16,20 +17,22 @@ from dpgraph.reporting.views.registry import figure_of
 
 
 def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[Path]:
-    """Writes stem.pdf, stem.svg, stem.png, stem.csv (the plotted points), stem.txt (the caption, a paragraph a line)
+    """Write stem.pdf, stem.svg, stem.png, stem.csv (the plotted points), stem.txt (the caption, a paragraph a line)
     and stem.html (the picture with its caption, in itself complete) from what the view's inputs gave.
 
     Raises UserError where the artefact is no figure of the plan, or its view draws none.
     """
     draw = figure_of(artefact_id, artefact_of(plan, artefact_id, "figure").view)
-    drawn = draw(plan, artefact_id, given, stem)
+    with canvas.house_style(artefact_id):
+        drawn = draw(plan, artefact_id, given)
+        files = canvas.save_all(drawn.figure, stem)
     table = stem.with_name(f"{stem.name}.csv")
     write_csv(drawn.points, table)
     text = write_caption(drawn.caption, stem)
     shown = stem.with_name(f"{stem.name}.html")
-    picture = next(path for path in drawn.files if path.suffix == ".png")
+    picture = next(path for path in files if path.suffix == ".png")
     write_text(shown, page(plan.suite, heading(plan, artefact_id), _body(picture, drawn.caption)))
-    return [*drawn.files, table, text, shown]
+    return [*files, table, text, shown]
 
 
 def write_caption(caption: list[str], stem: Path) -> Path:

@@ -95,3 +95,14 @@ def _graphs(plan: Plan, artefacts: list[str]) -> list[Path]:
 def _calibrations(plan: Plan, artefacts: list[str], calibrated: Markers) -> list[Path]:
     cells = (one.cell for name in artefacts for one in plan.entries_of(name) if one.not_run is None)
     return [calibrated[cell.calibration_key] for cell in cells if cell.calibration_key is not None]
+
+
+def front_page(plan: Plan) -> dict[str, Any]:
+    """What workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "note": " ".join(plan.suite.note.split()),
+        "demonstration": plan.suite.demonstration,
+        "papers": [f"{experiment.title} ({experiment.citation})" for experiment in plan.experiments.values()],
+    }

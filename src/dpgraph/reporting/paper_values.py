@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -97,15 +97,8 @@ def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: s
 
 def paper_confusions(experiment: Experiment, entry: Entry) -> dict[tuple[int, int], str]:
     """Printed shares (%) by (true class, predicted class)."""
-    name = entry.artefact.split("/")[1]
-    rows = [
-        row
-        for table in experiment.artefacts[name].tables(name)
-        if (columns := entry.method.published.get(table)) is not None
-        for row in _rows(experiment, entry, table, "confusion_pct", columns)
-    ]
-    settings = [parameters_of(row["other_params"]) for row in rows]
-    return {(int(at["true_class"]), int(at["predicted_class"])): row["value"] for at, row in zip(settings, rows)}
+    printed = _with_parameters(experiment, entry, "confusion_pct")
+    return {(int(at["true_class"]), int(at["predicted_class"])): value for at, value in printed}
 
 
 BY_CLASS = {"inversion_l2/train": "mia_distance_l2", "inversion_ssim/train": "mia_distance_1-ssim"}  # in the CSV
@@ -113,14 +106,17 @@ BY_CLASS = {"inversion_l2/train": "mia_distance_l2", "inversion_ssim/train": "mi
 
 def paper_class_values(experiment: Experiment, entry: Entry, metric: str) -> dict[int, str]:
     """Printed distances of the entry's method on this data set in the artefact's tables, by class."""
+    printed = _with_parameters(experiment, entry, BY_CLASS[metric]) if metric in BY_CLASS else ()
+    return {int(at["class"]): value for at, value in printed}
+
+
+def _with_parameters(experiment: Experiment, entry: Entry, metric: str) -> Iterator[tuple[dict[str, str], str]]:
+    """Yield the parameters and the value of each printed row of the entry in the artefact's tables."""
     name = entry.artefact.split("/")[1]
-    rows = [
-        row
-        for table in experiment.artefacts[name].tables(name)
-        if metric in BY_CLASS and (columns := entry.method.published.get(table)) is not None
-        for row in _rows(experiment, entry, table, BY_CLASS[metric], columns)
-    ]
-    return {int(parameters_of(row["other_params"])["class"]): row["value"] for row in rows}
+    for table in experiment.artefacts[name].tables(name):
+        if (columns := entry.method.published.get(table)) is not None:
+            for row in _rows(experiment, entry, table, metric, columns):
+                yield parameters_of(row["other_params"]), row["value"]
 
 
 def _printed(experiment: Experiment, entry: Entry, table: str, metric: str) -> list[PaperValue]:

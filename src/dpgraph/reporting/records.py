@@ -34,14 +34,10 @@ class Metrics:
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
         rows = list(rows)
-        metrics = cls(
-            [row["step"] for row in rows],
-            [row["final"] for row in rows],
-            [row["metric"] for row in rows],
-            [row["class_id"] for row in rows],
-            [float(row["value"]) for row in rows],
-        )
-        for name, kind in (("step", int), ("final", bool), ("metric", str), ("class_id", int)):
+        kinds = {"step": int, "final": bool, "metric": str, "class_id": int}
+        columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in kinds}
+        metrics = cls(**columns, value=[float(row["value"]) for row in rows])
+        for name, kind in kinds.items():
             values = getattr(metrics, name)
             if set(map(type, values)) - {kind}:
                 raise ValueError(f"{name} of a metric: expected {kind.__name__}")

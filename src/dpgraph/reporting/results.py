@@ -345,15 +345,11 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
     """Seeds of a cell share one guarantee; where they differ, the weakest counts."""
+    told = ("eps_published_reason", "eps_rigorous_reason", "relation_claimed", "scope_claimed", "checks")
     return {
-        "eps_published": _weakest(rows["eps_published"]),
-        "eps_published_reason": _text(rows["eps_published_reason"]),
-        "eps_rigorous": _weakest(rows["eps_rigorous"]),
-        "eps_rigorous_reason": _text(rows["eps_rigorous_reason"]),
-        "eps_claimed": _weakest(rows["eps_claimed"]),
-        **{name: _text(rows[name]) for name in ("relation_claimed", "scope_claimed", "checks")},
+        **{name: _weakest(rows[name]) for name in ("eps_published", "eps_rigorous", "eps_claimed")},
+        **{name: _text(rows[name]) for name in (*told, *protection.COLUMNS)},
         "delta": float(rows["delta"].max()),
-        **{name: _text(rows[name]) for name in protection.COLUMNS},
         "fallback": _text(rows["fallback"]) if "fallback" in rows else LATER["fallback"],
     }
 

@@ -22,26 +22,20 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.files import write_text
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import read_caption, write_figure
 from dpgraph.reporting.formats import DASH, html_text, markdown, power_of_ten, significant
-from dpgraph.reporting.leaderboard.finding import finding, overview
+from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
-from dpgraph.reporting.leaderboard.page import (
-    Links,
-    page_values,
-    write_page_of_all,
-)
-from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.leaderboard.values import read_values, write_values
+from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
+from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
-from dpgraph.reporting.rendering import as_html
-from dpgraph.reporting.tables import displayed
+from dpgraph.reporting.tables import as_html, displayed
 from dpgraph.reporting.views.registry import views_with
 
 FOLDER = Path("docs/results")
@@ -176,51 +170,26 @@ def _cpu_hours(results: pd.DataFrame) -> float:
 def _readme(
     plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commits: list[str], captions: dict[str, list[str]]
 ) -> str:
-    suite = plan.suite
-    lines = [f"# {suite.title} (suite `{suite.name}`)", "", finding(plan, table, claims), ""]
-    lines += [f"**{suite.caution}**", ""] if suite.caution else []
-    lines += [" ".join(suite.note.split()), ""]
-    if suite.headline is not None:
-        lines += [f"The first sentence is about one data set: {suite.headline.why}", ""]
-    lines += [
-        f"Commit {', '.join(commits)}. `dpgraph run --suite {suite.name}` makes it again; "
-        f"`dpgraph render {suite.name}` makes its tables, figures and verdicts of [its rows]({ROWS}), without "
-        "training. [The page](../index.html) over all suites has its tables and leaderboard.",
-        "",
-    ]
-    tested = held(plan, claims)
-    told = [f"{power}." if (power := strong_enough(tested)) else "", elsewhere(plan, claims)]
-    lines += [*_best(table), "## Claims", "", f"[Verdicts](claims.csv) on {len(tested)} claims. {' '.join(told)}", ""]
-    lines += ["## Figures", ""] if captions else []
-    for name, caption in captions.items():
-        lines += [f"### {heading(plan, name)}", "", f"![{name}](figures/{name}.png)", ""]
-        lines += [*(f"- {markdown(line)}" for line in caption), ""]
-    return "\n".join(lines)
+    tested, best = held(plan, claims), overview(table)
+    return template("suite.md").render(
+        suite=plan.suite,
+        finding=finding(plan, table, claims),
+        note=" ".join(plan.suite.note.split()),
+        commits=commits,
+        best=best,
+        lines=[_best_line(best, *line) for line in best.lines],
+        claims=len(tested),
+        told=(f"{power}." if (power := strong_enough(tested)) else "", elsewhere(plan, claims)),
+        captions=captions,
+        heading=lambda name: heading(plan, name),
+    )
 
 
-def _best(table: pd.DataFrame) -> list[str]:
-    seen = overview(table)
-    if not seen.lines:
-        return []
-    heads = [
-        "data",
-        "ε protects: relation; scope",
-        "δ",
-        "no privacy",
-        *(f"ε ≤ {significant(at)}" for at in seen.budgets),
-    ]
-    heads += ["other ε"] * seen.more
-    lines = ["## Best proved results", "", "Mean of test values in %. A line is a ranking of its own.", ""]
-    lines += ["| " + " | ".join(heads) + " |", "|---|---|---|" + "--:|" * (1 + len(seen.budgets)) + "---|" * seen.more]
-    for about, best in seen.lines:
-        shown = seen.shown(best)
-        numbers = [_value(shown.get(at), at) for at in (math.inf, *seen.budgets)]
-        others = ["; ".join(f"{significant(at)}: {_value(row)}" for at, row in seen.others(best)) or DASH] * seen.more
-        promise = f"{about['relation']}; {about['scope']}"
-        lines.append(
-            "| " + " | ".join([_about(about), promise, power_of_ten(about["delta"]), *numbers, *others]) + " |"
-        )
-    return [*lines, "", *([seen.caution, ""] if seen.caution else [])]
+def _best_line(seen: Overview, about: dict, best: dict[float, dict]) -> list[str]:
+    shown = seen.shown(best)
+    numbers = [_value(shown.get(at), at) for at in (math.inf, *seen.budgets)]
+    others = ["; ".join(f"{significant(at)}: {_value(row)}" for at, row in seen.others(best)) or DASH] * seen.more
+    return [_about(about), f"{about['relation']}; {about['scope']}", power_of_ten(about["delta"]), *numbers, *others]
 
 
 def _about(about: dict) -> str:
@@ -238,19 +207,7 @@ def _value(row: dict | None, column: float | None = None) -> str:
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     """README.md over all suites that are there."""
-    about = f"[Which method when](../{GUIDE}), over all suites; [their page](index.html), to be opened from a clone. "
-    about += "`dpgraph ship --suite NAME` writes a suite's folder, `dpgraph render NAME` makes its tables and figures."
-    heads = "| suite | finding | claims | commit | trained cells | CPU hours of training |"
-    lines = ["# Results", "", about, "", heads, "|---|---|---|---|--:|--:|"]
-    for one in known:
-        verdicts = ", ".join(f"{count} {name}" for name, count in one["verdicts"].items())
-        cells = [f"[{one['suite']}]({one['suite']}/README.md)", markdown(one["finding"]), verdicts]
-        cells += [", ".join(one["commits"]), str(one["cells"]), f"{one['cpu_hours']:.2g}"]
-        lines.append("| " + " | ".join(cells) + " |")
     without = [one["suite"] for one in known if not (out / one["suite"] / ROWS).is_file()]
-    if without:
-        lines += ["", f"Without rows yet, kept as CSV files of tables: {', '.join(without)}."]
     kept = [path for one in known if (path := out / one["suite"] / "claims.csv").is_file()]
-    if power := strong_enough_in_any([read_claims(path) for path in kept]):
-        lines += ["", f"{power}."]
-    return "\n".join(lines) + "\n"
+    power = strong_enough_in_any([read_claims(path) for path in kept])
+    return template("suites.md").render(known=known, without=without, power=power)

@@ -19,8 +19,7 @@ from dpgraph.experiments.frozen import Frozen
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
-from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.leaderboard.values import read_values, standings_of
+from dpgraph.reporting.leaderboard.standings import read_values, standings, standings_of
 from dpgraph.reporting.render import ROWS, read_rows
 from dpgraph.reporting.shipping import FOLDER, GUIDE, readme_before_figures
 

@@ -149,7 +149,7 @@ def test_evidence_of_rarer_classes(verdict):
     assert f"{name}: +1.00; above 0: p = 0.042" in row["evidence"]
 
 
-@pytest.mark.parametrize("classes", [(4,), (7,), (8,), (15,), (40,), (3, 7, 15), (3, 3)])
+@pytest.mark.parametrize("classes", [(4,), (8,), (15,), (3, 7, 15)])
 def test_seeds_that_agree_on_a_chance_order_of_classes_show_nothing(classes):
     """Each class loses something of its own, the same in all seeds, whatever its frequency."""
     random = numpy_generator("test", "rank test", *classes)

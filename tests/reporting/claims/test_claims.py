@@ -17,11 +17,12 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
-from dpgraph.reporting.claims.page import _html_row, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
+from dpgraph.reporting.page import template
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
 
@@ -207,7 +208,7 @@ def test_without_results(plan):
 def test_computed_claims():
     bound = computed.occurrence_bound(graphs=4, nodes=120)
     assert bound.verdict == "reproduced"
-    assert bound.n == 4 * 5 * 2
+    assert bound.comparisons == 4 * 5 * 2
     tighter = computed.tighter_than_group_privacy()
     assert tighter.verdict == "reproduced"
     assert set(computed.FUNCTIONS) == set(Computed.model_fields["function"].annotation.__args__)
@@ -250,7 +251,8 @@ def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
     texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "control", "scope",
              "would_reproduce", "would_contradict", "effect", "effect_source")  # fmt: skip
     row = dict.fromkeys(texts, "") | {"size": 0.05, "power": math.nan}
-    page = _html_row(row | {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3})
+    row |= {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3}
+    page = template("claims.html").make_module({"papers": ()}).claim(_shown(row))
     assert last in page
     assert ("<details><summary>1 more</summary>" in page) is folded
 

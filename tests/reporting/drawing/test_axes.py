@@ -15,9 +15,8 @@ from matplotlib.lines import Line2D
 from dpgraph.methods.looks import Look
 from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.canvas import panels
-from dpgraph.reporting.drawing.epsilon_axis import WIDE, epsilon_axis
+from dpgraph.reporting.drawing.epsilon_axis import GAP, LETTER, WIDE, epsilon_axis, set_ticks
 from dpgraph.reporting.drawing.legend import SHARE, Legend, Place, size
-from dpgraph.reporting.drawing.ticks import GAP, LETTER, set_ticks
 from dpgraph.reporting.quantities import quantity
 
 LOOK = Look("#0072B2", "o", (0, (4, 1)))

@@ -16,7 +16,7 @@ from dpgraph.reporting.claims import computed_splits
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.results import rows_for
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.accounting.rows import accounting_table
+from dpgraph.reporting.views.accounting.table import accounting_table
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_what_is_not_there_says_so(splits_run, tmp_path):
 
 def test_table3_is_reproduced():
     finding = computed_splits.noise_epsilon_table()
-    assert (finding.verdict, finding.n) == ("reproduced", 8)
+    assert (finding.verdict, finding.comparisons) == ("reproduced", 8)
     assert "SGD, noise 4, 2000 steps: printed 136.51, by the formula 136.51, proved 345" in finding.evidence
 
 

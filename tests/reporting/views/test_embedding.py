@@ -16,7 +16,7 @@ from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.embedding.derived import metrics, tsne
-from dpgraph.reporting.views.embedding.rows import embedded, embedding_points
+from dpgraph.reporting.views.embedding.figure import embedded, embedding_points
 from tests.reporting.conftest import with_derived
 from tests.reporting.exposed import ROOTS, expose, exposure, plan_in
 

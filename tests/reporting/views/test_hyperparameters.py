@@ -4,9 +4,8 @@ import pytest
 
 from dpgraph.experiments.config import Config
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.rendering import as_markdown
-from dpgraph.reporting.views.hyperparameters.rows import hyperparameter_table
-from dpgraph.reporting.views.hyperparameters.table import make
+from dpgraph.reporting.tables import as_markdown
+from dpgraph.reporting.views.hyperparameters.table import hyperparameter_table, make
 from tests.reporting.conftest import WORKFLOW
 
 

@@ -23,8 +23,7 @@ from dpgraph.reporting.claims import verdicts as verdicts_of_claims
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.gallery.figure import side_by_side
-from dpgraph.reporting.views.gallery.rows import attacked, gallery_points
+from dpgraph.reporting.views.gallery.figure import attacked, gallery_points, side_by_side
 from dpgraph.reporting.views.inversion.rows import inversion_rows
 from dpgraph.reporting.views.matched.figure import matched_points
 

@@ -30,10 +30,10 @@ from dpgraph.reporting.views.membership.attacks import (
     bound_of,
     budget_steps,
     measure,
+    membership_points,
     roc,
     tpr_at,
 )
-from dpgraph.reporting.views.membership.rows import membership_points
 from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 from dpgraph.reporting.views.sweep.rows import sweep_points
 from tests.contract.cells import CELLS

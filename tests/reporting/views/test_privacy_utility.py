@@ -94,16 +94,16 @@ def widest_axis(path):
     return np.diff(edges.reshape(-1, 2)).max() / dark.shape[1]
 
 
-def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results, tmp_path):
+def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results):
     """It has no place on the axis; the published epsilon is the only one to show."""
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
     private = points["variant"] != "none"
     none = points.assign(eps_rigorous=points["eps_rigorous"].mask(private, 0.0))
-    said = [line for line in drawn_from(views_plan, name, none, tmp_path / "a").caption if "so no panel of" in line]
+    said = [line for line in drawn_from(views_plan, name, none).caption if "so no panel of" in line]
     assert said[0].startswith("No run has a rigorous ε above 0, so no panel of rigorous ε: ")
     unproved = points.assign(eps_rigorous=points["eps_rigorous"].mask(private))
-    said = [line for line in drawn_from(views_plan, name, unproved, tmp_path / "b").caption if "so no panel of" in line]
+    said = [line for line in drawn_from(views_plan, name, unproved).caption if "so no panel of" in line]
     assert said[0].startswith("Nothing is proved of any run, so no panel of rigorous ε: ")
 
 

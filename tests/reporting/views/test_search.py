@@ -31,8 +31,7 @@ from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting import protection
 from dpgraph.reporting.latex import as_latex
-from dpgraph.reporting.rendering import as_html, as_markdown
-from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.tables import as_html, as_markdown, write_table
 from dpgraph.reporting.views.search.best import best_settings
 from dpgraph.reporting.views.search.cost import TuningCost, objections, tuning_cost
 from dpgraph.reporting.views.search.rows import UNLIKE_TRIALS, search_table

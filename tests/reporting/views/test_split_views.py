@@ -12,14 +12,15 @@ from dpgraph.errors import UserError
 from dpgraph.experiments.experiment import Sweep
 from dpgraph.methods.registry import spec
 from dpgraph.reporting.drawing.facets import facets
+from dpgraph.reporting.drawing.marks import method_handles
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.drawing.words import methods_budgets
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_value, paper_values, published_rows
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.statistics.rows import statistics_table
-from dpgraph.reporting.views.sweep.figure import method_handles, positions
+from dpgraph.reporting.views.statistics.table import statistics_table
+from dpgraph.reporting.views.sweep.figure import positions
 from dpgraph.reporting.views.sweep.rows import sweep_points
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import graph_rows
@@ -117,8 +118,9 @@ def test_every_epsilon_is_a_panel_and_the_caption_has_both_budgets(splits_plan, 
     assert chosen[1].title.endswith(", ε\xa0=\xa02")
     assert set(chosen[1].rows["epsilon_target"].dropna()) == {2.0}
     looks = looks_of_methods(splits_plan.entries_of("igamberdiev/fig2"))
-    assert len(method_handles(points, looks)) == points.loc[points["source"] == "ours", "method"].nunique()
-    (budgets,) = methods_budgets(points[points["source"] == "ours"])
+    ours = points[points["source"] == "ours"]
+    assert len(method_handles(ours, looks)) == ours["method"].nunique()
+    (budgets,) = methods_budgets(ours)
     words = " ".join(budgets.replace("\xa0", " ").split())
     assert (
         "GCN, SGD-DP, paper's mechanism: published ε 1.00, rigorous ε 1.70 | published ε 2.00, rigorous ε 3.40" in words

@@ -128,7 +128,7 @@ def test_a_value_that_was_not_run_has_no_place_on_the_axis(views_plan, results):
         assert ticks == [_tick(value) for value in dict.fromkeys(rows["value"]) if value != missing]
 
 
-def test_a_panel_of_one_value_is_left_out_beside_a_sweep(views_plan, results, tmp_path):
+def test_a_panel_of_one_value_is_left_out_beside_a_sweep(views_plan, results):
     name = "daigavane/batches"
     points = sweep_points(views_plan, name, results)
     private = points["epsilon_target"].notna()
@@ -136,11 +136,11 @@ def test_a_panel_of_one_value_is_left_out_beside_a_sweep(views_plan, results, tm
     value = points.loc[private, "value"].iloc[0]
     single = points[private & (points["value"] == value)].assign(epsilon_target=2 * target)
     only_private = points[private]
-    drawn = drawn_from(views_plan, name, pd.concat([only_private, single]), tmp_path / "one")
+    drawn = drawn_from(views_plan, name, pd.concat([only_private, single]))
     told = [line for line in drawn.caption if line.startswith("Without a panel, since one value was run: ")]
     assert len(told) == 1
     assert f"ε\xa0=\xa0{2 * target:g}" in told[0]
-    alone = drawn_from(views_plan, name, single, tmp_path / "alone")
+    alone = drawn_from(views_plan, name, single)
     assert not any("one value" in line for line in alone.caption)
 
 

@@ -7,7 +7,7 @@ import pytest
 from dpgraph.experiments.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.training.rows import training_points
+from dpgraph.reporting.views.training.figure import training_points
 
 ARTEFACT = "zhang-ch3/fig3.3b"
 

@@ -13,9 +13,16 @@ from dpgraph.experiments.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.variance import components as module
-from dpgraph.reporting.views.variance.components import components, one_split_error, pairs_error, stated_error
-from dpgraph.reporting.views.variance.rows import TOO_FEW, crossed, variance_table
+from dpgraph.reporting.views.variance import rows as module
+from dpgraph.reporting.views.variance.rows import (
+    TOO_FEW,
+    components,
+    crossed,
+    one_split_error,
+    pairs_error,
+    stated_error,
+    variance_table,
+)
 from tests.reporting.conftest import WORKFLOW
 
 TABLE, FIGURE = "variance/components", "variance/spread"

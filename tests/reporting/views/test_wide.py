@@ -14,8 +14,7 @@ from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.inputs import artefact_outputs
-from dpgraph.reporting.rendering import as_html
-from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.tables import as_html, write_table
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 from dpgraph.reporting.views.accuracy.wide import forms
 from tests.reporting.conftest import WORKFLOW, first_entries, frame_of, missing_row, result_rows

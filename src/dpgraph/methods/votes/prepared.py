@@ -19,18 +19,8 @@ from dpgraph.methods.votes.strangers import BoundedStrangerBallots, CappedStrang
 from dpgraph.preparation.base import Order
 from dpgraph.preparation.trees import PreparedTrees
 from dpgraph.privacy.choice import bounded_choice
+from dpgraph.privacy.mechanisms import votes as mechanisms
 from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.privacy.mechanisms.votes import (
-    BUCKETS,
-    DEGREES,
-    HUBS,
-    LEARNT,
-    MEAN,
-    READER,
-    BoundedVotes,
-    CappedVotes,
-    PoissonVotes,
-)
 from dpgraph.privacy.procedure import Procedure, Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
 
@@ -47,7 +37,7 @@ class PreparedVotes(PreparedTrees):
 
     def __init__(self, order: Order) -> None:
         mechanism, graph = order.mechanism, order.data.graph
-        if not isinstance(mechanism, PoissonVotes):
+        if not isinstance(mechanism, mechanisms.PoissonVotes):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of votes")
         self.votes_of, noise, self._how = mechanism, mechanism.closed()[1], order.privacy
         self.made: list[Release] = []
@@ -58,7 +48,7 @@ class PreparedVotes(PreparedTrees):
             released = order.release_noise("mean of the rows")
             noisy = released.on(row_sum(features), std, 1 / GRID)
             self.mean = RowMean(noisy, std, self._how.signed_rows)
-            self.made.append(Release(kind=MEAN, noise=released.stds[-1], sensitivity=1.0, count=1))
+            self.made.append(Release(kind=mechanisms.MEAN, noise=released.stds[-1], sensitivity=1.0, count=1))
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)
         super().__init__(replace(order, data=replace(order.data, features=read)))
@@ -99,29 +89,29 @@ class PreparedVotes(PreparedTrees):
         graph = self.graph
         kind = OneHopBallots if self._how.one_hop else Ballots
         plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
-        if isinstance(self.votes_of, CappedVotes):
+        if isinstance(self.votes_of, mechanisms.CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
             capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots
             return self._capped(capped.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
-        if not isinstance(self.votes_of, BoundedVotes):
+        if not isinstance(self.votes_of, mechanisms.BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         if isinstance(self.votes_of, BoundedStrangerVotes):
             return BoundedStrangerBallots.over(plain, bound, taper)
         return BoundedBallots.under(plain, bound, taper)
 
-    def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
+    def _capped(self, ballots: CappedBallots, mechanism: mechanisms.CappedVotes) -> CappedBallots:
         """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)
             noisy, limit = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0), mechanism.hub_limit
             ballots = ballots.without_hubs(noisy, limit)
             noise = self._degrees.stds[-1]
-            self.made.append(Release(kind=HUBS, noise=noise, sensitivity=root, count=1, limit=limit))
+            self.made.append(Release(kind=mechanisms.HUBS, noise=noise, sensitivity=root, count=1, limit=limit))
         std, margin = mechanism.degrees_noise, mechanism.margin
         noisy = self._degrees.on(ballots.degrees, std, 1.0)
         moved, noise = np.sqrt(mechanism.most_edges), self._degrees.stds[-1]
-        self.made.append(Release(kind=DEGREES, noise=noise, sensitivity=moved, count=1, margin=margin))
+        self.made.append(Release(kind=mechanisms.DEGREES, noise=noise, sensitivity=moved, count=1, margin=margin))
         return ballots.capped(noisy, margin, std)
 
     def scores(self, probabilities: np.ndarray) -> np.ndarray:
@@ -157,7 +147,7 @@ class PreparedVotes(PreparedTrees):
             self.released = released
             # B of what was cast: another one than the noise was made for is a difference to what was accounted for
             over = self._votes.stds[-1] / vote_norm(num_classes=released.shape[1] - 1, mass=mass)
-            self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
+            self.made.append(Release(kind=mechanisms.BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)
@@ -166,7 +156,7 @@ class PreparedVotes(PreparedTrees):
             for place, one in sorted(enumerate(ballots.readers), key=lambda item: item[1].shrinkage):
                 right[place] = int((scores_of(one).argmax(axis=1)[judged] == labels[judged]).sum())
             chosen = bounded_choice(utilities=right, epsilon=mechanism.choice_epsilon, generator=self._choice)
-            self.made.append(Release(kind=READER, noise=chosen.epsilon, sensitivity=1.0, count=1))
+            self.made.append(Release(kind=mechanisms.READER, noise=chosen.epsilon, sensitivity=1.0, count=1))
             self.reader = ballots.readers[chosen.place]
         if mechanism.reader_ratio is not None:
             shrinkage = self.reader.shrinkage
@@ -193,7 +183,7 @@ class PreparedVotes(PreparedTrees):
             self._reader_noise,
         )
         stds = self._reader_noise.stds
-        self.made.append(Release(kind=LEARNT, noise=min(stds) / CLIP, sensitivity=1.0, count=len(stds)))
+        self.made.append(Release(kind=mechanisms.LEARNT, noise=min(stds) / CLIP, sensitivity=1.0, count=len(stds)))
         return self.learnt.scores(probabilities, read)
 
     def due(self, stream: str, draws: int) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.accountants import class_level, pagerank, pate, relational
+from dpgraph.privacy.accountants import class_level, pagerank, pate, relational, renyi
 from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
 from dpgraph.privacy.accountants.composition import Pair, composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import (
@@ -21,14 +21,6 @@ from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.named_votes import capped_votes, private_votes
 from dpgraph.privacy.accountants.parameters import GNN_ORDERS_NAME, LEAST_PRICE, PARAMETERS, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.accountants.quantile import PureDp
-from dpgraph.privacy.accountants.renyi import (
-    GNN_ORDERS,
-    WIDE_ORDERS,
-    Orders,
-    moments_epsilon,
-    theorem1_epsilon,
-    theorem1_rdp,
-)
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
 from dpgraph.privacy.cache import Cache
@@ -40,9 +32,9 @@ from dpgraph.privacy.statements import MOST_MOMENTS, Statement
 Parameters = Mapping[str, Any]
 Evaluated = Callable[[Parameters, float], float]  # at a delta
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
-ORDERS: dict[str, Orders] = {
-    GNN_ORDERS_NAME: GNN_ORDERS,
-    "wide": WIDE_ORDERS,
+ORDERS: dict[str, renyi.Orders] = {
+    GNN_ORDERS_NAME: renyi.GNN_ORDERS,
+    "wide": renyi.WIDE_ORDERS,
     RELATIONAL_ORDERS_NAME: relational.ORDERS,
 }
 
@@ -102,7 +94,7 @@ def _check_batch(p: Parameters) -> None:
         raise invalid("batch_size", p["batch_size"], f"at most num_train = {p['num_train']}")
 
 
-def _theorem1(p: Parameters, orders: Orders) -> dict[str, Any]:
+def _theorem1(p: Parameters, orders: renyi.Orders) -> dict[str, Any]:
     _check_batch(p)
     affected = tree_size(max_degree=p["max_degree"], hops=p["hops"])
     terms = MOST_EVALUATED // len(orders)
@@ -119,11 +111,11 @@ def _theorem1(p: Parameters, orders: Orders) -> dict[str, Any]:
 
 def _hypergeometric(p: Parameters, delta: float) -> float:
     orders, conversion = ORDERS[p.get("orders", GNN_ORDERS_NAME)], p.get("conversion", "improved")
-    return theorem1_epsilon(**_theorem1(p, orders), steps=p["steps"], delta=delta, conversion=conversion)
+    return renyi.theorem1_epsilon(**_theorem1(p, orders), steps=p["steps"], delta=delta, conversion=conversion)
 
 
 def _hypergeometric_rdp(p: Parameters, delta: float) -> float:
-    return float(theorem1_rdp(**_theorem1(p, (float(p["order"]),)))[0])
+    return float(renyi.theorem1_rdp(**_theorem1(p, (float(p["order"]),)))[0])
 
 
 def _relations(p: Parameters, noise: str) -> dict[str, Any]:
@@ -161,7 +153,7 @@ def _appr_theorem7(p: Parameters, delta: float) -> float:
 def _appr_theorem8(p: Parameters, delta: float) -> float:
     _check_batch(p)
     rate, noise = p["batch_size"] / p["num_train"], p["noise_multiplier"] / p["column_norm"]
-    training = moments_epsilon(
+    training = renyi.moments_epsilon(
         rate=rate, noise_multiplier=noise, steps=p["steps"], delta=delta, lambda_max=p.get("lambda_max", MOST_MOMENTS)
     )
     return pagerank.theorem8_epsilon(
@@ -170,7 +162,7 @@ def _appr_theorem8(p: Parameters, delta: float) -> float:
 
 
 FUNCTIONS: dict[tuple[str, Mode, str], Evaluated] = {
-    ("moments", "published", "epsilon"): _named(moments_epsilon, q="rate"),
+    ("moments", "published", "epsilon"): _named(renyi.moments_epsilon, q="rate"),
     ("gaussian", "rigorous", "epsilon"): _gaussian,
     ("poisson_gaussian", "rigorous", "epsilon"): _composed(_record_pair),
     ("hypergeometric", "published", "epsilon"): _hypergeometric,

@@ -8,15 +8,7 @@ from pydantic import Field
 
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.privacy.mechanisms.base import (
-    RELEASED_MLP,
-    THEOREM_1,
-    Count,
-    Shape,
-    check_tree,
-    published_mlp,
-    published_theorem1,
-)
+from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
@@ -38,11 +30,11 @@ class FixedBatchTrees(FixedBatches):
     kind: Literal["fixed-batch-trees"] = "fixed-batch-trees"
     hops: int
     max_degree: int | None = Field(default=None, description="K of Algorithm 1; None without hops")
-    groups: Count = Field(description="Parameter groups that are clipped and noised separately")
+    groups: base.Count = Field(description="Parameter groups that are clipped and noised separately")
 
     def _check(self) -> None:
         super()._check()
-        check_tree(hops=self.hops, max_degree=self.max_degree)
+        base.check_tree(hops=self.hops, max_degree=self.max_degree)
 
     @property
     def affected_roots(self) -> int:
@@ -60,8 +52,10 @@ class FixedBatchTrees(FixedBatches):
         steps, noise = self.closed()
         if self.hops == 0:
             rate = self.batch_size / self.num_roots
-            return published_mlp(rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
-        return published_theorem1(
+            return base.published_mlp(
+                rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(base.RELEASED_MLP)
+            )
+        return base.published_theorem1(
             num_roots=self.num_roots,
             batch_size=self.batch_size,
             reach=self.affected_roots,
@@ -69,7 +63,7 @@ class FixedBatchTrees(FixedBatches):
             steps=steps,
             delta=self.delta,
             remark=ONE_MULTIPLIER,
-            unmet=self._unmet(THEOREM_1),
+            unmet=self._unmet(base.THEOREM_1),
         )
 
     def rigorous(self) -> Guarantee:
@@ -87,9 +81,9 @@ class FixedBatchTrees(FixedBatches):
         return self._none("rigorous", "; ".join(reasons), HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> base.Shape:
         lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
-        return Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
+        return base.Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms`: one for each group, percentiles of private gradient norms."""

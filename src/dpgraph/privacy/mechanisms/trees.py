@@ -14,17 +14,7 @@ from pydantic import Field
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
-from dpgraph.privacy.mechanisms.base import (
-    RELEASED_MLP,
-    THEOREM_1,
-    NoisySteps,
-    NotNegative,
-    Rate,
-    Shape,
-    check_tree,
-    published_mlp,
-    published_theorem1,
-)
+from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
 from dpgraph.privacy.public_numbers import whole_batch
@@ -42,7 +32,7 @@ THEOREM_1_PROVED = replace(
 )
 
 
-class StableTrees(NoisySteps):
+class StableTrees(base.NoisySteps):
     """Ego trees of depth r over the stable sampler's lists."""
 
     relation: ClassVar[Relation] = DOUBLE_MIXTURE.relation
@@ -53,7 +43,7 @@ class StableTrees(NoisySteps):
 
     def _check(self) -> None:
         super()._check()
-        check_tree(hops=self.hops, max_degree=self.max_degree)
+        base.check_tree(hops=self.hops, max_degree=self.max_degree)
         if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
             raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
 
@@ -79,14 +69,14 @@ class StableTrees(NoisySteps):
         """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
         run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
         if self.hops == 0:
-            return published_mlp(rate=rate, noise=noise, unmet=self._unmet(RELEASED_MLP), **run)
-        return published_theorem1(
+            return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
+        return base.published_theorem1(
             num_roots=self.num_roots,
             batch_size=batch_size,
             reach=self.reach,
             noise_multiplier=noise / (2 * self.reach),
             remark="evaluated at this noise",
-            unmet=self._unmet(THEOREM_1),
+            unmet=self._unmet(base.THEOREM_1),
             **run,
         )
 
@@ -146,8 +136,8 @@ class PoissonTrees(PoissonBatches, StableTrees):
         return self._published(self.sampling_rate, batch, self.closed()[1])
 
     @property
-    def shape(self) -> Shape:
-        return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
@@ -169,10 +159,10 @@ class ResidualTrees(PoissonBatches, StableTrees):
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
-    sampling_rate: Rate = Field(description="q1, public: rate of the self terms")
-    neighbour_rate: Rate = Field(description="q2, public: rate of the neighbour terms")
-    neighbour_clip: NotNegative = Field(description="C_n / C_s, public")
-    choice_epsilon: NotNegative = Field(
+    sampling_rate: base.Rate = Field(description="q1, public: rate of the self terms")
+    neighbour_rate: base.Rate = Field(description="q2, public: rate of the neighbour terms")
+    neighbour_clip: base.NotNegative = Field(description="C_n / C_s, public")
+    choice_epsilon: base.NotNegative = Field(
         default=0.0, description="Pure epsilon of the choice of inference; 0: none is made"
     )
 
@@ -238,8 +228,8 @@ class ResidualTrees(PoissonBatches, StableTrees):
         return self.changed_trees
 
     @property
-    def shape(self) -> Shape:
-        return Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms` is C_s alone: C_n follows."""
@@ -311,8 +301,8 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
 
     @property
-    def shape(self) -> Shape:
-        return Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)

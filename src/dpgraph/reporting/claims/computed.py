@@ -11,10 +11,10 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims import computed_classes, computed_relations, computed_splits
-from dpgraph.reporting.claims.finding import Finding
+from dpgraph.reporting.claims.verdicts import Verdict, computed
 
 
-def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Finding:
+def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Verdict:
     """Daigavane et al., Lemma 1: a node occurs in at most N(K, r) = sum of K^i, i = 0..r, training subgraphs.
 
     Counts occurrences in the trees of Algorithm 1 on random directed graphs, stars (the hardest case) among them.
@@ -38,8 +38,8 @@ def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Finding:
                 cases += 1
                 if share > worst:
                     worst, where = share, f"{largest} at K = {max_degree}, r = {hops}"
-    return Finding(
-        "contradicted" if worst > 1 else "reproduced",
+    return computed(
+        worst <= 1,
         f"{cases} cases (random graphs and stars of {nodes} nodes, K from 1 to 10, r = 1 and 2) under Algorithm 1: the "
         f"most occurrences relative to N(K, r) were {where}, {100 * worst:.0f} % of the bound. The lemma counts "
         f"occurrences; it does not bound how many subgraphs change with one node.",
@@ -47,7 +47,7 @@ def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Finding:
     )
 
 
-def tighter_than_group_privacy() -> Finding:
+def tighter_than_group_privacy() -> Verdict:
     """Daigavane et al., Remark 3: Theorem 1 against RDP group privacy (Mironov 2017, Proposition 2), step by step.
 
     Group privacy: a group of g <= 2^c terms has (alpha, 3^c gamma_1(2^c alpha))-RDP, alpha >= 2, where gamma_1 is
@@ -82,8 +82,8 @@ def tighter_than_group_privacy() -> Finding:
                     ratios.append(3.0**doublings * single / theorem)
     all_ratios = np.concatenate(ratios)
     tighter = int((all_ratios > 1).sum())
-    return Finding(
-        "reproduced" if tighter == len(all_ratios) else "contradicted",
+    return computed(
+        tighter == len(all_ratios),
         f"one step's RDP in {len(all_ratios)} cases (N = 1,000 and 90,941, K from 2 to 10, r = 1 and 2, noise "
         f"multiplier λ from 0.5 to 4, orders 2 to 8): group privacy gives {_times(all_ratios.min())} to "
         f"{_times(all_ratios.max())} times Theorem 1's value, and Theorem 1 is the smaller in {tighter}. "

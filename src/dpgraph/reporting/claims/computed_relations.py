@@ -8,59 +8,50 @@ import numpy as np
 
 from dpgraph.experiments import published
 from dpgraph.randomness import numpy_generator
-from dpgraph.reporting.claims.finding import Finding
-from dpgraph.reporting.relational_bounds import (
-    DEFAULTS,
-    ORDERS,
-    PREMISE,
-    THEOREM_3,
-    VARIED,
-    WHERE,
-    epsilon_after,
-    rdp_of_a_step,
-)
+from dpgraph.reporting import relational_bounds as bounds
+from dpgraph.reporting.claims.verdicts import Verdict, computed
 
 PAPER = "huang2025-relational-entity-dp"
 STEPS = 1000
 
 
 def _settings() -> list[dict[str, Any]]:
-    return [{**DEFAULTS, name: value} for name, values in VARIED.items() for value in values]
+    return [{**bounds.DEFAULTS, name: value} for name, values in bounds.VARIED.items() for value in values]
 
 
-def _compared(settings: list[dict[str, Any]]) -> tuple[str, Finding]:
+def _compared(settings: list[dict[str, Any]]) -> Verdict:
     lower, cases, worst, composed, ratios = 0, 0, 0.0, 0, []
     for at in settings:
-        one = rdp_of_a_step(at, ORDERS)
-        ours = one.pop(THEOREM_3)
+        one = bounds.rdp_of_a_step(at, bounds.ORDERS)
+        ours = one.pop(bounds.THEOREM_3)
         least = np.minimum.reduce(list(one.values()))
-        lower, cases = lower + int((ours < least).sum()), cases + len(ORDERS)
+        lower, cases = lower + int((ours < least).sum()), cases + len(bounds.ORDERS)
         worst = max(worst, float((ours / least).max()))
-        whole = {name: float(values[0]) for name, values in epsilon_after(at, [STEPS]).items()}
-        mine = whole.pop(THEOREM_3)
+        whole = {name: float(values[0]) for name, values in bounds.epsilon_after(at, [STEPS]).items()}
+        mine = whole.pop(bounds.THEOREM_3)
         composed += mine < min(whole.values())
         ratios.append(min(whole.values()) / mine)
     text = (
         f"{len(settings)} settings: Theorem 3 is below both other bounds at {lower} of {cases} orders (2 to 8; at most "
         f"{worst:.3g} of the smaller one), and after {STEPS} steps its epsilon is below both in {composed} of "
         f"{len(settings)}, "
-        f"by factors {min(ratios):.3g} to {max(ratios):.3g}. {PREMISE}. {WHERE}"
+        f"by factors {min(ratios):.3g} to {max(ratios):.3g}. {bounds.PREMISE}. {bounds.WHERE}"
     )
     holds = lower == cases and composed == len(settings)
-    return text, Finding("reproduced" if holds else "contradicted", text, cases + len(settings))
+    return computed(holds, text, cases + len(settings))
 
 
-def bound_of_theorem_3() -> Finding:
+def bound_of_theorem_3() -> Verdict:
     """H3, Figure 2: at the default parameters, per step and composed."""
-    return _compared([DEFAULTS, {**DEFAULTS, "noise": 1.0}])[1]
+    return _compared([bounds.DEFAULTS, {**bounds.DEFAULTS, "noise": 1.0}])
 
 
-def bounds_elsewhere() -> Finding:
+def bounds_elsewhere() -> Verdict:
     """H10, Figures 4 and 5: the same orderings when one parameter varies."""
-    return _compared(_settings())[1]
+    return _compared(_settings())
 
 
-def constant_sensitivity(own: int = 5, negatives: int = 4) -> Finding:
+def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
     """H7, Proposition 4.1, on batches whose negatives hold every entity at most once: the change is at most 2 C.
 
     An entity with `own` tuples, each of whose entities is in one more tuple, and gradients that oppose the others.
@@ -82,10 +73,10 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Finding:
         f"leaves out; "
         f"the family reaches C (1 + K (1 + k) / 2)"
     )
-    return Finding("contradicted" if change > 2 else "reproduced", text, 1)
+    return computed(change <= 2, text, 1)
 
 
-def standard_grows_with_the_batch() -> Finding:
+def standard_grows_with_the_batch() -> Verdict:
     """H8: with standard clipping an entity that is a negative of every tuple moves the sum by 2 C for each."""
     from dpgraph.sampling.tuples import Negatives
 
@@ -100,10 +91,10 @@ def standard_grows_with_the_batch() -> Finding:
         f"without replacement, where an entity is a negative of at most {max(most)} tuple and the change at most "
         "(K + 2) C, whatever the batch (docs/privacy.md, Theorem 7)"
     )
-    return Finding("reproduced" if max(most) == 1 else "contradicted", text, len(sizes))
+    return computed(max(most) == 1, text, len(sizes))
 
 
-def paired_negatives_are_rarely_true() -> Finding:
+def paired_negatives_are_rarely_true() -> Verdict:
     """H9: P(a uniform entity is a partner of the head) at Table 2's counts: mean degree over the entities."""
     rows = published.match("datasets", paper=PAPER, table="table2")
     shares = {row["dataset"]: 2 * int(row["n_edges"]) / int(row["n_entities"]) ** 2 for row in rows}
@@ -113,7 +104,7 @@ def paired_negatives_are_rarely_true() -> Finding:
     text += (
         ". Heads are drawn by their tuples: hubs have more, a factor of E[d^2] / E[d]^2, which Table 2 does not give"
     )
-    return Finding("reproduced" if max(shares.values()) < 1e-3 else "contradicted", text, len(shares))
+    return computed(max(shares.values()) < 1e-3, text, len(shares))
 
 
 FUNCTIONS = {

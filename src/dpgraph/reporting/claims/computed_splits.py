@@ -10,7 +10,7 @@ import math
 
 from dpgraph.experiments import published
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.claims.finding import Finding
+from dpgraph.reporting.claims.verdicts import Verdict, computed
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.paper_values import parameters_of
 
@@ -26,69 +26,50 @@ PARTS = (
 EXAMPLES, EPOCHS = 60_000, 100  # of MNIST; the epochs that fit the printed epsilons
 
 
-def noise_epsilon_table() -> Finding:
+def noise_epsilon_table() -> Verdict:
     """Table 3: the moments accountant (q = 1, T = epochs, integer moments up to 32) gives the printed epsilons."""
-    from dpgraph.privacy.accountants.renyi import moments_epsilon
-
     parts, wrong = [], 0
     rows = published.match(f"results_{PAPERS[0]}", table="table3", metric="epsilon")
     for row in rows:
         settings = parameters_of(row["other_params"])
         noise, steps = float(settings["noise"]), int(settings["epochs"])
-        ours = moments_epsilon(rate=1.0, noise_multiplier=noise, steps=steps, delta=DELTA)
+        ours = moments(1.0, noise, steps)
         wrong += f"{ours:.2f}" != row["value"]
         parts.append(
             f"{row['optimizer']}, noise {noise:g}, {steps} steps: printed {row['value']}, by the formula {ours:.2f}, "
             f"proved {epsilon(_whole_graph(noise, steps))}"
         )
-    verdict = "contradicted" if wrong else "reproduced"
     text = (
         f"{len(rows) - wrong} of {len(rows)} to the printed digit; proved: with the gradient clipped, as the text says"
     )
-    return Finding(verdict, f"{text}. {'. '.join(parts)}. {WHOLE}", len(rows))
+    return computed(not wrong, f"{text}. {'. '.join(parts)}. {WHOLE}", len(rows))
 
 
-def epsilon_one_without_splits() -> Finding:
+def epsilon_one_without_splits() -> Verdict:
     """Section 6.3: epsilon = 1 cannot be reached without splits. It can: the noise below gives it."""
-    from dpgraph.privacy.accountants.renyi import moments_epsilon
-    from dpgraph.privacy.solving import least_noise
-
     parts, reached = [], 0
     for optimizer, steps in FULL_RUNS.items():
-        noise = least_noise(
-            lambda sigma, steps=steps: moments_epsilon(  # type: ignore[misc]
-                rate=1.0, noise_multiplier=sigma, steps=steps, delta=DELTA
-            ),
-            target=1.0,
-        )
-        ours = moments_epsilon(rate=1.0, noise_multiplier=noise, steps=steps, delta=DELTA)
+        noise = _noise_for_one(1.0, steps)
+        ours = moments(1.0, noise, steps)
         reached += ours <= 1.0
         parts.append(
             f"{optimizer}, {steps} steps on the whole graph: noise {significant(noise, 4)} gives ε = {ours:.4f} by "
             f"the paper's accountant, proved {epsilon(_whole_graph(noise, steps))}"
         )
-    return Finding("contradicted" if reached else "reproduced", ". ".join([*parts, WHOLE]), len(parts))
+    return computed(not reached, ". ".join([*parts, WHOLE]), len(parts))
 
 
-def privacy_bound_factor() -> Finding:
+def privacy_bound_factor() -> Verdict:
     """Abstract: splits improve the privacy bound by 2.7, the ratio of exp(epsilon) at 2 and at 1.
 
     With SPLITS parts, q = 1/s and T = epochs times s, the noise for epsilon 1 comes from the same formula.
     """
-    from dpgraph.privacy.accountants.renyi import moments_epsilon
-    from dpgraph.privacy.solving import least_noise
-
     whole = {row["optimizer"]: float(parameters_of(row["other_params"])["noise"])
              for row in published.match(f"results_{PAPERS[0]}", table="table3", value="2.00")}  # fmt: skip
     parts, worse = [], 0
     for optimizer, epochs in FULL_RUNS.items():
         steps = epochs * SPLITS
-        noise = least_noise(
-            lambda sigma, steps=steps: moments_epsilon(  # type: ignore[misc]
-                rate=1 / SPLITS, noise_multiplier=sigma, steps=steps, delta=DELTA
-            ),
-            target=1.0,
-        )
+        noise = _noise_for_one(1 / SPLITS, steps)
         before, after = _whole_graph(whole[optimizer], epochs), _whole_graph(noise, steps)
         worse += after >= before
         parts.append(
@@ -97,15 +78,15 @@ def privacy_bound_factor() -> Finding:
             f"published 1.00){': the bound gets worse' if after >= before else ''}"
         )
     printed = f"By the paper's formula the factor is e^(2.0 − 1.0) = {math.exp(1):.2f}, as printed"
-    return Finding("contradicted" if worse else "reproduced", ". ".join([*parts, printed, PARTS]), len(FULL_RUNS))
+    return computed(not worse, ". ".join([*parts, printed, PARTS]), len(FULL_RUNS))
 
 
-def lot_size_accounting() -> Finding:
+def lot_size_accounting() -> Verdict:
     """App. F: at equal noise epsilon rises with the lot; at lot 60,000 noise 50 and 100 give less than 1.
 
     T = 100 epochs and q = lot / 60,000 fit the printed epsilons. Proved: Poisson-sampled lots, every example clipped.
     """
-    from dpgraph.privacy.accountants.renyi import moments_epsilon, poisson_gaussian_epsilon
+    from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
 
     epsilons: dict[tuple[float, int], float] = {}
     parts, wrong = [], 0
@@ -114,7 +95,7 @@ def lot_size_accounting() -> Finding:
         lot, noise = int(settings["lot_size"]), float(settings["noise"])
         rate = lot / EXAMPLES
         steps = round(EPOCHS / rate)
-        epsilons[noise, lot] = ours = moments_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
+        epsilons[noise, lot] = ours = moments(rate, noise, steps)
         wrong += f"{ours:.2f}" != row["value"]
         proved = poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
         parts.append(
@@ -126,7 +107,20 @@ def lot_size_accounting() -> Finding:
         f"{len(epsilons) - wrong} of {len(epsilons)} to the printed digit; proved: for Poisson-sampled lots with every "
         f"example clipped. {'. '.join(parts)}. All ε: relation {Relation.RECORD_REMOVE}, scope {Scope.PARAMETERS}"
     )
-    return Finding("reproduced" if holds else "contradicted", text, len(epsilons))
+    return computed(holds, text, len(epsilons))
+
+
+def moments(rate: float, noise: float, steps: int, delta: float = DELTA) -> float:
+    """Return the papers' epsilon, by the moments accountant."""
+    from dpgraph.privacy.accountants.renyi import moments_epsilon  # loading it takes a second
+
+    return moments_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta)
+
+
+def _noise_for_one(rate: float, steps: int) -> float:
+    from dpgraph.privacy.solving import least_noise
+
+    return least_noise(lambda noise: moments(rate, noise, steps), target=1.0)
 
 
 def _whole_graph(noise: float, steps: int) -> float:

@@ -54,26 +54,27 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     samples: dict[str, pd.Series] = {}
     for weight, name, values in terms:
         weights[name] = weights.get(name, 0.0) + weight
-        samples[name] = values.astype(float)
-    kept = [name for name, weight in weights.items() if weight]
-    estimate = float(sum(weights[name] * samples[name].mean() for name in kept))
-    n = min((len(samples[name]) for name in kept), default=0)
+        samples[name] = values
+    # (weight, values) of each sample: plain arrays, since a claim may have hundreds of contrasts
+    parts = [(weight, samples[name].to_numpy(float)) for name, weight in weights.items() if weight]
+    estimate = float(sum(weight * (values.mean() if len(values) else np.nan) for weight, values in parts))
+    n = min((len(values) for _, values in parts), default=0)
     if n < 2:
         return Contrast(estimate, np.nan, np.nan, n)
-    if all(samples[name].index.equals(samples[kept[0]].index) for name in kept):
-        each = np.array(sum(weights[name] * samples[name].to_numpy() for name in kept))
+    seeds = [samples[name].index for name, weight in weights.items() if weight]
+    if all(own.equals(seeds[0]) for own in seeds):
+        each = np.array(sum(weight * values for weight, values in parts))
         square, degrees = each.var(ddof=1) / n, n - 1.0
         residuals = each - each.mean()
     else:
         # seeds that cells do not have in common: their residuals in the order of the seeds, as if they had
-        columns = [weights[name] * (samples[name] - samples[name].mean()).to_numpy()[:n] for name in kept]
-        residuals = np.array(sum(columns))
-        parts = np.array([weights[name] ** 2 * samples[name].var(ddof=1) / len(samples[name]) for name in kept])
-        square = parts.sum()
-        freedom = np.array([len(samples[name]) - 1 for name in kept])
-        degrees = float(square**2 / (parts**2 / freedom).sum()) if square else np.inf
+        residuals = np.array(sum(weight * (values - values.mean())[:n] for weight, values in parts))
+        squares = np.array([weight**2 * values.var(ddof=1) / len(values) for weight, values in parts])
+        square = squares.sum()
+        freedom = np.array([len(values) - 1 for _, values in parts])
+        degrees = float(square**2 / (squares**2 / freedom).sum()) if square else np.inf
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
-    largest = max(abs(weights[name]) * float(samples[name].abs().max()) for name in kept)
+    largest = max(abs(weight) * float(np.abs(values).max()) for weight, values in parts)
     if square <= (1e-12 * max(1.0, largest)) ** 2:
         return Contrast(estimate, 0.0, np.inf, n, residuals=np.zeros(n))
     return Contrast(estimate, float(np.sqrt(square)), degrees, n, residuals=residuals)

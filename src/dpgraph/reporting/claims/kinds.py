@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dpgraph.experiments.claim import (
-    AtEqualAccuracy,
-    EveryClass,
-    Greater,
-    GrowingGap,
-    RarerClasses,
-    RiseAndFall,
-    Similar,
-    SimpleTest,
-    WeightedMean,
-    WeightedSum,
-)
+from dpgraph.experiments import claim as kinds
+from dpgraph.experiments.claim import SimpleTest
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
 from dpgraph.reporting.claims.curves import compare_curves
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -24,23 +14,23 @@ from dpgraph.reporting.claims.verdicts import Comparisons
 def compare(test: SimpleTest, label: str, known: Known, other: Known, comparisons: Comparisons) -> None:
     """Adds the test's comparisons on the task `label`: `known` in the test's artefact, `other` in its second one."""
     match test:
-        case Greater():
+        case kinds.Greater():
             for better in test.better:
                 for worse in test.worse:
                     _differences(test, label, (better, worse), (known, other), (test.margin, None), comparisons)
-        case Similar():
+        case kinds.Similar():
             for pair in test.pairs:
                 _differences(test, label, pair, (known, other), (-test.within, -test.within), comparisons)
-        case GrowingGap():
+        case kinds.GrowingGap():
             _growing_gap(test, label, known, comparisons)
-        case RarerClasses() | WeightedSum() | RiseAndFall() | EveryClass() | AtEqualAccuracy():
-            raise TypeError(f"{test.kind}: expected a call of the function that is for it")
-        case _:
+        case kinds.Monotone() | kinds.Constant() | kinds.PeakInside() | kinds.NearBest() | kinds.SmallerRange():
             compare_curves(test, label, known, other, comparisons)
+        case _:
+            raise TypeError(f"{test.kind}: expected a call of the function that is for it")
 
 
 def _differences(
-    test: Greater | Similar,
+    test: kinds.Greater | kinds.Similar,
     label: str,
     methods: tuple[str, str],
     known: tuple[Known, Known],
@@ -67,7 +57,7 @@ def _differences(
                 add(f"{named}, {second} − {first}{text}", [(1.0, two), (-1.0, one)], margins[1], comparisons)
 
 
-def _growing_gap(test: GrowingGap, label: str, known: Known, comparisons: Comparisons) -> None:
+def _growing_gap(test: kinds.GrowingGap, label: str, known: Known, comparisons: Comparisons) -> None:
     for worse in test.worse:
         pairs = [
             (at_target(target), pair) for target, pair in _pairs(_of(known, test.better, None), _of(known, worse, None))
@@ -98,7 +88,7 @@ def _pairs(
 
 
 def weighted_sum(
-    test: WeightedSum, label: str, places_of: Callable[[WeightedMean], Known], comparisons: Comparisons
+    test: kinds.WeightedSum, label: str, places_of: Callable[[kinds.WeightedMean], Known], comparisons: Comparisons
 ) -> None:  # fmt: skip
     """Adds the one comparison of a weighted sum; `places_of` a term are those of its artefact and task."""
     terms, names = [], []
@@ -115,13 +105,13 @@ def weighted_sum(
     add(f"{label}, {' '.join(names).removeprefix('+ ')}".removeprefix(", "), terms, test.above, comparisons)
 
 
-def has_terms(test: WeightedSum, places_of: Callable[[WeightedMean], Known]) -> bool:
+def has_terms(test: kinds.WeightedSum, places_of: Callable[[kinds.WeightedMean], Known]) -> bool:
     """Whether the suite has every term on the data set of `places_of`."""
     found = (_of_term(term, places_of(term)) for term in test.terms)
     return all(target in own for own, target in found)
 
 
-def _of_term(term: WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
+def _of_term(term: kinds.WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
     """Places of the term's method and value by target epsilon, and the one that is meant."""
     own = {
         entry.epsilon: (entry, outcome)

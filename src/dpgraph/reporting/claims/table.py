@@ -11,33 +11,20 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import (
-    AtEqualAccuracy,
-    Claim,
-    Computed,
-    Curve,
-    EveryClass,
-    NotTested,
-    RarerClasses,
-    RiseAndFall,
-    SimpleTest,
-    WeightedMean,
-    WeightedSum,
-    uses,
-)
+from dpgraph.experiments import claim as kinds
+from dpgraph.experiments.claim import Claim, SimpleTest, uses
 from dpgraph.experiments.suite import COMPUTE, SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.along import compare_along
 from dpgraph.reporting.claims.averaging import DataSet, Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
-from dpgraph.reporting.claims.curves import can_be_drawn
+from dpgraph.reporting.claims.curves import can_be_drawn, compare_along
 from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
 from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
@@ -108,13 +95,10 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
 
 
 def _verdict(plan: Plan, paper: str, claim: Claim, results: Results | None) -> Verdict:
-    if isinstance(claim.test, NotTested):
+    if isinstance(claim.test, kinds.NotTested):
         return not_run(claim.test.why)
-    if isinstance(claim.test, Computed):
-        finding = computed.FUNCTIONS[claim.test.function]()
-        where = "computed, without training"
-        reason = finding.evidence.partition(". ")[0]
-        return Verdict(finding.verdict, where, finding.evidence, finding.n, mechanism="accounting", reason=reason)
+    if isinstance(claim.test, kinds.Computed):
+        return computed.FUNCTIONS[claim.test.function]()
     comparisons, scope = Comparisons(), Coverage()
     for part in claim.parts:
         reason = _run(plan, paper, part, results, comparisons, scope)
@@ -145,7 +129,7 @@ def _run(
         return f"{absent[0].split('/')[1]} is not in this suite"
     if results is None:
         return "no results yet"
-    if isinstance(test, WeightedSum) and test.terms[0].task is not None:
+    if isinstance(test, kinds.WeightedSum) and test.terms[0].task is not None:
         return _between_tasks(plan, paper, test, results, comparisons, scope)
     first, second = f"{paper}/{test.artefact}", artefacts[-1]
     every = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
@@ -176,7 +160,7 @@ def _run(
     scope.add(
         tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values()
     )
-    if isinstance(test, RarerClasses):
+    if isinstance(test, kinds.RarerClasses):
         by_class = class_values(plan, first, results, class_counts(plan, first, results.frame))
         by_task = [
             (task.label, [values for values in by_class if values.entry.task_id == task_id])
@@ -185,12 +169,12 @@ def _run(
         compare_classes(test, by_task, comparisons)
         return ""
     for data_set in data_sets_of(test, tasks, knowns):
-        if isinstance(test, RiseAndFall):
+        if isinstance(test, kinds.RiseAndFall):
             compare_along(data_set.label, data_set.knowns[first], plan.artefacts[first].metric, results, comparisons)
-        elif isinstance(test, EveryClass):
+        elif isinstance(test, kinds.EveryClass):
             paper_of = plan.experiments[paper]
             compare_every_class(test, data_set.label, data_set.knowns[first], paper_of, results, comparisons)
-        elif isinstance(test, AtEqualAccuracy):
+        elif isinstance(test, kinds.AtEqualAccuracy):
             compare_at_equal_accuracy(test, data_set.label, data_set.knowns[first], results, comparisons)
         else:
             comparisons.add(compared_on(paper, test, data_set, (first, second)))
@@ -200,7 +184,7 @@ def _run(
 def compared_on(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tuple[str, str]) -> Comparisons:
     """On a mean of which the test is about each member: with the same comparisons of every member."""
     comparisons, (first, second), known = Comparisons(), artefacts, data_set.knowns
-    if isinstance(test, WeightedSum):
+    if isinstance(test, kinds.WeightedSum):
         weighted_sum(test, data_set.label, _lookup(paper, test, known), comparisons)
     else:
         compare(test, data_set.label, known[first], known[second], comparisons)
@@ -213,20 +197,20 @@ def compared_on(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tupl
 
 def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> bool:
     """Whether a data set has the target epsilons and the values of a sweep that the test names."""
-    if isinstance(test, Curve):
+    if isinstance(test, kinds.Curve):
         return can_be_drawn(test, known[artefact])
-    if isinstance(test, WeightedSum):
+    if isinstance(test, kinds.WeightedSum):
         return has_terms(test, _lookup(paper, test, known))
     at = getattr(test, "at", None)
     return not isinstance(at, tuple) or set(at) <= {entry.epsilon for entry, _ in known[artefact]}
 
 
-def _lookup(paper: str, test: WeightedSum, places: Mapping[str, Known]) -> Callable[[WeightedMean], Known]:
+def _lookup(paper: str, test: kinds.WeightedSum, places: Mapping[str, Known]) -> Callable[[kinds.WeightedMean], Known]:
     return lambda term: places[f"{paper}/{term.artefact or test.artefact}"]
 
 
 def _between_tasks(
-    plan: Plan, paper: str, test: WeightedSum, results: Results, comparisons: Comparisons, scope: Coverage
+    plan: Plan, paper: str, test: kinds.WeightedSum, results: Results, comparisons: Comparisons, scope: Coverage
 ) -> str:  # fmt: skip
     """A weighted sum whose terms name their tasks: one comparison."""
     places: dict[tuple[str, str], Known] = {}

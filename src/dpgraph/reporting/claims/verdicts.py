@@ -52,6 +52,12 @@ def not_run(why: str) -> Verdict:
     return Verdict(NOT_RUN, "", "", reason=why)
 
 
+def computed(holds: bool, evidence: str, n: int) -> Verdict:
+    """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
+    verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
+    return Verdict(verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite.
@@ -100,37 +106,18 @@ class Comparison:
 
 
 def compared(where: str, value: Contrast, margin: float) -> Comparison:
-    above, below = value.p_above(margin), value.p_below(margin)
     ways = ((Above(value, margin),),)
-    return Comparison(
-        where,
-        value.estimate,
-        value.error,
-        margin,
-        value.n,
-        above,
-        below,
-        value.unit,
-        ways,
-        by_data_set=value.by_data_set,
-        against=ways,
-    )
+    return picked(where, value, (value.p_above(margin), value.p_below(margin)), ways, ways, margin)
 
 
-def picked(where: str, value: Contrast, p: tuple[float, float], ways: Ways, against: Ways) -> Comparison:
-    """That `value`, whose parts were picked by their means, is above 0; `p` against it and against its opposite."""
+def picked(
+    where: str, value: Contrast, p: tuple[float, float], ways: Ways, against: Ways, margin: float = 0.0
+) -> Comparison:
+    """That `value`, whose parts were picked by their means, is above it; `p` against that and against its opposite."""
     return Comparison(
-        where,
-        value.estimate,
-        value.error,
-        0.0,
-        value.n,
-        *p,
-        value.unit,
-        ways,
-        by_data_set=value.by_data_set,
+        where, value.estimate, value.error, margin, value.n, *p, value.unit, ways, by_data_set=value.by_data_set,
         against=against,
-    )
+    )  # fmt: skip
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:
@@ -139,17 +126,12 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
     Holds at a level if each part does (intersection-union); refuted if one part is, after Bonferroni's correction.
     """
     least = min(parts, key=lambda part: part.estimate - part.margin)
-    return Comparison(
-        least.where,
-        least.estimate,
-        least.error,
-        least.margin,
-        min(part.n for part in parts),
-        max(part.p_above for part in parts),
-        min(1.0, len(parts) * min(part.p_below for part in parts)),
-        least.unit,
-        (tuple(one for part in parts for way in part.ways for one in way),),
-        by_data_set=least.by_data_set,
+    return replace(
+        least,
+        n=min(part.n for part in parts),
+        p_above=max(part.p_above for part in parts),
+        p_below=min(1.0, len(parts) * min(part.p_below for part in parts)),
+        ways=(tuple(one for part in parts for way in part.ways for one in way),),
         against=tuple(way for part in parts for way in part.against),
     )
 

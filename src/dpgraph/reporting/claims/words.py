@@ -4,26 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpgraph.experiments.claim import (
-    AtEqualAccuracy,
-    Claim,
-    Computed,
-    Constant,
-    Curve,
-    EveryClass,
-    Greater,
-    GrowingGap,
-    Monotone,
-    NearBest,
-    NotTested,
-    PeakInside,
-    RarerClasses,
-    RiseAndFall,
-    Similar,
-    SimpleTest,
-    SmallerRange,
-    WeightedSum,
-)
+from dpgraph.experiments import claim as kinds
+from dpgraph.experiments.claim import Claim, SimpleTest
 
 AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}
 
@@ -31,9 +13,9 @@ AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}
 def would_reproduce(claim: Claim) -> str:
     """Every part must hold; empty where nothing is tested."""
     match claim.test:
-        case Computed():
+        case kinds.Computed():
             return "every recomputed number agrees with the statement (no sample, so no level)"
-        case NotTested():
+        case kinds.NotTested():
             return ""
     return _joined(_holds(part) for part in claim.parts)
 
@@ -41,9 +23,9 @@ def would_reproduce(claim: Claim) -> str:
 def would_contradict(claim: Claim) -> str:
     """One counterexample is enough; empty where nothing is tested."""
     match claim.test:
-        case Computed():
+        case kinds.Computed():
             return "one recomputed number does not"
-        case NotTested():
+        case kinds.NotTested():
             return ""
     return _joined((_fails(part) for part in claim.parts), "; or ")
 
@@ -55,23 +37,23 @@ def _joined(sentences: Iterable[str], by: str = "; ") -> str:
 def _holds(test: SimpleTest) -> str:
     where = _where(test)
     match test:
-        case Greater():
+        case kinds.Greater():
             return f"{_each(test.better)} is {_above(test.margin)} {_each(test.worse)}{where}"
-        case Similar():
+        case kinds.Similar():
             pairs = ", ".join(f"{one} and {two}" for one, two in test.pairs)
             return f"{pairs} differ by less than {_points(test.within)}{where}"
-        case GrowingGap():
+        case kinds.GrowingGap():
             return f"{test.better} gains on {_each(test.worse)} from the smallest ε to the largest{where}"
-        case SmallerRange():
+        case kinds.SmallerRange():
             return f"{_each(test.methods)} varies less in {test.artefact} than in {test.than}{where}"
-        case NearBest():
+        case kinds.NearBest():
             values = ", ".join(test.values)
             return f"{_each(test.methods)} at {values} is less than {_points(test.within)} below its best value{where}"
-        case RarerClasses():
+        case kinds.RarerClasses():
             what = "accuracy" if test.of == "accuracy" else f"accuracy lost to {test.reference}"
             order = "less" if test.of == "accuracy" else "more"
             return f"the rarer the class, the {order} {what} of {_each(test.methods)}{where}"
-        case WeightedSum():
+        case kinds.WeightedSum():
             terms = " ".join(
                 f"{'−' if term.times < 0 else '+'} {abs(term.times):g} {term.method}"
                 + "".join(f" ({text})" for text in (term.value, term.task) if text)
@@ -79,11 +61,11 @@ def _holds(test: SimpleTest) -> str:
                 for term in test.terms
             )
             return f"{terms.removeprefix('+ ')} is above {_points(test.above)}{where}"
-        case RiseAndFall():
+        case kinds.RiseAndFall():
             return f"in {test.artefact} {_each(test.methods)} is higher at some evaluation than at its first and last"
-        case EveryClass():
+        case kinds.EveryClass():
             return f"in {test.artefact} {test.higher} is above {test.lower} in each class"
-        case AtEqualAccuracy():
+        case kinds.AtEqualAccuracy():
             more = f"more than {test.margin:g} above" if test.margin else "above"
             return (
                 f"in {test.artefact} {test.higher} is {more} {_each(test.lower)} at equal accuracy: the least, the "
@@ -92,18 +74,18 @@ def _holds(test: SimpleTest) -> str:
     return _curve(test, where)
 
 
-def _curve(test: Curve, where: str) -> str:
+def _curve(test: kinds.Curve, where: str) -> str:
     named = f"{_each(test.methods)} over {'ε' if test.over == 'epsilon' else 'the sweep'}"
     ends = f" from {test.start or 'its first value'} to {test.end or 'its last'}" if test.start or test.end else ""
     match test:
-        case Monotone():
+        case kinds.Monotone():
             more = f" by more than {_points(test.by)}" if test.by else ""
             steps = f", no step by {_points(test.tolerance)} or more the other way" if test.tolerance else ""
             verb = "rises" if test.direction == "rising" else "falls"
             return f"{named} {verb}{ends}{more}{steps}{where}"
-        case Constant():
+        case kinds.Constant():
             return f"any two values of {named}{ends} differ by less than {_points(test.within)}{where}"
-        case PeakInside():
+        case kinds.PeakInside():
             return f"some value inside {named}{ends} is above both ends{where}"
     raise TypeError(f"{type(test).__name__}: expected a test on curves")
 
@@ -112,44 +94,44 @@ def _fails(test: SimpleTest) -> str:
     """The opposite of one comparison."""
     where = _where(test, against=True)
     match test:
-        case Greater():
+        case kinds.Greater():
             limit = f"less than {_points(test.margin)} above" if test.margin > 0 else "below"
             if test.margin < 0:
                 limit = f"more than {_points(-test.margin)} below"
             return f"{_any(test.better)} is {limit} {_any(test.worse)}{where}"
-        case Similar():
+        case kinds.Similar():
             return f"one pair differs by more than {_points(test.within)}{where}"
-        case GrowingGap():
+        case kinds.GrowingGap():
             return f"the gap to {_any(test.worse)} shrinks{where}"
-        case SmallerRange():
+        case kinds.SmallerRange():
             return f"the range in {test.artefact} is the larger one{where}"
-        case NearBest():
+        case kinds.NearBest():
             return f"one of these values is more than {_points(test.within)} below another{where}"
-        case RarerClasses():
+        case kinds.RarerClasses():
             return f"the rank correlation has the other sign{where}"
-        case WeightedSum():
+        case kinds.WeightedSum():
             return f"it is below {_points(test.above)}{where}"
-        case Monotone():
+        case kinds.Monotone():
             steps = f", or a step goes the other way by more than {_points(test.tolerance)}" if test.tolerance else ""
             return f"the ends differ by less than {_points(test.by)}, or the other way{steps}{where}"
-        case Constant():
+        case kinds.Constant():
             return f"two values differ by more than {_points(test.within)}{where}"
-        case RiseAndFall():
+        case kinds.RiseAndFall():
             return f"in {test.artefact} the first or the last evaluation is higher than all between"
-        case EveryClass():
+        case kinds.EveryClass():
             return f"in {test.artefact} {test.higher} is below {test.lower} in one class"
-        case AtEqualAccuracy():
+        case kinds.AtEqualAccuracy():
             less = f"less than {test.margin:g} above" if test.margin else "below"
             return f"in {test.artefact} {test.higher} is {less} {_any(test.lower)} at one of these accuracies"
     return f"one end is above every value inside{where}"
 
 
 def _where(test: SimpleTest, against: bool = False) -> str:
-    if isinstance(test, RarerClasses):
+    if isinstance(test, kinds.RarerClasses):
         return ", over the classes of all data sets"
-    if isinstance(test, RiseAndFall | EveryClass | AtEqualAccuracy):
+    if isinstance(test, kinds.RiseAndFall | kinds.EveryClass | kinds.AtEqualAccuracy):
         return ""
-    if isinstance(test, WeightedSum) and test.terms[0].task is not None:
+    if isinstance(test, kinds.WeightedSum) and test.terms[0].task is not None:
         return ""
     at = getattr(test, "at", "largest-epsilon")
     target = AT[at] if isinstance(at, str) else f" at ε = {', '.join(f'{value:g}' for value in at)}"

@@ -42,9 +42,9 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every tab
 
 
 class Drawn(NamedTuple):
-    """Files of a figure, its points, and what is said beside it, a sentence or two each."""
+    """A figure, its points, and what is said beside it, a sentence or two each."""
 
-    files: list[Path]
+    figure: Figure
     points: pd.DataFrame
     caption: list[str]
 
@@ -115,6 +115,31 @@ def panels(
         free.set_axis_off()
     legend.draw(figure, free)
     return figure, axes, (width - (legend.width if legend.place is Place.RIGHT else 0.0)) / across
+
+
+def panelled(
+    titles: Sequence[str],
+    handles: Mapping[str, Artist],
+    demonstration: bool,
+    x: str = "",
+    y: str = "",
+    across: int = ACROSS,
+    height: float = PANEL[1],
+    below: bool = False,
+) -> tuple[Figure, list[Axes], float]:
+    """Return a figure with a panel for each title, labelled; without any it says that there are no results.
+
+    The last value is the width of a place, as `panels` returns it.
+    """
+    figure, places, width = panels([1] * max(len(titles), 1), handles, across, height, below=below)
+    grid = [axes for (axes,) in places]
+    for axes, title in zip(grid, titles):
+        panel_title(axes, title, demonstration, width)
+        axes.set_xlabel(x)
+        y_label(axes, y)
+    if not titles:
+        no_results(grid[0])
+    return figure, grid, width
 
 
 def share_y(places: Sequence[Axes]) -> None:

@@ -1,16 +1,46 @@
-"""Axes of epsilon: the suite's epsilons are ticks, logarithmic where they span more than `WIDE`."""
+"""Ticks at given values, of which those are labelled whose labels do not touch; and axes of epsilon.
+
+On these the suite's epsilons are ticks; they are logarithmic where epsilons span more than `WIDE`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.formats import significant
+
+LETTER = 0.066  # inches of a tick label
+GAP = 0.06  # inches between two
+
+
+def set_ticks(
+    axes: Axes, texts: Mapping[float, str], inches: Mapping[float, float], others: Sequence[float] = ()
+) -> None:
+    """texts: label by value; inches: where a value is on the axis; others: values that have no tick without a label.
+
+    Labels of the largest and the least value come first.
+    """
+    first = sorted(value for value in texts if value not in others)
+    kept: list[float] = []
+    for value in dict.fromkeys([*first[-1:], *first[:1], *first, *others]):
+        if all(abs(inches[value] - inches[one]) >= _half(texts[value]) + _half(texts[one]) + GAP for one in kept):
+            kept.append(value)
+    kept.sort()
+    rest = [value for value in first if value not in kept]
+    axes.xaxis.set_major_locator(FixedLocator(kept))
+    axes.xaxis.set_major_formatter(FixedFormatter([texts[value] for value in kept]))
+    axes.xaxis.set_minor_locator(FixedLocator(rest) if rest else NullLocator())
+    axes.xaxis.set_minor_formatter(FixedFormatter([""] * len(rest)))
+
+
+def _half(text: str) -> float:
+    return len(text) * LETTER / 2
+
 
 FEW = 4  # ticks, below which values between them cannot be read
 WIDE = 4.0  # largest / smallest from which the axis is logarithmic

@@ -55,15 +55,7 @@ def laid_out(
     most = max((len(list(own)) for _, own in groupby(chosen, lambda one: one.task)), default=1)
     across = min(most, MOST) if most > 1 else canvas.ACROSS
     height = NARROW if across > canvas.ACROSS else canvas.PANEL[1]
-    figure, places, width = canvas.panels([1] * max(len(chosen), 1), handles, across, height)
-    grid = [axes for (axes,) in places]
-    for axes, one in zip(grid, chosen):
-        canvas.panel_title(axes, one.title, demonstration, width)
-        axes.set_xlabel(x)
-        canvas.y_label(axes, y)
-    if not chosen:
-        canvas.no_results(grid[0])
-    return figure, grid
+    return canvas.panelled([one.title for one in chosen], handles, demonstration, x, y, across, height)[:2]
 
 
 def share_y(chosen: Sequence[Facet], grid: Sequence[Axes]) -> None:

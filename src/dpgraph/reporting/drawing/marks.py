@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation, Transform
 
 from dpgraph.methods.looks import Look
+from dpgraph.reporting.drawing import words
 from dpgraph.reporting.drawing.canvas import GREY
 from dpgraph.reporting.quantities import Quantity
 
@@ -41,7 +41,6 @@ LARGER = {
 UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 NO_BETTER = "#EDEDED"  # what is no better than the reference
-LEGEND = 46  # characters of a line of the legend, as words.LABEL_WIDTH
 FAR = 1e6  # beyond every axis
 
 
@@ -57,6 +56,14 @@ def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
     """A line of a legend, or its mark alone."""
     shape = {**(marked(style) if marks else {"marker": ""}), "linestyle": style.line if line else ""}
     return Line2D([], [], color=style.colour, **shape)
+
+
+def method_handles(points: pd.DataFrame, looks: Mapping[str, Look], line: bool = True) -> dict[str, Artist]:
+    """Return a line of the legend for each method of the points, or its mark alone."""
+    return {
+        words.label(str(rows["label"].iloc[0])): sample(looks[str(method)], line=line)
+        for method, rows in points.groupby("method", sort=False)
+    }
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,7 @@ def reference_handle(points: pd.DataFrame, shown: Quantity) -> Mapping[str, Arti
     if not has_reference(points):
         return {}
     edge = {"edgecolor": GREY, "linestyle": REFERENCE["linestyle"], "linewidth": 0.6}
-    return {fill(f"no better than {shown.reference_label}", LEGEND): Patch(facecolor=NO_BETTER, **edge)}
+    return {words.label(f"no better than {shown.reference_label}"): Patch(facecolor=NO_BETTER, **edge)}
 
 
 def has_reference(points: pd.DataFrame) -> bool:

@@ -14,8 +14,8 @@ from dpgraph.data.registry import registry
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
-from dpgraph.reporting.leaderboard.standings import COLUMNS, PLAIN_SETTING
-from dpgraph.reporting.leaderboard.values import FALLS_BACK, read_values, standings_of
+from dpgraph.reporting.leaderboard.page import template
+from dpgraph.reporting.leaderboard.standings import COLUMNS, FALLS_BACK, PLAIN_SETTING, read_values, standings_of
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 
 VALUES = "values.js"  # of a suite: what its page shows
@@ -27,24 +27,6 @@ ACCURACY = "test accuracy (%)"
 SHORT = 1.0  # epsilon of the short answer
 COMMON_PROMISE = 3  # data sets from which a promise has a column in it
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
-TOP = """# Which method when
-
-`dpgraph ship` writes this page from the proved rows of [docs/results](results/README.md); nothing in it is
-written by hand. A value is the mean of a test metric in %, of the method that is best in its suite; *+2* says that two
-more methods cannot be told apart from it (paired t test over seeds at 5 %). Each value links to its suite, where the
-row, its cell and its commit stand; – means that no suite has a row. A method that is only *claimed* to be private is
-not on this page. †: its settings read data that no ε covers. ‡: it fell back to another method there. The suite's
-first page explains both. Graphs that were generated or constructed have a section of their own, below those that
-were found.
-"""
-
-
-OWN_COPY = """
-An own edge list is a node's own copy: in an undirected graph each of its edges stays in a neighbour's list, too, where
-node-null does not protect it, and only an ε for an *edge* does."""
-MADE = """Drawn from a model whose mean degree and homophily were set, or with half of the records emptied so that a
-graph must help: they show when a method works, not how well it works on data as they are found.
-"""
 
 
 @dataclass(frozen=True)
@@ -63,19 +45,33 @@ def guide(folder: Path) -> str:
     """The page's text. `folder` has a folder for each suite; those of demonstrations are left out."""
     rows = _rows(folder)
     proved, public = rows[rows["kind"] == PROVED], rows[rows["kind"] == PUBLIC]
-    promises = _promised(proved)
     made = proved["made"].astype(bool)
-    parts = [TOP, *_in_short(proved[~made], public), *_promises(promises, proved)]
-    for relation, scope in sorted(promises, key=lambda one: -_data_sets(proved[~made & _of(proved, *one)])):
-        own = proved[~made & _of(proved, relation, scope)]
-        if len(own):
-            parts += [f"## {relation}; {scope}\n", *_section(own, public)]
-    if made.any():
-        parts += ["## Generated and constructed graphs\n", MADE]
-        for relation, scope in _promised(proved[made]):
-            own = proved[made & _of(proved, relation, scope)]
-            parts += [f"### {relation}; {scope}, generated or constructed\n", *_section(own, public)]
-    return "\n".join([*parts, *_unknown(rows, proved[~made], promises)]) + "\n"
+    found, promises = proved[~made], _promised(proved)
+    counts = {one: _data_sets(proved[_of(proved, *one)]) for one in promises}
+    shown = {name for relation, _ in promises for name in relation.split(" / ")}
+    return template("which-method.md").render(
+        short=_in_short(found, public),
+        budget=significant(SHORT),
+        counts=counts,
+        what=lambda one: _words(one[0], Relation),
+        may=lambda one: _words(one[1], Scope),
+        protects=lambda one: _protects(*one),
+        found=_sections(found, public, sorted(promises, key=lambda one: -_data_sets(found[_of(found, *one)]))),
+        made=_sections(proved[made], public, promises),
+        gaps={one: _gaps(found[_of(found, *one)]) for one in promises},
+        others=[f"{one} ({one.short})" for one in Relation if one not in (Relation.NONE, *shown)],
+        few=int((found["n"].astype(float) < 3).sum()),
+        of=len(found),
+        suites=dict.fromkeys(rows["suite"]),
+    )
+
+
+def _sections(
+    rows: pd.DataFrame, public: pd.DataFrame, promises: list[tuple[str, str]]
+) -> dict[tuple[str, str], list[str]]:
+    """Return the lines on each promise that has rows."""
+    own = {one: rows[_of(rows, *one)] for one in promises}
+    return {one: list(_section(of_promise, public)) for one, of_promise in own.items() if len(of_promise)}
 
 
 def _promised(rows: pd.DataFrame) -> list[tuple[str, str]]:
@@ -101,47 +97,27 @@ def _rows(folder: Path) -> pd.DataFrame:
     return rows.assign(nodes=rows["dataset"].map(nodes), made=rows["dataset"].map(made).astype(bool))
 
 
-def _promises(promises: list[tuple[str, str]], proved: pd.DataFrame) -> Iterator[str]:
-    yield "## First: what must ε protect?\n"
-    yield "A smaller ε of another line promises something else: compare within a line only.\n"
-    yield "| relation | what one person changes | scope | what may be published | proved rows on data sets |"
-    yield "|---|---|---|---|--:|"
-    for relation, scope in promises:
-        count = _data_sets(proved[_of(proved, relation, scope)])
-        yield f"| {relation} | {_words(relation, Relation)} | {scope} | {_words(scope, Scope)} | {count} |"
-    yield ""
-
-
 def _data_sets(rows: pd.DataFrame) -> int:
     return int(rows["dataset"].nunique())
 
 
-def _in_short(proved: pd.DataFrame, public: pd.DataFrame) -> Iterator[str]:
+def _in_short(proved: pd.DataFrame, public: pd.DataFrame) -> dict[str, list[Any]]:
     """Of accuracies on whole graphs at the least budget: a line for each data set, a column for each promise."""
     usual = proved[(proved["metric"] == ACCURACY) & (proved["setting"] == PLAIN_SETTING) & (proved["budget"] == SHORT)]
     if usual.empty:
-        return
+        return {"promises": [], "lines": []}
     promises = sorted(_promised(usual), key=lambda one: (-_data_sets(usual[_of(usual, *one)]), one))
     promises = [one for one in promises if _data_sets(usual[_of(usual, *one)]) >= COMMON_PROMISE] or promises[:1]
     usual = usual[[one in promises for one in zip(usual["relation"], usual["scope"], strict=True)]]
-    yield f"## In short: what is best at ε = {significant(SHORT)}\n"
-    yield "Test accuracy in %. A column is a promise of its own, and columns are no ranking of each other: ε protects\n"
-    yield from (f"- **{relation}; {scope}**: {_protects(relation, scope)}." for relation, scope in promises)
-    yield OWN_COPY
-    yield "\n| data | " + " | ".join(f"{relation}; {scope}" for relation, scope in promises) + " | no privacy |"
-    yield "|---|" + "---|" * len(promises) + "--:|"
+    lines = []
     for (_, split), rows in usual.groupby(["dataset", "split"], sort=True):
-        data = min(rows["data"].unique(), key=len)
-        cells = [_short_cell(rows[_of(rows, *one)]) for one in promises]
         without = public[public["dataset"].isin(rows["dataset"]) & (public["split"] == split)
                          & (public["metric"] == ACCURACY) & (public["setting"] == PLAIN_SETTING)]  # fmt: skip
         none = NO_VALUE if without.empty else f"{without['mean'].astype(float).max():.1f}"
-        yield f"| {data} | {' | '.join(cells)} | {none} |"
-    yield ""
-
-
-def _short_cell(rows: pd.DataFrame) -> str:
-    return _top(rows).text() if len(rows) else NO_VALUE
+        cells = (rows[_of(rows, *one)] for one in promises)
+        texts = (_top(cell).text() if len(cell) else NO_VALUE for cell in cells)
+        lines.append([min(rows["data"].unique(), key=len), *texts, none])
+    return {"promises": promises, "lines": lines}
 
 
 def _top(rows: pd.DataFrame) -> Best:
@@ -283,25 +259,11 @@ def _without(public: pd.DataFrame, data: str, metric: str) -> float | None:
     return None if rows.empty else float(rows["mean"].astype(float).max())
 
 
-def _unknown(rows: pd.DataFrame, proved: pd.DataFrame, promises: list[tuple[str, str]]) -> Iterator[str]:
-    yield "## What is not known\n"
-    yield "Of data as they were found:\n"
-    for relation, scope in promises:
-        own = list(_best(proved[_of(proved, relation, scope)]))
-        there = {(_size(one.row["nodes"]), _range(one.row["budget"])) for one in own}
-        gaps = [
-            f"{size}: {', '.join(missing)}"
-            for _, size in SIZES
-            if (missing := [name for _, name in BUDGETS if (size, name) not in there])
-        ]
-        yield f"- {relation}; {scope}: no row for {'; '.join(gaps)}." if gaps else f"- {relation}; {scope}: no gap."
-    shown = {name for relation, _ in promises for name in relation.split(" / ")}
-    others = [f"{one} ({one.short})" for one in Relation if one not in (Relation.NONE, *shown)]
-    yield f"- No proved row at all for the relations {'; '.join(others)}." if others else "- Every relation has a row."
-    few = proved[proved["n"].astype(float) < 3] if len(proved) else proved
-    if len(few):
-        yield f"- {len(few)} of {len(proved)} proved rows have fewer than three seeds, and tell nothing apart."
-    yield f"- Only these suites are in docs/results: {', '.join(dict.fromkeys(rows['suite']))}. Others may know more."
+def _gaps(own: pd.DataFrame) -> str:
+    """Return the sizes and ranges of epsilon of which a promise has no row."""
+    there = {(_size(one.row["nodes"]), _range(one.row["budget"])) for one in _best(own)}
+    missing = {size: [name for _, name in BUDGETS if (size, name) not in there] for _, size in SIZES}
+    return "; ".join(f"{size}: {', '.join(names)}" for size, names in missing.items() if names)
 
 
 def _number(value: Any) -> float:

@@ -23,12 +23,11 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.held import elsewhere, held
+from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.leaderboard.chart import chart
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import standings
-from dpgraph.reporting.leaderboard.values import FALLS_BACK, columns_of, plain, script
+from dpgraph.reporting.leaderboard.standings import FALLS_BACK, columns_of, plain, script, standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
@@ -66,7 +65,7 @@ def write_index(
 def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()) -> str:
     values = page_values(plan, table, claims, links, commits)
     body = values.pop("html")
-    return _template("index").render(
+    return template("index.html").render(
         title=plan.suite.title, suites=(), body=body, data=script(values), names=NAMES, texts=shared_files()
     )
 
@@ -75,7 +74,7 @@ def write_page_of_all(suites: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write the page over all suites; it loads `<suite>/values.js` of the one that is chosen."""
     for name, text in shared_files().items():
         write_text(path.with_name(name), text)
-    write_text(path, _template("index").render(title="Results", suites=suites, names=NAMES))
+    write_text(path, template("index.html").render(title="Results", suites=suites, names=NAMES))
 
 
 def commits_of(results: pd.DataFrame) -> list[str]:
@@ -93,7 +92,7 @@ def page_values(
     rows = [plain(row) for row in table.to_dict("records")]
     own = table[table["kind"] == OUTSIDE]
     told = held(plan, claims)
-    html = _template("suite").render(
+    html = template("suite.html").render(
         suite=plan.suite,
         finding=finding(plan, table, claims),
         overview=overview(table),
@@ -136,13 +135,16 @@ def page_values(
     }
 
 
-def _template(name: str) -> Template:
+def template(name: str) -> Template:
+    """Return a template of this folder; what it is given is escaped in HTML alone."""
     environment = Environment(
-        loader=PackageLoader(PACKAGE, ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        loader=PackageLoader(PACKAGE, ""), autoescape=name.endswith(".html"), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=not name.endswith(".html"),
     )  # fmt: skip
-    environment.filters |= {"significant": formats.significant, "power": formats.power_of_ten}
-    return environment.get_template(f"{name}.html.j2")
+    environment.filters |= {
+        "significant": formats.significant, "power": formats.power_of_ten, "markdown": formats.markdown,
+    }  # fmt: skip
+    return environment.get_template(f"{name}.j2")
 
 
 def _names(table: pd.DataFrame, column: str, known: set) -> list[str]:

@@ -3,10 +3,10 @@
 A folder has the following modules, each loaded when it is needed:
 - `table.py`: `make(plan, artefact_id, rows) -> MadeTable`, where the view can be a table;
 - `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
-- `figure.py`: `draw(plan, artefact_id, rows, stem) -> Drawn` (files, points, caption), where it can be a figure;
+- `figure.py`: `draw(plan, artefact_id, rows) -> Drawn` (figure, points, caption), where it can be a figure;
 - `derived.py`: `metrics(plan)`, where aggregation adds metrics that it computes from predictions and other files of
   cells;
-- `rows.py`: the long form behind both.
+- `rows.py`: the long form, where several of them need it.
 
 `rows` are those of results.parquet; None, where there are none: every place of the artefact then says not run.
 """

@@ -7,25 +7,54 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
-from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_REMARK,
-    NOT_IN_PAPER,
-    PROTECTION_HEADS,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cell,
-    failure,
-    protection_cells,
-    target_cell,
-)
-from dpgraph.reporting.views.accounting.rows import accounting_table
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting import display, formats, protection
+from dpgraph.reporting.aggregate import COLUMNS as RESULT_COLUMNS
+from dpgraph.reporting.artefacts import heading, of_entry
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
+from dpgraph.reporting.paper_values import paper_value
+from dpgraph.reporting.results import Results
+
+COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "optimizer", "variant", "value",
+           "epsilon_target")  # fmt: skip
+
+
+CALIBRATED = ("noise_std_over_clip", "steps", "delta", *protection.COLUMNS, "eps_published", "eps_published_reason",
+              "eps_rigorous", "eps_rigorous_reason", "status", "reason", "eps_claimed")  # fmt: skip
+
+
+def accounting_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a row per entry: its calibration's noise, steps and both epsilons, and the epsilon that the paper prints.
+
+    `noise_std_over_clip` is noise std / clip norm per coordinate; `difference` our published epsilon minus the printed
+    one. An entry without privacy, or whose calibration is missing, is marked as such.
+    """
+    known = Results.of(results)
+    return pd.DataFrame([_row(plan, entry, known) for entry in plan.entries_of(artefact_id)])
+
+
+def _row(plan: Plan, entry: Entry, known: Results) -> dict[str, Any]:
+    printed = paper_value(plan.experiments[entry.paper], entry, "epsilon")
+    row = {
+        **of_entry(entry, *COLUMNS),
+        **_calibrated(entry, known),
+        "published_epsilon": math.nan if printed is None else printed.value,
+        "published_text": "" if printed is None else printed.text,
+    }
+    row["difference"] = row["eps_published"] - row["published_epsilon"]
+    return row | {"calibration": entry.cell.calibration_key or ""}
+
+
+def _calibrated(entry: Entry, known: Results) -> dict[str, Any]:
+    rows = known.calibration(entry)
+    if len(rows) and rows["status"].iloc[0] == "ok":
+        return {name: rows[name].iloc[0] for name in CALIBRATED}
+    if entry.cell.calibration_key is None:
+        reason = "no privacy"
+    else:
+        reason = str(rows["reason"].iloc[0]) if len(rows) else "not calibrated yet"
+    missing = {name: math.nan if RESULT_COLUMNS[name] != "string" else "" for name in CALIBRATED}
+    return missing | {"status": "not run", "reason": reason}
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
@@ -42,15 +71,24 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         bool(table["epsilon_target"].notna().any()),
         not _sweeps_noise(table),
     ]
-    blocks = by_task(table, lambda row: _cells(row, shown, notes))
+    blocks = display.by_task(table, lambda row: _cells(row, shown, notes))
     remarks = [
         "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
         "the paper’s formula minus the printed value.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     lead = (name for name, holds in zip(names, shown, strict=True) if holds)
-    columns = ["Method", *lead, "Steps", "ε printed", "ε published", "Difference", "ε rigorous", *PROTECTION_HEADS]
+    columns = [
+        "Method",
+        *lead,
+        "Steps",
+        "ε printed",
+        "ε published",
+        "Difference",
+        "ε rigorous",
+        *display.PROTECTION_HEADS,
+    ]
     return Table(title, columns, blocks, notes.texts, remarks)
 
 
@@ -66,19 +104,19 @@ def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Tex
     noise = row["noise_std_over_clip"]
     lead = [
         Text(row["value"]),
-        target_cell(row),
+        display.target_cell(row),
         Text(DASH if math.isnan(noise) else formats.significant(noise, 4)),
     ]
     head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
-    printed = Text(row["published_text"] or NOT_IN_PAPER)
+    printed = Text(row["published_text"] or display.NOT_IN_PAPER)
     if row["status"] != "ok":
-        return [*head, failure(row, notes), printed, *[Text(DASH)] * 5]
+        return [*head, display.failure(row, notes), printed, *[Text(DASH)] * 5]
     return [
         *head,
         Text(formats.count(row["steps"])),
         printed,
-        epsilon_cell(row, "published", notes),
+        display.epsilon_cell(row, "published", notes),
         Text(formats.difference(row["difference"], 3)),
-        epsilon_cell(row, "rigorous", notes),
-        *protection_cells(row),
+        display.epsilon_cell(row, "rigorous", notes),
+        *display.protection_cells(row),
     ]

@@ -5,23 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import chance, formats, protection
+from dpgraph.reporting import chance, display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    NOT_IN_PAPER,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cells,
-    failure,
-    reference_remarks,
-    seeds_cell,
-    target_cell,
-)
+from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.ranking import REMARK
@@ -29,7 +15,7 @@ from dpgraph.reporting.views.accuracy.rows import accuracy_table
 
 # the empty one is headed by the metric
 ACCURACY_COLUMNS = [
-    "Method", "Target ε", "", "Seeds", *EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
+    "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
 ]  # fmt: skip
 
 
@@ -43,13 +29,15 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     """From `accuracy_table`: a block per task; the quantity heads the values."""
     notes = Footnotes()
     tested = "above_chance" in table
-    blocks = by_task(table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested)
+    blocks = display.by_task(
+        table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested
+    )
     remarks = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
         f"{shown.difference and f', in {shown.difference}'}.",
-        *reference_remarks(table, shown),
+        *display.reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        f"{display.EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
         *[chance.REMARK] * tested,
@@ -57,7 +45,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
         "ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
-        *reference_remarks(table, shown),
+        *display.reference_remarks(table, shown),
         *([REMARK] if table["rank"].any() else []),
         *protection.brief(table),
         *[chance.REMARK] * tested,
@@ -74,20 +62,16 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
     printed = bool(row["published_text"])
     return [
         Text(row["label"], (notes.number(row["fallback"]),) if row["fallback"] else ()),
-        target_cell(row),
+        display.target_cell(row),
         Text(formats.mean_std(row["mean"], row["std"]), bold=bool(row["rank"]))
         if row["status"] == "ok"
-        else failure(row, notes),
-        seeds_cell(row, notes),
-        *epsilon_cells(row, notes),
-        Text(row["published_text"] if printed else NOT_IN_PAPER),
+        else display.failure(row, notes),
+        display.seeds_cell(row, notes),
+        *display.epsilon_cells(row, notes),
+        Text(row["published_text"] if printed else display.NOT_IN_PAPER),
         Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
     ]
-
-
-def _mean(row: dict) -> Text:
-    return Text(formats.mean_std(row["mean"], row["std"]), bold=bool(row["rank"]))
 
 
 def _printed_epsilon(row: dict) -> str:

@@ -6,7 +6,7 @@ Rows of the long form are placed, nothing is computed, so that both say the same
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -17,7 +17,7 @@ from dpgraph.experiments.layout import Layout
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import chance, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import Footnotes, RowGroup, Table, Text, failure
+from dpgraph.reporting.display import Footnotes, RowGroup, Table, Text, failure, with_delta
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.ranking import REMARK
@@ -73,10 +73,13 @@ def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
         found = any(row is not None for row in paper)
         if found:
             lines.append(Line(title, PAPER, _printed_target(paper), paper))
-        for (label, target), own in _ordered(group):
+        by_target: dict[tuple[str, str], list[Row]] = {}
+        for row in group:
+            by_target.setdefault((row["label"], _target(row["epsilon_target"])), []).append(row)
+        for (label, target), own in by_target.items():
             text = _below(label, title) if found else label
             cells = tuple(_first(own, task=task) for task in tasks)
-            lines.append(Line(title if found else "", text, _target(target), cells))
+            lines.append(Line(title if found else "", text, target, cells))
     return Wide(tuple(tasks.values()), ("",) * len(tasks), tuple(lines))
 
 
@@ -84,14 +87,12 @@ def _by_layout(layout: Layout, long: pd.DataFrame) -> Wide:
     """The layout's columns, in a block for each data set; lines of each target epsilon below each other."""
     lines: list[Line] = []
     spans, heads = zip(*layout.columns)
-    records = long.to_dict("records")
     for task, label in dict(zip(long["task"], long["task_label"])).items():
-        of_task = [row for row in records if row["task"] == task and row["method"] in layout.methods]
-        title = _with_delta(str(label), of_task)
-        targets = sorted({row["epsilon_target"] for row in of_task if not math.isnan(row["epsilon_target"])})
-        for number, target in enumerate(targets or [math.nan]):
+        of_task = long[(long["task"] == task) & long["method"].isin(layout.methods)]
+        title, at = with_delta(str(label), of_task), of_task["epsilon_target"]
+        for number, target in enumerate(sorted(at.dropna().unique()) or [math.nan]):
             # what has no target is shown once
-            there = [row for row in of_task if row["epsilon_target"] == target or (not number and _untargeted(row))]
+            there = of_task[(at == target) | (at.isna() & (number == 0))].to_dict("records")
             for name, rows in layout.rows.items():
                 block = f"{title}: {name}" if name else title
                 methods = [{line[place] for line in rows.values()} for place in range(len(heads))]
@@ -112,24 +113,6 @@ def _printed_as(plan: Plan, artefact_id: str, row: Row) -> str:
     known = experiment.methods[row["method"]].published
     named = [known[table] for table in experiment.artefacts[name].tables(name) if table in known]
     return str(sorted(named[0].items())) if named else str(row["method"])
-
-
-def _ordered(group: Sequence[Row]) -> Iterator[tuple[tuple[str, float], list[Row]]]:
-    """Rows by label and target; a target that is nan is equal to itself here."""
-    keys = dict.fromkeys((row["label"], _or_zero(row["epsilon_target"])) for row in group)
-    for label, target in keys:
-        yield (
-            (label, target or math.nan),
-            [row for row in group if (row["label"], _or_zero(row["epsilon_target"])) == (label, target)],
-        )
-
-
-def _or_zero(target: float) -> float:
-    return 0.0 if math.isnan(target) else target
-
-
-def _untargeted(row: Row) -> bool:
-    return math.isnan(row["epsilon_target"])
 
 
 def _first(
@@ -156,18 +139,14 @@ def _target(target: float) -> str:
 
 def _targets(cells: Sequence[Row | None]) -> str:
     """Of a line whose rows have one target, or none."""
-    return _target(next((row["epsilon_target"] for row in cells if row is not None and not _untargeted(row)), math.nan))
+    targets = (row["epsilon_target"] for row in cells if row is not None)
+    return _target(next((target for target in targets if not math.isnan(target)), math.nan))
 
 
 def _printed_target(paper: Sequence[Row | None]) -> str:
     """Epsilons of the paper's values of private methods, as printed; a dash where all are without privacy."""
     texts = [row["published_epsilon"] for row in paper if row is not None and row["variant"] != "none"]
     return " or ".join(dict.fromkeys(text or "not printed" for text in texts)) or DASH
-
-
-def _with_delta(label: str, rows: Sequence[Row]) -> str:
-    deltas = formats.deltas(row["delta"] for row in rows)
-    return f"{label} (δ = {', '.join(deltas)})" if deltas else label
 
 
 def _deltas(long: pd.DataFrame) -> list[str]:
@@ -210,18 +189,14 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
 
 
 def _texts(line: Line, notes: Footnotes) -> list[Text]:
-    values = [_printed(row) if line.printed else _ours(row, notes) for row in line.cells]
+    values = [_value(row, line.printed, notes) for row in line.cells]
     return [Text(line.label), Text(line.target), _epsilons(line, notes), *values]
 
 
-def _printed(row: Row | None) -> Text:
-    return Text(DASH if row is None else row["published_text"])
-
-
-def _ours(row: Row | None, notes: Footnotes) -> Text:
+def _value(row: Row | None, printed: bool, notes: Footnotes) -> Text:
     """E.g. 61.20 [59.91, 62.49], which may break before the interval only; the mean alone of one seed."""
-    if row is None:
-        return Text(DASH)
+    if row is None or printed:
+        return Text(DASH if row is None else row["published_text"])
     if row["status"] != "ok":
         return failure(row, notes)
     interval = "" if math.isnan(row["ci_low"]) else f" [{row['ci_low']:.2f},\u00a0{row['ci_high']:.2f}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,50 +11,39 @@ from matplotlib.lines import Line2D
 
 from dpgraph.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting import relational_bounds as bounds
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import deltas
-from dpgraph.reporting.relational_bounds import (
-    DEFAULTS,
-    DELTA,
-    GAUSSIAN,
-    PREMISE,
-    THEOREM_3,
-    THEOREM_C1,
-    WHERE,
-    epsilon_after,
-    rdp_of_a_step,
-)
 
 LOOKS: dict[str, dict[str, Any]] = {
-    THEOREM_3: {"color": BLUE, "linestyle": "-"},
-    THEOREM_C1: {"color": VERMILION, "linestyle": (0, (4, 1))},
-    GAUSSIAN: {"color": BLACK, "linestyle": (0, (1.5, 1))},
+    bounds.THEOREM_3: {"color": BLUE, "linestyle": "-"},
+    bounds.THEOREM_C1: {"color": VERMILION, "linestyle": (0, (4, 1))},
+    bounds.GAUSSIAN: {"color": BLACK, "linestyle": (0, (1.5, 1))},
 }
 HEIGHT = 1.9  # inches of a panel
 
 ORDERS = tuple(float(order) for order in np.linspace(1.5, 12, 22))
 STEPS = tuple(int(count) for count in np.unique(np.logspace(0, 4, 25).round()))
-COLUMNS = ("settings", *DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
+COLUMNS = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
 RDP, EPSILON = "rdp", "epsilon"
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `bounds_points`."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw from `bounds_points`."""
     points = bounds_points(plan, artefact_id)
-    with canvas.house_style(artefact_id):
-        handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
-        labels = list(plan.artefacts[artefact_id].bounds)
-        figure, grid, width = canvas.panels([1] * 2 * len(labels), handles, height=HEIGHT)
-        for index, label in enumerate(labels):
-            for quantity, (axes,) in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
-                canvas.panel_title(axes, label, plan.suite.demonstration, width)
-                rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
-                for bound, look in LOOKS.items():
-                    own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
-                    axes.plot(own["x"], own["value"], **look)
-                _axes(axes, quantity)
-        return Drawn(canvas.save_all(figure, stem), points, [f"{PREMISE}. {WHERE}."])
+    handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
+    labels = list(plan.artefacts[artefact_id].bounds)
+    titles = [label for label in labels for _ in (RDP, EPSILON)]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, height=HEIGHT)
+    for index, label in enumerate(labels):
+        for quantity, axes in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
+            rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
+            for bound, look in LOOKS.items():
+                own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
+                axes.plot(own["x"], own["value"], **look)
+            _axes(axes, quantity)
+    return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
 
 
 def _axes(axes: Axes, quantity: str) -> None:
@@ -65,7 +53,7 @@ def _axes(axes: Axes, quantity: str) -> None:
         axes.set_ylabel("RDP of one step")
         return
     axes.set_xscale("log")
-    axes.set_xlabel(f"steps (δ = {deltas([DELTA])[0]})")
+    axes.set_xlabel(f"steps (δ = {deltas([bounds.DELTA])[0]})")
     axes.set_ylabel("ε")
 
 
@@ -73,11 +61,18 @@ def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
     """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
     rows: list[dict] = []
     for label, changed in plan.artefacts[artefact_id].bounds.items():
-        at = {**DEFAULTS, **changed.model_dump(exclude_none=True)}
-        for bound, values in rdp_of_a_step(at, ORDERS).items():
+        at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}
+        for bound, values in bounds.rdp_of_a_step(at, ORDERS).items():
             shared = {"settings": label, **at, "bound": bound, "quantity": RDP, "along": "order"}
             rows += [shared | {"x": x, "value": value} for x, value in zip(ORDERS, values, strict=True)]
-        for bound, values in epsilon_after(at, STEPS).items():
-            shared = {"settings": label, **at, "bound": bound, "quantity": EPSILON, "along": "steps", "delta": DELTA}
+        for bound, values in bounds.epsilon_after(at, STEPS).items():
+            shared = {
+                "settings": label,
+                **at,
+                "bound": bound,
+                "quantity": EPSILON,
+                "along": "steps",
+                "delta": bounds.DELTA,
+            }
             rows += [shared | {"x": float(x), "value": value} for x, value in zip(STEPS, values, strict=True)]
     return pd.DataFrame(rows, columns=list(COLUMNS))

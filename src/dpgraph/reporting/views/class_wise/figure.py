@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -26,8 +25,8 @@ HEIGHT = 2.1  # inches
 SMALL = 3.0  # size of marks where classes are many
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `class_wise_points`: a panel per task, marks for each method.
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw from `class_wise_points`: a panel per task, marks for each method.
 
     A private method is shown at its largest target epsilon. The last place is the accuracy over all test nodes.
     """
@@ -37,24 +36,17 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     labels = dict(shown.loc[known, ["task", "task_label"]].drop_duplicates().itertuples(index=False))
     looks = looks_of_methods(plan.entries_of(artefact_id))
     many = shown["rank"].max() > FEW
-    with canvas.house_style(artefact_id):
-        handles = {
-            words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)], line=False)
-            for method, rows in shown.groupby("method", sort=False)
-        }
-        across = 1 if many else canvas.ACROSS
-        figure, grid, width = canvas.panels([1] * max(len(labels), 1), handles, across, HEIGHT, below=bool(many))
-        for (axes,), (task_id, label) in zip(grid, labels.items()):
-            canvas.panel_title(axes, label, plan.suite.demonstration, width)
-            axes.set_xlabel("class by frequency; below: training nodes")
-            axes.set_ylabel("test accuracy (%)")
-            _panel(axes, shown[shown["task"] == task_id], looks, width, SMALL if many else marks.SIZE)
-        if not labels:
-            canvas.no_results(grid[0][0])
-        files = canvas.save_all(figure, stem)
+    handles = marks.method_handles(shown, looks, line=False)
+    across = 1 if many else canvas.ACROSS
+    x, y = "class by frequency; below: training nodes", "test accuracy (%)"
+    figure, grid, width = canvas.panelled(
+        list(labels.values()), handles, plan.suite.demonstration, x, y, across, HEIGHT, bool(many)
+    )
+    for axes, task_id in zip(grid, labels):
+        _panel(axes, shown[shown["task"] == task_id], looks, width, SMALL if many else marks.SIZE)
     about = ["all: accuracy over all test nodes.", *splits.fixed(plan, artefact_id)]
     about += words.not_drawn(shown.loc[~known, "task_label"])
-    return Drawn(files, points, words.beside(shown.assign(source="ours"), *about))
+    return Drawn(figure, points, words.beside(shown.assign(source="ours"), *about))
 
 
 def _largest(points: pd.DataFrame) -> pd.Series:

@@ -8,28 +8,14 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cells,
-    failure,
-    seeds_cell,
-    target_cell,
-    with_delta,
-)
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.fairness import MEASURES, fairness_table
+from dpgraph.reporting.views.class_wise.rows import MEASURES, fairness_table
 
 COLUMNS = [
-    "Method", "Target ε", *EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
+    "Method", "Target ε", *display.EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
     "Frequent − rare third", "Correlation of loss with frequency",
 ]  # fmt: skip
 
@@ -42,12 +28,12 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 def fairness_display(title: str, table: pd.DataFrame) -> Table:
     """From `fairness_table`: a block per task."""
     notes = Footnotes()
-    blocks = by_task(table, lambda row: _cells(row, notes), _title)
+    blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
         "Mean ± sample standard deviation over the seeds. Classes are those of the test nodes; thirds are by frequency "
         "in the training data. Loss: accuracy without privacy minus private, of the same seed. Its rank correlation "
         "with frequency (Spearman) is below 0 where rarer classes lose more.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     return Table(title, COLUMNS, blocks, notes.texts, remarks)
@@ -55,17 +41,17 @@ def fairness_display(title: str, table: pd.DataFrame) -> Table:
 
 def _title(part: pd.DataFrame) -> str:
     classes = int(part["classes"].max())
-    return with_delta(str(part["task_label"].iloc[0]) + (f", {classes} classes" if classes else ""), part)
+    return display.with_delta(str(part["task_label"].iloc[0]) + (f", {classes} classes" if classes else ""), part)
 
 
 def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
     ok = row["status"] == "ok"
-    measures = [_measure(row, name) for name in MEASURES] if ok else [failure(row, notes), *[Text(DASH)] * 4]
+    measures = [_measure(row, name) for name in MEASURES] if ok else [display.failure(row, notes), *[Text(DASH)] * 4]
     return [
         Text(row["label"]),
-        target_cell(row),
-        *epsilon_cells(row, notes),
-        seeds_cell(row, notes),
+        display.target_cell(row),
+        *display.epsilon_cells(row, notes),
+        display.seeds_cell(row, notes),
         *measures,
     ]
 

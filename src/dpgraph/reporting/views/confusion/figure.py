@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,48 +24,40 @@ BAR = 0.45  # inches
 LINE = 0.16  # inches of a title's line beyond the first
 
 
-@dataclass(frozen=True)
-class Heat:
-    """One run: `mean[true, predicted]` in percent, 0 where a class has no test nodes."""
-
-    title: str
-    mean: np.ndarray
-
-
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a panel per entry, rows add up to 100 % of a class's test nodes."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw: a panel per entry, rows add up to 100 % of a class's test nodes."""
     points = confusion_points(confusions(plan, artefact_id, results))
     runs = [rows for _, rows in points.groupby(["task", "method", "epsilon_target"], sort=False, dropna=False)]
-    shown = [_panel_of(rows) for rows in runs if rows["share"].notna().any()]
-    with canvas.house_style(artefact_id):
-        across = min(max(len(shown), 1), max(HEIGHTS))
-        figure, grid, width = canvas.panels([1] * max(len(shown), 1), {}, across, HEIGHTS[across])
-        for (axes,), one in zip(grid, shown):
-            _panel(axes, one, plan.suite.demonstration, width)
-        if shown:
-            lines = max(axes.get_title(loc="left").count("\n") for (axes,) in grid)
-            figure.set_figheight(figure.get_figheight() + BAR + LINE * lines * math.ceil(len(shown) / across))
-            scale = ScalarMappable(Normalize(0, 100), COLOURS)
-            bar = figure.colorbar(
-                scale, ax=[axes for (axes,) in grid], location="bottom", fraction=0.05, aspect=45, pad=0.02
-            )
-            bar.set_label("share of the true class’s test nodes (%)")
-            bar.outline.set_visible(False)  # type: ignore[operator]
-        else:
-            canvas.no_results(grid[0][0])
-        files = canvas.save_all(figure, stem)
-    return Drawn(files, points, _caption(plan, artefact_id, pd.DataFrame([rows.iloc[0] for rows in runs])))
+    shown = [rows for rows in runs if rows["share"].notna().any()]
+    across = min(max(len(shown), 1), max(HEIGHTS))
+    figure, grid, _ = canvas.panelled(
+        list(map(_title, shown)), {}, plan.suite.demonstration, "predicted class", "true class", across, HEIGHTS[across]
+    )
+    for axes, rows in zip(grid, shown):
+        _panel(axes, _shares(rows))
+    if shown:
+        lines = max(axes.get_title(loc="left").count("\n") for axes in grid)
+        figure.set_figheight(figure.get_figheight() + BAR + LINE * lines * math.ceil(len(shown) / across))
+        scale = ScalarMappable(Normalize(0, 100), COLOURS)
+        bar = figure.colorbar(scale, ax=grid, location="bottom", fraction=0.05, aspect=45, pad=0.02)
+        bar.set_label("share of the true class’s test nodes (%)")
+        bar.outline.set_visible(False)  # type: ignore[operator]
+    return Drawn(figure, points, _caption(plan, artefact_id, pd.DataFrame([rows.iloc[0] for rows in runs])))
 
 
-def _panel_of(rows: pd.DataFrame) -> Heat:
-    """Of the points of a run, which leave out shares of 0."""
+def _title(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     target = "" if math.isnan(first["epsilon_target"]) else f", target ε\xa0=\xa0{significant(first['epsilon_target'])}"
+    return f"{first['task_label']}: {first['label']}{target}"
+
+
+def _shares(rows: pd.DataFrame) -> np.ndarray:
+    """Return (true, predicted) shares of a run in percent, 0 where its points leave them out."""
     classes = int(rows[["true_class", "predicted_class"]].to_numpy().max()) + 1
     mean = np.zeros((classes, classes))
     own = rows[rows["predicted_class"] >= 0]  # others are of no class
     mean[own["true_class"].to_numpy(int), own["predicted_class"].to_numpy(int)] = own["share"].to_numpy(float)
-    return Heat(f"{first['task_label']}: {first['label']}{target}", mean)
+    return mean
 
 
 def _caption(plan: Plan, artefact_id: str, runs: pd.DataFrame) -> list[str]:
@@ -84,11 +74,7 @@ def _caption(plan: Plan, artefact_id: str, runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _panel(axes: Axes, one: Heat, demonstration: bool, width: float) -> None:
-    canvas.panel_title(axes, one.title, demonstration, width)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("true class")
-    mean = one.mean
+def _panel(axes: Axes, mean: np.ndarray) -> None:
     classes = len(mean)
     axes.imshow(mean, cmap=COLOURS, vmin=0, vmax=100, interpolation="nearest", aspect="equal")
     axes.grid(False)

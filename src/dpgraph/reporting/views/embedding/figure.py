@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from dataclasses import dataclass
 from textwrap import fill
 
 import numpy as np
@@ -11,14 +12,58 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import described_rows
+from dpgraph.reporting.artefacts import beside, described, described_rows
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.formats import epsilon, significant
-from dpgraph.reporting.views.embedding.rows import Embedded, embedded, embedding_points
+from dpgraph.reporting.results import EntryResult, Results
+from dpgraph.reporting.stored import NO_EXPOSURE
+from dpgraph.reporting.views.embedding.derived import EMBEDDING, NOWHERE, PARTS
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Of one entry. `places` (M, 2) and `classes` (M,), without node ids, are empty where `outcome` is not ok."""
+
+    entry: Entry
+    outcome: EntryResult
+    seed: int
+    places: np.ndarray
+    classes: np.ndarray
+
+
+EMPTY = -1, NOWHERE, np.zeros(0, dtype=np.int64)
+
+
+def embedded(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Embedded]:
+    """One per entry of the artefact, in its order."""
+    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
+    return [_embedded(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
+
+
+def _embedded(entry: Entry, known: Results, outcome: EntryResult) -> Embedded:
+    if not outcome.ok:
+        return Embedded(entry, outcome, *EMPTY)
+    parts = known.parts(entry, EMBEDDING)
+    if not parts:
+        return Embedded(entry, EntryResult.not_run(known.reason_of(entry, EMBEDDING) or NO_EXPOSURE), *EMPTY)
+    x, y, classes = (parts[name].sort_values("class_id")["value"].to_numpy(float) for name in PARTS)
+    return Embedded(entry, outcome, int(parts["x"]["seed"].iloc[0]), np.stack([x, y], axis=1), classes.astype(np.int64))
+
+
+def embedding_points(made: list[Embedded]) -> pd.DataFrame:
+    """A row per root with its place and class; one without where there are none."""
+    parts = []
+    for one in made:
+        rows = pd.DataFrame({"x": one.places[:, 0], "y": one.places[:, 1], "class_id": one.classes})
+        if rows.empty:
+            rows = pd.DataFrame({"x": [math.nan], "y": math.nan, "class_id": -1})
+        parts.append(beside(described(one.entry, one.outcome) | {"seed": one.seed}, rows))
+    return pd.concat(parts, ignore_index=True)
+
 
 SIDE = 1.7  # inches of a panel, both ways, at most
 AROUND = 0.5  # inches of its title
@@ -26,24 +71,22 @@ ACROSS = 4
 LETTERS = 19  # of a title that an inch holds
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a panel per task, method and target epsilon, one after the other."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw: a panel per task, method and target epsilon, one after the other."""
     made = embedded(plan, artefact_id, results)
     shown = [one for one in made if len(one.classes)]
     classes = sorted({int(name) for one in shown for name in np.unique(one.classes)})
     several = len({one.entry.task_id for one in shown}) > 1
-    with canvas.house_style(artefact_id):
-        across = min(max(len(shown), 1), ACROSS)
-        height = min(SIDE, canvas.WIDTH / across) + AROUND
-        figure, places, width = canvas.panels([1] * max(len(shown), 1), _handles(classes), across, height)
-        for (axes,), one in zip(places, shown):
-            task = f"{one.entry.suite_task.label}: " if several else ""
-            name = task + one.entry.method.label + (", demonstration" if plan.suite.demonstration else "")
-            _panel(axes, one, classes, fill(name, max(int(width * LETTERS), 12)))
-        if not shown:
-            canvas.no_results(places[0][0])
-        files = canvas.save_all(figure, stem)
-    return Drawn(files, embedding_points(made), _caption(made))
+    across = min(max(len(shown), 1), ACROSS)
+    height = min(SIDE, canvas.WIDTH / across) + AROUND
+    figure, places, width = canvas.panels([1] * max(len(shown), 1), _handles(classes), across, height)
+    for (axes,), one in zip(places, shown):
+        task = f"{one.entry.suite_task.label}: " if several else ""
+        name = task + one.entry.method.label + (", demonstration" if plan.suite.demonstration else "")
+        _panel(axes, one, classes, fill(name, max(int(width * LETTERS), 12)))
+    if not shown:
+        canvas.no_results(places[0][0])
+    return Drawn(figure, embedding_points(made), _caption(made))
 
 
 def _handles(classes: list[int]) -> dict[str, Artist]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,54 @@ from matplotlib.axes import Axes
 from dpgraph.methods.looks import BLUE, GREY, VERMILION, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits
+from dpgraph.reporting.artefacts import described
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.ticks import set_ticks
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.views.gains.rows import gain_points
+from dpgraph.reporting.results import EntryResult, Results, graph_facts, summarise
+
+NO_GRAPH = "no statistics of the graph"
+
+
+def gain_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """One row per entry, those of the reference among them; `mean` is the mean over seeds of its value less the
+    reference's on the same graph, of the same seed and target epsilon, and nan for the reference itself.
+
+    A reference without privacy is that of every target. In points; `ci_low` and `ci_high` are the 95 % interval.
+    """
+    known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
+    references = {(one.task_id, one.epsilon): one for one in entries if one.method_id == artefact.reference}
+    rows = []
+    for entry in entries:
+        outcome, own = known.outcome(entry, artefact.metric), entry.method_id == artefact.reference
+        row: dict[str, Any] = described(entry, outcome) | {"source": "ours"}
+        row |= _place(graph_facts(results, entry.cell.task))
+        if not own:
+            over = references.get((entry.task_id, entry.epsilon)) or references.get((entry.task_id, None))
+            row |= _gain(outcome, MISSING if over is None else known.outcome(over, artefact.metric))
+        if row["status"] == "ok" and math.isnan(row["mean_degree"]):
+            row |= {"status": "not run", "reason": NO_GRAPH}
+        rows.append({"mean": math.nan, "ci_low": math.nan, "ci_high": math.nan} | row)
+    return pd.DataFrame(rows)
+
+
+MISSING = EntryResult.not_run("no reference at this epsilon")
+
+
+def _gain(outcome: EntryResult, reference: EntryResult) -> dict[str, Any]:
+    """Of the seeds that both have."""
+    worse = next((one for one in (outcome, reference) if not one.ok), None)
+    if worse is not None:
+        return {"n": 0, "status": worse.status, "reason": worse.reason}
+    gains = (outcome.shown_by_seed - reference.shown_by_seed).dropna()
+    found = summarise(gains.to_numpy(), scale=1.0)
+    return {"n": found.n, "mean": found.mean, "ci_low": found.low, "ci_high": found.high}
+
+
+def _place(facts: dict[str, Any]) -> dict[str, float]:
+    return {name: facts.get(name, math.nan) for name in ("mean_degree", "homophily")}
+
 
 # by sign of what the interval holds
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
@@ -28,30 +71,24 @@ OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
 DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a panel per method and target epsilon, a mark per graph."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw: a panel per method and target epsilon, a mark per graph."""
     points = gain_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
     panels = list(own.groupby(["label", "epsilon_target"], sort=False, dropna=False))
     shown = [(_title(own, label, target), rows) for (label, target), rows in panels if _drawn(rows).any()]
     empty = [_title(own, label, target) for (label, target), rows in panels if not _drawn(rows).any()]
-    with canvas.house_style(artefact_id):
-        handles: dict[str, Artist] = {
-            TEXTS[sign]: marks.sample(LOOKS[sign], line=False)
-            for sign in LOOKS
-            if any(sign in set(_signs(rows[_drawn(rows)])) for _, rows in shown)
-        }
-        figure, grid, width = canvas.panels([1] * max(len(shown), 1), handles)
-        for (axes,), (title, rows) in zip(grid, shown):
-            canvas.panel_title(axes, title, plan.suite.demonstration, width)
-            axes.set_xlabel("mean degree")
-            canvas.y_label(axes, "homophily")
-            _panel(axes, rows[_drawn(rows)])
-        if not shown:
-            canvas.no_results(grid[0][0])
-        files = canvas.save_all(figure, stem)
-    return Drawn(files, points, _caption(plan, artefact_id, points, empty))
+    handles: dict[str, Artist] = {
+        TEXTS[sign]: marks.sample(LOOKS[sign], line=False)
+        for sign in LOOKS
+        if any(sign in set(_signs(rows[_drawn(rows)])) for _, rows in shown)
+    }
+    titles = [title for title, _ in shown]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, "mean degree", "homophily")
+    for axes, (_, rows) in zip(grid, shown):
+        _panel(axes, rows[_drawn(rows)])
+    return Drawn(figure, points, _caption(plan, artefact_id, points, empty))
 
 
 def _drawn(rows: pd.DataFrame) -> pd.Series:

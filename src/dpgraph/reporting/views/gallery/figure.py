@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from textwrap import fill
 
 import numpy as np
@@ -12,14 +12,86 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpgraph.planning.plan import Plan
+from dpgraph.errors import DataUnavailable, UserError
+from dpgraph.experiments.paths import Paths
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.problems.images.inversion import BY_CLASS, Inversion
+from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import described_rows
+from dpgraph.reporting.artefacts import beside, described, described_rows, of_entry
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.views.gallery.rows import Attacked, attacked, gallery_points, samples, shown_images
+from dpgraph.reporting.results import EntryResult, Results
+
+MOST_CLASSES = 10  # in a row
+NO_RECONSTRUCTION = "the reconstructions are not there: train the cell again"
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One run of the first seed: `images` (classes, F), None where `outcome` says why; distances by class."""
+
+    entry: Entry
+    outcome: EntryResult
+    accuracy: float  # of the seed, in percent
+    images: np.ndarray | None
+    distances: dict[int, float]
+
+
+def shown_images(plan: Plan, task_id: str) -> Images | None:
+    """None: the images are not there."""
+    try:
+        return load_images(Paths(plan.config).graph(plan.task(task_id)))
+    except (DataUnavailable, UserError):
+        return None
+
+
+def samples(value: Images) -> dict[int, np.ndarray]:
+    """(F,) the first training image of each of the first `MOST_CLASSES` classes that have one."""
+    train, labels = value.train_nodes, np.asarray(value.labels)
+    numbers, first = np.unique(labels[train], return_index=True)
+    kept = [(int(number), train[at]) for number, at in zip(numbers, first, strict=True) if number >= 0]
+    return {number: np.asarray(value.features[node]) for number, node in kept[:MOST_CLASSES]}
+
+
+def attacked(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attacked]:
+    """One per entry: without a target first, then by falling target epsilon, in the artefact's order of methods."""
+    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
+    order = list(plan.artefacts[artefact_id].methods)
+    entries = sorted(
+        plan.entries_of(artefact_id), key=lambda one: (order.index(one.method_id), -(one.epsilon or math.inf))
+    )
+    return [_attacked(plan, entry, known, metric) for entry in entries]
+
+
+def _attacked(plan: Plan, entry: Entry, known: Results, metric: str) -> Attacked:
+    outcome = known.outcome(entry, metric)
+    if not outcome.ok:
+        return Attacked(entry, outcome, math.nan, None, {})
+    seed = int(outcome.values.index[0])
+    path = Paths(plan.config).exposure(entry.cell, seed)
+    if not path.is_file():
+        return Attacked(entry, EntryResult.not_run(NO_RECONSTRUCTION), math.nan, None, {})
+    by_class = known.by_class(entry, BY_CLASS + metric)
+    distances = {int(number): float(by_class.loc[seed, number]) for number in by_class}
+    accuracy = known.outcome(entry, "accuracy/test").shown_by_seed.get(seed, math.nan)
+    return Attacked(entry, outcome, float(accuracy), Inversion.load(path).images, distances)
+
+
+def gallery_points(made: list[Attacked]) -> pd.DataFrame:
+    """A row per run and class with its distance: no pixel."""
+    parts = []
+    for one in made:
+        rows = pd.DataFrame(
+            [{"class_id": number, "distance": value} for number, value in one.distances.items()]
+            or [{"class_id": -1, "distance": math.nan}]
+        )
+        head = described(one.entry, one.outcome) | {"value": of_entry(one.entry, "value")["value"]}
+        parts.append(beside(head | {"accuracy": one.accuracy}, rows))
+    return pd.concat(parts, ignore_index=True)
+
 
 TILE, LABEL, HEAD = 0.62, 1.9, 0.3  # inches: of an image, of the text at its left, of a title
 MARGIN = 0.06  # inches, at the right
@@ -28,8 +100,8 @@ GAP = 0.03  # of an image's side, white around it
 TEXT_WIDTH = 34  # characters of a label
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a block per task, a row per run of its first seed, a column per class."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw: a block per task, a row per run of its first seed, a column per class."""
     made = attacked(plan, artefact_id, results)
     blocks = []
     for task_id, (task, _) in plan.tasks_of(artefact_id).items():
@@ -45,22 +117,20 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
         *(f"Missing: {reason}." for reason in missing),
     ]
     rows = sum(1 + len(runs) for _, _, _, runs in blocks)
-    with canvas.house_style(artefact_id):
-        place = Gallery(columns, rows, len(blocks))
-        for label, value, first, runs in blocks:
-            place.title(label + (", demonstration" if plan.suite.demonstration else ""))
-            if value is None:
-                place.row("images are not there", [None] * columns, [""] * columns)
-            else:
-                texts = [f"class {number}" for number in first]
-                place.row("training image", [pixels(one, value.shape) for one in first.values()], texts)
-            for one in runs:
-                shape = None if value is None else value.shape
-                tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
-                         for number in first]  # fmt: skip
-                place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
-        files = canvas.save_all(place.figure, stem)
-    return Drawn(files, gallery_points(made), about)
+    place = Gallery(columns, rows, len(blocks))
+    for label, value, first, runs in blocks:
+        place.title(label + (", demonstration" if plan.suite.demonstration else ""))
+        if value is None:
+            place.row("images are not there", [None] * columns, [""] * columns)
+        else:
+            texts = [f"class {number}" for number in first]
+            place.row("training image", [pixels(one, value.shape) for one in first.values()], texts)
+        for one in runs:
+            shape = None if value is None else value.shape
+            tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
+                     for number in first]  # fmt: skip
+            place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
+    return Drawn(place.figure, gallery_points(made), about)
 
 
 class Gallery:

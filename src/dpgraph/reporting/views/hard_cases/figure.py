@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
@@ -13,7 +11,7 @@ from dpgraph.reporting.views.privacy_utility.figure import draw as draw_over_eps
 from dpgraph.reporting.views.sweep.figure import draw as draw_over_values
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     """As the figure of its kind, with what a hard case is beside it."""
     kind = draw_over_epsilon if plan.artefacts[artefact_id].sweep is None else draw_over_values
-    return kind(plan, artefact_id, results, stem, hard_case_remark(plan, artefact_id))
+    return kind(plan, artefact_id, results, hard_case_remark(plan, artefact_id))

@@ -2,12 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pandas as pd
 
-from dpgraph.planning.plan import Plan
-from dpgraph.reporting.artefacts import heading
+from dpgraph.experiments import published
+from dpgraph.experiments.cell import Cell
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.artefacts import heading, of_entry
 from dpgraph.reporting.display import DASH, NOT_IN_PAPER, MadeTable, RowGroup, Table, Text
-from dpgraph.reporting.views.hyperparameters.rows import CALIBRATED, SETTINGS, hyperparameter_table
+from dpgraph.reporting.formats import significant
+
+COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
+CALIBRATED = "from ε"  # the noise that the target epsilon asks for
+
+
+def hyperparameter_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """A row per entry and printed column: `ours` and `published`, as text, and whether they agree.
+
+    Empty: not set, or not printed. `agrees` is empty where one of them is.
+    """
+    rows = []
+    for entry in plan.entries_of(artefact_id):
+        printed = printed_row(plan, entry)
+        for setting, (column, of) in SETTINGS.items():
+            ours, theirs = of(entry.cell), printed.get(column, "")
+            agrees = "" if not ours or not theirs or ours == CALIBRATED else "yes" if _same(ours, theirs) else "no"
+            row = {"setting": setting, "ours": ours, "published": theirs, "agrees": agrees, "cell": entry.cell.slug}
+            rows.append({**of_entry(entry, *COLUMNS), **row})
+    return pd.DataFrame(rows)
+
+
+def printed_row(plan: Plan, entry: Entry) -> dict[str, str]:
+    """Of published/hyperparameters.csv, for the entry's method and data set; empty where the paper has none."""
+    paper, name = entry.artefact.split("/")
+    experiment = plan.experiments[paper]
+    for table in experiment.artefacts[name].tables(name):
+        model = entry.method.published.get(table, {}).get("model")
+        if model is None or entry.suite_task.published is None:
+            continue
+        where = {"table": table, "model": model, "dataset": str(entry.suite_task.dataset_in_paper)}
+        if found := published.match("hyperparameters", paper=experiment.published, **where):
+            return found[0]
+    return {}
+
+
+def _batch(cell: Cell) -> str:
+    training: Any = cell.training
+    size, rate = getattr(training, "batch_size", None), getattr(training, "sampling_rate", None)
+    return str(size) if size is not None else f"{significant(100 * rate)} % of the training nodes" if rate else ""
+
+
+def _degree(cell: Cell) -> str:
+    """K of a private method, or of one without privacy that samples neighbours; none of an MLP."""
+    if getattr(getattr(cell, "model", None), "hops", 0) == 0:
+        return ""
+    part: Any = cell.training if cell.privacy is None else cell.privacy
+    degree = getattr(part, "max_degree", None)
+    return "" if degree is None else str(degree)
+
+
+def _noise(cell: Cell) -> str:
+    if cell.privacy is None:
+        return ""
+    noise = getattr(cell.privacy, "noise_multiplier", None)
+    return CALIBRATED if noise is None else f"{noise:g}"
+
+
+def _model(name: str) -> Callable[[Cell], str]:
+    return lambda cell: str(getattr(getattr(cell, "model", None), name, ""))
+
+
+# our name, with the column of published/hyperparameters.csv
+SETTINGS: dict[str, tuple[str, Callable[[Cell], str]]] = {
+    "Learning rate": ("lr", lambda cell: f"{cell.training.learning_rate:g}"),
+    "Batch size": ("batch_size", _batch),
+    "Activation": ("activation", _model("activation")),
+    "Encoder layers": ("n_enc", _model("encoder_layers")),
+    "Decoder layers": ("n_dec", _model("decoder_layers")),
+    "Noise multiplier λ": ("noise_multiplier", _noise),
+    "Maximum degree K": ("K", _degree),
+    "Steps": ("", lambda cell: str(cell.training.steps)),
+    "Optimiser": ("", lambda cell: str(cell.training.optimizer)),
+}
+
+
+def _same(ours: str, theirs: str) -> bool:
+    """
+    >>> _same("1", "1.0"), _same("tanh", "Tanh"), _same("2", "3")
+    (True, True, False)
+    """
+    try:
+        return float(ours) == float(theirs)
+    except ValueError:
+        return ours.lower() == theirs.lower()
 
 
 def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:

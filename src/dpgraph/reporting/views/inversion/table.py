@@ -8,23 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    RowGroup,
-    Table,
-    Text,
-    epsilon_cells,
-    failure,
-    seeds_cell,
-    target_cell,
-    with_delta,
-)
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.inversion.rows import MEAN, inversion_rows
 
@@ -80,8 +66,8 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
             if own["distance_published"].notna().any():
                 rows.append(_printed(row, of_class, classes, bool(parameter)))
             rows.append(_ours(row, of_class, classes, bool(parameter), notes))
-        groups.append(RowGroup(with_delta(str(part["task_label"].iloc[0]), part), rows))
-    columns = ["Method", *[parameter] * bool(parameter), "Target ε", *EPSILON_HEADS, "Seeds", *MEANS.values()]
+        groups.append(RowGroup(display.with_delta(str(part["task_label"].iloc[0]), part), rows))
+    columns = ["Method", *[parameter] * bool(parameter), "Target ε", *display.EPSILON_HEADS, "Seeds", *MEANS.values()]
     columns += [f"Class {number}" for number in classes]
     remarks = [
         f"Mean ± sample standard deviation over the seeds; columns of classes: {distance}, means. A lower distance is "
@@ -89,7 +75,7 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
         MEANING,
         f"{RECOGNISED} {BLANK}",
         MEMBERSHIP,
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     if len(known) > len(classes):
@@ -100,15 +86,20 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
 
 
 def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool, notes: Footnotes) -> list[Text]:
-    head = [Text(row["label"]), *[Text(row["value"] or DASH)] * swept, target_cell(row), *epsilon_cells(row, notes)]
-    head.append(seeds_cell(row, notes))
+    head = [
+        Text(row["label"]),
+        *[Text(row["value"] or DASH)] * swept,
+        display.target_cell(row),
+        *display.epsilon_cells(row, notes),
+    ]
+    head.append(display.seeds_cell(row, notes))
     if row["status"] != "ok":
-        return [*head, failure(row, notes), *[Text(DASH)] * (len(MEANS) - 1 + len(classes))]
+        return [*head, display.failure(row, notes), *[Text(DASH)] * (len(MEANS) - 1 + len(classes))]
     return [*head, *(_measure(row, name) for name in MEANS), *(_of(of_class, number, "distance") for number in classes)]
 
 
 def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool) -> list[Text]:
-    before = 1 + swept + 1 + len(EPSILON_HEADS) + 1 + len(MEANS)
+    before = 1 + swept + 1 + len(display.EPSILON_HEADS) + 1 + len(MEANS)
     numbers = (_of(of_class, number, "distance_published") for number in classes)
     return [Text(f"paper: {row['label']}"), *[Text(DASH)] * (before - 1), *numbers]
 

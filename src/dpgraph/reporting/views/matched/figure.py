@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
-from matplotlib.artist import Artist
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
@@ -19,32 +16,24 @@ from dpgraph.reporting.results import Results
 ACCURACY = "accuracy/test"
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png; runs of a method are joined in the order of their accuracy."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw; runs of a method are joined in the order of their accuracy."""
     points = matched_points(plan, artefact_id, results)
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     tasks = plan.tasks_of(artefact_id)
-    with canvas.house_style(artefact_id):
-        handles: dict[str, Artist] = {
-            words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)])
-            for method, rows in points.groupby("method", sort=False)
-        }
-        handles |= marks.reference_handle(points, shown)
-        figure, grid, width = canvas.panels([1] * len(tasks), handles)
-        for (axes,), (task_id, (task, _)) in zip(grid, tasks.items(), strict=True):
-            rows = points[(points["task"] == task_id) & points["mean"].notna() & points["accuracy_mean"].notna()]
-            canvas.panel_title(axes, task.label, plan.suite.demonstration, width)
-            axes.set_xlabel("test accuracy (%)")
-            canvas.y_label(axes, shown.label)
-            if rows.empty:
-                canvas.no_results(axes)
-                continue
-            marks.reference_line(axes, rows, shown)
-            for method, part in rows.groupby("method", sort=False):
-                part = part.sort_values("accuracy_mean")
-                marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
-        files = canvas.save_all(figure, stem)
-    return Drawn(files, points, words.beside(points, *splits.fixed(plan, artefact_id)))
+    handles = {**marks.method_handles(points, looks), **marks.reference_handle(points, shown)}
+    titles = [task.label for task, _ in tasks.values()]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, "test accuracy (%)", shown.label)
+    for axes, task_id in zip(grid, tasks, strict=True):
+        rows = points[(points["task"] == task_id) & points["mean"].notna() & points["accuracy_mean"].notna()]
+        if rows.empty:
+            canvas.no_results(axes)
+            continue
+        marks.reference_line(axes, rows, shown)
+        for method, part in rows.groupby("method", sort=False):
+            part = part.sort_values("accuracy_mean")
+            marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
+    return Drawn(figure, points, words.beside(points, *splits.fixed(plan, artefact_id)))
 
 
 def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,15 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import epsilon, significant
-from dpgraph.reporting.views.membership.attacks import GRID, SCORES, Attack, Bound, attacks, budget_steps
-from dpgraph.reporting.views.membership.rows import membership_points
+from dpgraph.reporting.views.membership.attacks import (
+    GRID,
+    SCORES,
+    Attack,
+    Bound,
+    attacks,
+    budget_steps,
+    membership_points,
+)
 from dpgraph.reporting.views.membership.table import BOUND, WHAT
 
 LOWEST = 1e-3  # of both axes
@@ -42,8 +48,8 @@ class Panel:
     attacks: list[Attack]
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a row per task and target epsilon, a panel per attack.
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw: a row per task and target epsilon, a panel per attack.
 
     Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Shaded: what the
     bounds of the runs in the panel forbid.
@@ -51,23 +57,19 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     made = attacks(plan, artefact_id, results)
     looks = looks_of_methods(plan.entries_of(artefact_id))
     chosen = _chosen(made)
-    with canvas.house_style(artefact_id):
-        handles: dict[str, Artist] = {
-            words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
-        }
-        if any(_visible(panel.attacks) for panel in chosen):
-            handles["forbidden by the proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
-        handles["guessing"] = Line2D([], [], **GUESSING)
-        figure, grid, width = canvas.panels([1] * max(len(chosen), 1), handles, height=HEIGHT)
-        for (axes,), panel in zip(grid, chosen):
-            canvas.panel_title(axes, panel.title, plan.suite.demonstration, width)
-            axes.set_xlabel("false positive rate")
-            axes.set_ylabel("true positive rate")
-            _panel(axes, panel.attacks, looks)
-        if not chosen:
-            canvas.no_results(grid[0][0])
-        files = canvas.save_all(figure, stem)
-    return Drawn(files, membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
+    handles: dict[str, Artist] = {
+        words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
+    }
+    if any(_visible(panel.attacks) for panel in chosen):
+        handles["forbidden by the proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
+    handles["guessing"] = Line2D([], [], **GUESSING)
+    figure, grid, _ = canvas.panelled(
+        [panel.title for panel in chosen], handles, plan.suite.demonstration,
+        "false positive rate", "true positive rate", height=HEIGHT,
+    )  # fmt: skip
+    for axes, panel in zip(grid, chosen):
+        _panel(axes, panel.attacks, looks)
+    return Drawn(figure, membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
 
 
 SHADE = 0.2

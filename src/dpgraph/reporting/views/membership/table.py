@@ -7,29 +7,15 @@ import math
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cells,
-    failure,
-    target_cell,
-    with_delta,
-)
-from dpgraph.reporting.views.membership.attacks import RATES, SCORES, attacks
-from dpgraph.reporting.views.membership.rows import membership_table
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
+from dpgraph.reporting.views.membership.attacks import RATES, SCORES, attacks, membership_table
 
 MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
     f"tpr_at_{rate:g}": f"TPR at FPR {100 * rate:g} %" for rate in RATES
 }
-COLUMNS = ["Method", "Attack", "Target ε", *EPSILON_HEADS, "Seeds", *MEASURES.values()]
+COLUMNS = ["Method", "Attack", "Target ε", *display.EPSILON_HEADS, "Seeds", *MEASURES.values()]
 NO_BOUND = "no bound"
 WHAT = (
     "Members: roots of training, redrawn for each seed; others: candidates that are no roots. Attacked is that a "
@@ -50,19 +36,19 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 def membership_display(title: str, table: pd.DataFrame) -> Table:
     """From `membership_table`: a block per task, two rows per entry."""
     notes = Footnotes()
-    blocks = by_task(table, lambda row: _cells(row, notes), _title)
+    blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
         f"Mean ± sample standard deviation over the seeds, in brackets the bound. {BOUND}",
         WHAT + " Advantage: largest TPR − FPR, its threshold chosen in hindsight" + _by_chance(table),
         "Nodes and seeds are shared between measurements: the standard deviation is none of independent runs.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     return Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2)
 
 
 def _title(part: pd.DataFrame) -> str:
-    label = with_delta(str(part["task_label"].iloc[0]), part)
+    label = display.with_delta(str(part["task_label"].iloc[0]), part)
     sizes = part.loc[(part["score"] == "loss") & (part["members"] > 0), ["members", "others"]].drop_duplicates()
     if len(sizes) != 1:
         return label
@@ -85,12 +71,12 @@ def _cells(row: dict, notes: Footnotes) -> list[Text]:
     else:
         status = row if row["status"] != "ok" else row | {"status": "not available"}
         status = status | {"reason": status["reason"].removeprefix("not available: ")}
-        values = [failure(status, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
+        values = [display.failure(status, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
     return [
         Text(row["label"]),
         Text(SCORES[row["score"]]),
-        target_cell(row),
-        *epsilon_cells(row, notes),
+        display.target_cell(row),
+        *display.epsilon_cells(row, notes),
         Text(str(row["n"]) if measured else DASH),
         *values,
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -98,12 +97,12 @@ def method_labels(
     return labels
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
-    return drawn_from(plan, artefact_id, privacy_utility_points(plan, artefact_id, results), stem, remark)
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str = "") -> Drawn:
+    return drawn_from(plan, artefact_id, privacy_utility_points(plan, artefact_id, results), remark)
 
 
-def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: per task, a panel over the rigorous and one over the published epsilon.
+def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = "") -> Drawn:
+    """Draw: per task, a panel over the rigorous and one over the published epsilon.
 
     A run with both epsilons is in both panels. The paper's mechanism has no rigorous one and is at the right
     only, as do printed numbers (hollow). A panel without a private run is left out. Methods without
@@ -117,27 +116,23 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, stem: Path, re
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
     most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
-    with canvas.house_style(artefact_id):
-        handles = {**style.handles(joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
-        figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
-        for axes_of, one in zip(grid, places):
-            for axes, mode in zip(axes_of, one.modes):
-                column = f"eps_{mode}" if axis is None else RELEASE
-                _panel(axes, one.points, column, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1])
-                name = f"{mode} ε" if axis is None else "published ε$_{pr}$"
-                kinds = list(protection.kinds(ours, mode))
-                axes.set_xlabel(
-                    f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7
-                )
-            canvas.y_label(axes_of[0], shown.label)
-            canvas.share_y(axes_of)
-            canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
-        if not places:
-            canvas.no_results(grid[0][0])
-        files = canvas.save_all(figure, stem)
+    handles = {**style.handles(joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
+    figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
+    for axes_of, one in zip(grid, places):
+        for axes, mode in zip(axes_of, one.modes):
+            column = f"eps_{mode}" if axis is None else RELEASE
+            _panel(axes, one.points, column, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1])
+            name = f"{mode} ε" if axis is None else "published ε$_{pr}$"
+            kinds = list(protection.kinds(ours, mode))
+            axes.set_xlabel(f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7)
+        canvas.y_label(axes_of[0], shown.label)
+        canvas.share_y(axes_of)
+        canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
+    if not places:
+        canvas.no_results(grid[0][0])
     fewer = [f"Of methods without privacy each panel has the {LINES} best: the numbers have all."]
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(files, every, words.beside(every, *about, *fewer * (len(points) < len(every)), budgets=False))
+    return Drawn(figure, every, words.beside(every, *about, *fewer * (len(points) < len(every)), budgets=False))
 
 
 def highest_lines(points: pd.DataFrame) -> pd.DataFrame:

@@ -9,11 +9,11 @@ import pandas as pd
 
 from dpgraph.experiments.experiment import ReleaseAxis
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.artefacts import of_entry, own_point
 from dpgraph.reporting.chance import chance_columns
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
-from dpgraph.reporting.results import PRIVACY, EntryResult, Results
+from dpgraph.reporting.results import PRIVACY, Results
 
 RELEASE = "epsilon_release"  # column: epsilon_pr, where the artefact has an axis of it
 ENTRY_COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "value", "variant", "epsilon_target")
@@ -58,22 +58,8 @@ def _own_points(plan: Plan, entry: Entry, results: Results) -> list[dict[str, An
     if artefact.along_training and entry.cell.privacy is not None:
         reached = results.along_training(entry, artefact.metric)
         if reached:
-            return [_own_point(entry, step, outcome) | reference for step, outcome in reached]
-    return [_own_point(entry, math.nan, results.outcome(entry, artefact.metric)) | reference]
-
-
-def _own_point(entry: Entry, step: float, outcome: EntryResult) -> dict[str, Any]:
-    summary = outcome.summary()
-    return {
-        **of_entry(entry, *ENTRY_COLUMNS),
-        "source": "ours",
-        "step": step,
-        **summary.columns,
-        "n": summary.n,
-        **outcome.privacy,
-        "status": outcome.status,
-        "reason": outcome.reason,
-    }
+            return [own_point(entry, step, outcome) | reference for step, outcome in reached]
+    return [own_point(entry, math.nan, results.outcome(entry, artefact.metric)) | reference]
 
 
 def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[str, Any]]:

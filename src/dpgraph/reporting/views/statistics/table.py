@@ -3,16 +3,80 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
+from dpgraph.experiments import published
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.display import NOT_IN_PAPER, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.views.statistics.rows import statistics_table
+from dpgraph.reporting.results import graph_facts
 
+
+def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a row per task: our graph's statistics next to the paper's row of published/datasets.csv, if any.
+
+    A task without facts of its graph was not run (no data). Mean degree is directed entries per node; ratios are shares
+    of all nodes in train, validation and test.
+    """
+    paper, name = artefact_id.split("/")
+    experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
+    rows = []
+    for task_id, (suite_task, task) in plan.tasks_of(artefact_id).items():
+        values = graph_facts(results, task)
+        ok = "nodes" in values
+        if "tuples" in values:  # of a relation, each once
+            values |= {"entries": 2 * values["tuples"], "mean_degree": 2 * values["tuples"] / values["nodes"]}
+        printed: dict[str, str] = {}
+        printed_as = suite_task.published_statistics or suite_task.dataset_in_paper
+        if printed_as is not None:
+            place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
+            matches = published.match("datasets", dataset=printed_as, **place)
+            printed = matches[0] if matches else {}
+        shares = values.get("split_fractions")
+        rows.append(
+            {
+                "paper": paper,
+                "artefact": name,
+                "task": task_id,
+                "task_label": suite_task.label,
+                "dataset": task.dataset,
+                "setting": task.setting,
+                **{name: values.get(name) for name in ("nodes", "entries", "mean_degree", "features", "classes")},
+                **{f"{split}_share": (shares or {}).get(split) for split in SPLITS},
+                **{f"{split}_nodes": (values.get("split_sizes") or {}).get(split) for split in SPLITS},
+                "homophily": values.get("homophily"),
+                "published_dataset": printed_as or "",
+                **{f"published_{ours}": printed.get(theirs, "") for ours, theirs in PRINTED.items()},
+                "counted": counted_texts(values.get("counted")),
+                "status": "ok" if ok else "not run",
+                "reason": "" if ok else values.get("reason") or "data not available",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
+    """What the reader of graphs of texts counted, graph by graph; empty for other data."""
+    return "; ".join(
+        f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name "
+        f"an unknown id, {formats.count(of['self_relation'])} join an entity to itself and "
+        f"{formats.count(of['duplicate'])} repeat another, which leaves {formats.count(of['relations'])}; of "
+        f"{formats.count(of['entities'])} entities {formats.count(of['empty_texts'])} have no text and "
+        f"{formats.count(of['without_relation'])} no relation"
+        for name, of in (counted or {}).items()
+    )
+
+
+SPLITS = ("train", "val", "test")
+# our names of what published/datasets.csv has
+PRINTED = {
+    "nodes": "n_entities", "edges": "n_edges", "mean_degree": "avg_degree", "features": "n_features",
+    "classes": "n_classes", "split_ratio": "split_ratio", **{f"{split}_nodes": f"n_{split}" for split in SPLITS},
+}  # fmt: skip
 STATISTICS_COLUMNS = [
     "Data set", "Source", "Nodes", "Edges", "Mean degree", "Features", "Classes", "Train / validation / test",
 ]  # fmt: skip
@@ -61,9 +125,6 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         "Train / validation / test: shares of the nodes; of a relation, numbers of its tuples."
     ]
     return Table(title, STATISTICS_COLUMNS, [RowGroup("", rows)], notes.texts, remarks, text_columns=2)
-
-
-SPLITS = ("train", "val", "test")
 
 
 def _split(row: dict, counted: bool) -> str:

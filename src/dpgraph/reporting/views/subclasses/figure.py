@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -12,10 +11,8 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.value import Images
 from dpgraph.reporting.artefacts import of_entry
-from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.views.gallery.figure import TEXT_WIDTH, Gallery, pixels
-from dpgraph.reporting.views.gallery.rows import shown_images
+from dpgraph.reporting.views.gallery.figure import TEXT_WIDTH, Gallery, pixels, shown_images
 from dpgraph.sampling.units import Units, cluster_units, subclass_units
 
 CLASS = 0  # whose subclasses are shown
@@ -27,8 +24,8 @@ ABOUT = (
 )
 
 
-def draw(plan: Plan, artefact_id: str, given: Any, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png: a row per entry; its points are sizes of the subclasses."""
+def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
+    """Draw: a row per entry; its points are sizes of the subclasses."""
     entries = plan.entries_of(artefact_id)
     values = {task: shown_images(plan, task) for task in plan.tasks_of(artefact_id)}
     points, rows = [], []
@@ -45,13 +42,11 @@ def draw(plan: Plan, artefact_id: str, given: Any, stem: Path) -> Drawn:
             ]
             tiles, below = _examples(units, sizes, value)
         rows.append((fill(entry.method.label, TEXT_WIDTH), tiles, below))
-    with canvas.house_style(artefact_id):
-        gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1)
-        gallery.title(f"Class {CLASS}")
-        for label, tiles, below in rows:
-            gallery.row(label, tiles, below)
-        files = canvas.save_all(gallery.figure, stem)
-    return Drawn(files, pd.DataFrame(points, columns=[*COLUMNS, "size"]), [ABOUT])
+    gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1)
+    gallery.title(f"Class {CLASS}")
+    for label, tiles, below in rows:
+        gallery.row(label, tiles, below)
+    return Drawn(gallery.figure, pd.DataFrame(points, columns=[*COLUMNS, "size"]), [ABOUT])
 
 
 def units_of(entry: Entry, value: Images) -> Units:

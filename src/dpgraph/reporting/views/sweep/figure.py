@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from dpgraph.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
-from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing import marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
-from dpgraph.reporting.drawing.ticks import set_ticks
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
 
@@ -26,12 +24,12 @@ EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last valu
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path, remark: str = "") -> Drawn:
-    return drawn_from(plan, artefact_id, sweep_points(plan, artefact_id, results), stem, remark)
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str = "") -> Drawn:
+    return drawn_from(plan, artefact_id, sweep_points(plan, artefact_id, results), remark)
 
 
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, remark: str = "") -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `sweep_points`: a panel per task and target epsilon.
+def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, remark: str = "") -> Drawn:
+    """Draw from `sweep_points`: a panel per task and target epsilon.
 
     A panel of one value is left out where another one of its task has several. A line per method with its 95 %
     interval, those without privacy in every panel of their task. Printed numbers are hollow. Values that are no
@@ -43,34 +41,24 @@ def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, stem: Path, r
     swept = {one.task for one in every if _values(one) > 1}
     chosen = [one for one in every if _values(one) > 1 or one.task not in swept]
     single = [one.title for one in every if _values(one) <= 1 and one.task in swept]
-    with canvas.house_style(artefact_id):
-        handles = {**method_handles(points, looks), **marks.reference_handle(points, shown)}
-        label = artefact.sweep.label if artefact.sweep else ""
-        figure, grid = laid_out(chosen, handles, plan.suite.demonstration, label, shown.label)
-        for axes, one in zip(grid, chosen):
-            _panel(axes, one.rows, looks, shown)
-        share_y(chosen, grid)
-        files = canvas.save_all(figure, stem)
+    ours = points[points["source"] == "ours"]
+    sizes = ours[ours["mean"].notna()].groupby(["task", "method", "epsilon_target"], dropna=False).size()
+    joined = bool((sizes >= marks.CURVE).any())  # else no method has points enough for a line
+    handles = {**marks.method_handles(ours, looks, joined), **marks.reference_handle(points, shown)}
+    label = artefact.sweep.label if artefact.sweep else ""
+    figure, grid = laid_out(chosen, handles, plan.suite.demonstration, label, shown.label)
+    for axes, one in zip(grid, chosen):
+        _panel(axes, one.rows, looks, shown)
+    share_y(chosen, grid)
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     if single:
         about.append(f"Without a panel, since one value was run: {', '.join(single)}; the numbers have them.")
-    return Drawn(files, points, words.beside(points, *about))
+    return Drawn(figure, points, words.beside(points, *about))
 
 
 def _values(one: Facet) -> int:
     """Of the sweep, in a panel."""
     return int(one.rows.loc[one.rows["mean"].notna() & (one.rows["source"] == "ours"), "value"].nunique())
-
-
-def method_handles(points: pd.DataFrame, looks: Mapping[str, Look]) -> dict[str, Artist]:
-    """A line of the legend for each method, without one where none has points enough to be joined."""
-    ours = points[points["source"] == "ours"]
-    sizes = ours[ours["mean"].notna()].groupby(["task", "method", "epsilon_target"], dropna=False).size()
-    joined = bool((sizes >= marks.CURVE).any())
-    return {
-        words.label(str(rows["label"].iloc[0])): marks.sample(looks[str(method)], line=joined)
-        for method, rows in ours.groupby("method", sort=False)
-    }
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Quantity) -> None:

@@ -8,21 +8,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import chance, formats, protection
+from dpgraph.reporting import chance, display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    DASH,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    RowGroup,
-    Table,
-    Text,
-    epsilon_cell,
-    failure,
-    reference_remarks,
-    with_delta,
-)
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.sweep.rows import as_number, sweep_table
 
@@ -50,8 +38,8 @@ def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: s
     remarks = [
         f"Ours: {shown.label}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours "
         f"minus the paper’s{shown.difference and f', in {shown.difference}'}.",
-        *reference_remarks(table, shown),
-        EPSILON_REMARK,
+        *display.reference_remarks(table, shown),
+        display.EPSILON_REMARK,
         *protection.remarks(table),
         *[chance.REMARK] * ("above_chance" in table),
     ]
@@ -82,7 +70,7 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
             rows.append([Text(""), Text("gap"), *map(_gap, line)])
         if any(row and not math.isnan(row["gap_published"]) for row in line):
             rows.append([Text(""), Text("paper’s gap"), *map(_printed_gap, line)])
-    return RowGroup(with_delta(title, part), rows)
+    return RowGroup(display.with_delta(title, part), rows)
 
 
 def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
@@ -113,7 +101,7 @@ def _ours(row: dict | None, notes: Footnotes) -> Text:
     if row is None:
         return Text(DASH)
     if row["status"] != "ok":
-        return failure(row, notes)
+        return display.failure(row, notes)
     of = "" if row["n"] == row["n_planned"] else f" of {row['n_planned']}"
     text = f"{formats.mean_std(row['mean'], row['std'])} ({row['n']}{of})"
     return Text(text, (notes.number(row["reason"]),) if row["reason"] else ())
@@ -122,7 +110,7 @@ def _ours(row: dict | None, notes: Footnotes) -> Text:
 def _epsilons(row: dict | None, notes: Footnotes) -> Text:
     if row is None:
         return Text(DASH)
-    both = [epsilon_cell(row, mode, notes) for mode in ("published", "rigorous")]
+    both = [display.epsilon_cell(row, mode, notes) for mode in ("published", "rigorous")]
     if all(cell.value == DASH for cell in both):
         return Text(DASH)
     return Text(" / ".join(cell.value for cell in both), tuple(note for cell in both for note in cell.notes))

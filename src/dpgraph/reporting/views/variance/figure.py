@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -38,8 +37,8 @@ REMARK = (
 )
 
 
-def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path) -> Drawn:
-    """Writes stem.pdf, stem.svg and stem.png from `variance_points`: per task the runs, and the shares beside them."""
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw from `variance_points`: per task the runs, and the shares beside them."""
     runs = crossed(plan, artefact_id, results)
     points = variance_points(runs)
     tasks = plan.tasks_of(artefact_id)
@@ -48,27 +47,25 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, stem: Path)
     first = points.drop_duplicates(["task", "method", "epsilon_target"])
     drawn = {task_id: [one for one in runs if one.entry.task_id == task_id] for task_id in tasks}
     drawn = {task: own for task, own in drawn.items() if any(one.components is not None for one in own)}
-    with canvas.house_style(artefact_id):
-        heights = [AROUND + BAND * len(own) for own in drawn.values()] or [AROUND + BAND]
-        figure, grid, width = canvas.panels([1] * 2 * len(heights), _handles(looks), heights=heights)
-        for index, (task_id, own) in enumerate(drawn.items()):
-            (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
-            canvas.panel_title(dots, tasks[task_id][0].label, plan.suite.demonstration, width)
-            canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration, width)
-            dots.set_xlabel(f"{quantity(plan.artefacts[artefact_id].metric).label}: run minus mean, points")
-            bars.set_xlabel("share of the variance (%)")
-            for place, one in enumerate(own):
-                _dots(dots, place, one, looks)
-                _bars(bars, place, one)
-            _bands(dots, own)
-            _bands(bars, own, named=False)
-            bars.set_xlim(0, 100)
-        if not drawn:
-            canvas.no_results(grid[0][0])
-            grid[1][0].set_axis_off()
-        files = canvas.save_all(figure, stem)
+    heights = [AROUND + BAND * len(own) for own in drawn.values()] or [AROUND + BAND]
+    figure, grid, width = canvas.panels([1] * 2 * len(heights), _handles(looks), heights=heights)
+    for index, (task_id, own) in enumerate(drawn.items()):
+        (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
+        canvas.panel_title(dots, tasks[task_id][0].label, plan.suite.demonstration, width)
+        canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration, width)
+        dots.set_xlabel(f"{quantity(plan.artefacts[artefact_id].metric).label}: run minus mean, points")
+        bars.set_xlabel("share of the variance (%)")
+        for place, one in enumerate(own):
+            _dots(dots, place, one, looks)
+            _bars(bars, place, one)
+        _bands(dots, own)
+        _bands(bars, own, named=False)
+        bars.set_xlim(0, 100)
+    if not drawn:
+        canvas.no_results(grid[0][0])
+        grid[1][0].set_axis_off()
     empty = [task.label for task_id, (task, _) in tasks.items() if task_id not in drawn]
-    return Drawn(files, points, _caption(first, empty))
+    return Drawn(figure, points, _caption(first, empty))
 
 
 def _caption(first: pd.DataFrame, empty: list[str]) -> list[str]:

@@ -1,9 +1,21 @@
-"""Where the spread of a crossed design comes from, in long form: a row per entry, and a row per run."""
+"""Where the spread of a crossed design comes from, in long form: between splits, between initialisations, and the rest.
+
+The value of split i and initialisation j is m + A_i + B_j + E_ij with independent normal A, B and E (two-way random
+effects, one run in each place). E holds the interaction, and whatever is drawn anew in each run. Estimates equate the
+mean squares with their expectations (Searle, Casella and McCulloch, Variance Components, 1992, section 4.3), for a
+splits and b initialisations
+
+    E MS_A = s_E^2 + b s_A^2,    E MS_B = s_E^2 + a s_B^2,    E MS_E = s_E^2,
+
+and are 0 where that gives less. Intervals are generalised confidence intervals (Weerahandi, Exact Statistical Methods
+for Data Analysis, 1995): the sums of squares are divided by draws of their chi-squares, which gives an interval of any
+function of the three parts, such as shares, too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,19 +23,131 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpgraph.errors import invalid
 from dpgraph.experiments.streams import initialisation_number, split_number
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.artefacts import beside, described
 from dpgraph.reporting.results import EntryResult, Results
-from dpgraph.reporting.views.variance.components import (
-    Components,
-    Estimate,
-    Parts,
-    components,
-    one_split_error,
-    pairs_error,
-    stated_error,
-)
+
+DRAWS = 100_000  # of an interval's ends, whose own error is then below 1 %
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """With its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Variances; numbers, or arrays of draws."""
+
+    split: np.ndarray
+    initialisation: np.ndarray
+    rest: np.ndarray
+
+    @property
+    def within(self) -> np.ndarray:
+        """Of runs on one split."""
+        return self.initialisation + self.rest
+
+    @property
+    def total(self) -> np.ndarray:
+        return self.split + self.within
+
+    def share(self, part: np.ndarray) -> np.ndarray:
+        """Of the total, in percent; nan where all runs agree."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(100 * part / self.total)
+
+
+@dataclass(frozen=True)
+class Components:
+    """Of a (splits, initialisations) table of values, in the unit of the values or its square."""
+
+    mean: float
+    splits: int
+    initialisations: int
+    sums: tuple[float, float, float]  # of squares: between splits, between initialisations, rest
+    raw: Parts  # unbiased, and below 0 where a mean square is below that of the rest
+    parts: Parts  # at least 0
+    draws: Parts
+
+    @property
+    def degrees(self) -> tuple[int, int, int]:
+        """Of freedom, of the sums of squares."""
+        a, b = self.splits - 1, self.initialisations - 1
+        return a, b, a * b
+
+    def estimate(self, measure: Callable[[Parts], np.ndarray]) -> Estimate:
+        """Of a function of the parts; nan where it has no value."""
+        ends = np.quantile(measure(self.draws), ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+        return Estimate(float(measure(self.parts)), float(ends[0]), float(ends[1]))
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the mean of the table, for new splits and new initialisations."""
+        a, b = self.splits, self.initialisations
+        one = self.parts
+        return float(np.sqrt(one.split / a + one.initialisation / b + one.rest / (a * b)))
+
+
+def pairs_error(parts: Parts, n: int) -> np.ndarray:
+    """Standard error of the mean of n runs, each with a split and an initialisation of its own."""
+    return np.asarray(np.sqrt(parts.total / n))
+
+
+def stated_error(parts: Parts, n: int) -> np.ndarray:
+    """What n runs on one split state as the standard error of their mean, on average over splits."""
+    return np.asarray(np.sqrt(parts.within / n))
+
+
+def one_split_error(parts: Parts, n: int) -> np.ndarray:
+    """Standard error of the mean of n runs on one split, as an estimate for any split."""
+    return np.asarray(np.sqrt(parts.split + parts.within / n))
+
+
+def components(values: np.ndarray) -> Components:
+    """Of (a, b) values, a row for each split and a column for each initialisation, both at least two.
+
+    Raises UserError for fewer, or for a value that is missing.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 2 or min(values.shape) < 2 or not np.isfinite(values).all():
+        raise invalid("values", values.shape, "two or more whole rows and columns of numbers")
+    a, b = values.shape
+    mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
+    rest = values - rows[:, None] - columns[None, :] + mean
+    sums = (b * ((rows - mean) ** 2).sum(), a * ((columns - mean) ** 2).sum(), (rest**2).sum())
+    degrees = (a - 1, b - 1, (a - 1) * (b - 1))
+    generator = numpy_generator("dpgraph", "generalised intervals of variance components")
+    draws = [one / generator.chisquare(of, DRAWS) for one, of in zip(sums, degrees, strict=True)]
+    raw = _solved([np.asarray(one / of) for one, of in zip(sums, degrees, strict=True)], a, b)
+    return Components(
+        mean=float(mean),
+        splits=a,
+        initialisations=b,
+        sums=(float(sums[0]), float(sums[1]), float(sums[2])),
+        raw=raw,
+        parts=_positive(raw),
+        draws=_positive(_solved(draws, a, b)),
+    )
+
+
+def _solved(mean_squares: Sequence[np.ndarray], a: int, b: int) -> Parts:
+    """The parts that give these expected mean squares: of splits, of initialisations, and of the rest."""
+    split, initialisation, rest = mean_squares
+    return Parts((split - rest) / b, (initialisation - rest) / a, rest)
+
+
+def _positive(parts: Parts) -> Parts:
+    return Parts(np.maximum(parts.split, 0), np.maximum(parts.initialisation, 0), parts.rest)
+
 
 PARTS = ("split", "initialisation", "rest")
 PAIRS = (3, 5, 10)  # runs of a mean, whose standard errors the table gives

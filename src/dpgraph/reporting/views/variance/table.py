@@ -7,20 +7,9 @@ import math
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import (
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    Table,
-    Text,
-    by_task,
-    epsilon_cells,
-    failure,
-    target_cell,
-)
+from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity, quantity
 from dpgraph.reporting.views.variance.rows import PARTS, variance_table
@@ -52,7 +41,7 @@ def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         *(f"Std of {HEADS[part]}" for part in PARTS),
         *(f"Share of {HEADS[part]} (%)" for part in PARTS),
         *ERROR_HEADS.values(),
-        *EPSILON_HEADS,
+        *display.EPSILON_HEADS,
     ]
     remarks = [
         "Every split is trained with every initialisation. Value: mean ± its standard error for new splits and "
@@ -67,16 +56,21 @@ def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         "generalised confidence intervals. One from 0 to 0 says that the mean square is below what the rest alone "
         "gives in most tables, which is chance and no proof of 0. Splits are random ones of one graph, and share most "
         "of its nodes: what another graph would change is in none of this.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    return Table(title, columns, by_task(table, lambda row: _cells(row, notes)), notes.texts, remarks)
+    return Table(title, columns, display.by_task(table, lambda row: _cells(row, notes)), notes.texts, remarks)
 
 
 def _cells(row: dict, notes: Footnotes) -> list[Text]:
-    head = [Text(row["label"]), target_cell(row)]
+    head = [Text(row["label"]), display.target_cell(row)]
     if row["status"] != "ok":
-        return [*head, failure(row, notes), *[Text(DASH)] * (4 + 2 * len(PARTS)), *epsilon_cells(row, notes)]
+        return [
+            *head,
+            display.failure(row, notes),
+            *[Text(DASH)] * (4 + 2 * len(PARTS)),
+            *display.epsilon_cells(row, notes),
+        ]
     some = (notes.number(row["reason"]),) if row["reason"] else ()
     return [
         *head,
@@ -85,7 +79,7 @@ def _cells(row: dict, notes: Footnotes) -> list[Text]:
         *(_with_interval(row, f"sd_{part}", 2) for part in PARTS),
         *(_with_interval(row, f"share_{part}", 0) for part in PARTS),
         *(_with_interval(row, f"se_{name}_{SHOWN_PAIRS}", 2) for name in ERROR_HEADS),
-        *epsilon_cells(row, notes),
+        *display.epsilon_cells(row, notes),
     ]
 
 
