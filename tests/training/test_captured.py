@@ -323,7 +323,7 @@ def test_what_is_replayed_is_the_step(graph, make_network, monkeypatch, kind, tr
     steps = []
     for made in (CapturedStep, Replayed):
         network = make_network(hops, architecture="gcn" if kind == "residual" else kind)
-        step = made(step_of(graph, network, terms, rate=0.3, training=training), 3, ahead_steps=4)
+        step = made(step_of(graph, network, terms, rate=0.3, training=training), Key(3), ahead_steps=4)
         step.start_at(0)
         steps.append(step)
     plain, replayed = steps

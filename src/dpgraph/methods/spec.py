@@ -26,7 +26,7 @@ from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 
 
-class Read(StrEnum):
+class ReadBy(StrEnum):
     """Data that the prediction of a scored node reads, besides the released parameters."""
 
     OWN_RECORD = "own record"
@@ -50,7 +50,7 @@ class ScoreReads:
     `labels` says whose labels judge; `protected` why they are not public, in words of an error.
     """
 
-    records: frozenset[Read]
+    records: frozenset[ReadBy]
     public: Public = Public.BY_SPLIT
     labels: str = "validation nodes"
     protected: str = ""
@@ -58,9 +58,9 @@ class ScoreReads:
     def objections(self, setting: str, splits: int) -> list[str]:
         """Return why the score is no function of what was released and of public data; empty: it is one."""
         found = []
-        if Read.RAW_GRAPH in self.records and setting == "transductive":
+        if ReadBy.RAW_GRAPH in self.records and setting == "transductive":
             found.append("validation scores read training records along edges (setting transductive)")
-        if Read.OWN_LIST in self.records:
+        if ReadBy.OWN_LIST in self.records:
             found.append("validation scores read own lists, which a node that leaves changes")
         if self.public is Public.NO:
             found.append(f"validation scores read labels of {self.labels}, {self.protected}")
@@ -70,7 +70,7 @@ class ScoreReads:
 
 
 Score = Callable[[Any], ScoreReads]  # from a cell
-OWN_RECORD = frozenset({Read.OWN_RECORD})
+OWN_RECORD = frozenset({ReadBy.OWN_RECORD})
 
 
 def scored_on_own_records(cell: Any) -> ScoreReads:
@@ -79,7 +79,7 @@ def scored_on_own_records(cell: Any) -> ScoreReads:
 
 def scored_along_edges(cell: Any) -> ScoreReads:
     """Return the raw graph where the model passes messages, own records without hops."""
-    return ScoreReads(OWN_RECORD | {Read.RAW_GRAPH}) if cell.model.hops > 0 else ScoreReads(OWN_RECORD)
+    return ScoreReads(OWN_RECORD | {ReadBy.RAW_GRAPH}) if cell.model.hops > 0 else ScoreReads(OWN_RECORD)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ PURPOSES = {"batches of the device": "batches"}  # streams that another one stan
 
 
 @dataclass(frozen=True)
-class Entry:
+class OpenStream:
     """One stream; `counter` None: it is keyed by the epoch or the id, and its length is not compared."""
 
     names: tuple[Name, ...]
@@ -31,7 +31,7 @@ class Entry:
 class Ledger:
     """The streams of one run, by their roles."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, OpenStream] = field(default_factory=dict)
 
     def open(self, role: str, names: tuple[Name, ...], number: int, *, secret: bool, counter: Counter | None) -> None:
         """Enter a stream whose name has to hold its role and `number`, of the seed or of its initialisation.
@@ -46,7 +46,7 @@ class Ledger:
             )
         if secret and role in PAIRED:
             raise NotAsAccounted(f"random stream {role}: other cells share it: expected a secret one")
-        self.entries[role] = Entry(names, secret, counter)
+        self.entries[role] = OpenStream(names, secret, counter)
 
     def holds_secret(self, role: str) -> bool:
         return role in self.entries and self.entries[role].secret

@@ -285,8 +285,8 @@ BUGS = (
     edit(
         "votes read no list in a search",
         "dpgraph.methods.votes.spec:score",
-        "{Read.RELEASED, Read.OWN_LIST} if listed else {Read.RELEASED}",
-        "{Read.RELEASED}",
+        "{ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}",
+        "{ReadBy.RELEASED}",
         OF_SEARCHES + "test_a_search_over_votes_is_refused",
     ),
 )

@@ -16,7 +16,7 @@ from dpgraph.experiments.cell import Cell
 from dpgraph.experiments.experiment import Search
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.methods.registry import spec, specs
-from dpgraph.methods.spec import Public, Read, ScoreReads
+from dpgraph.methods.spec import Public, ReadBy, ScoreReads
 from dpgraph.methods.votes.readers import BucketReader
 from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import calibrate, mechanism_for
@@ -160,7 +160,7 @@ def test_declared_reads_agree_with_the_scope_of_predictions(name: str) -> None:
     """The raw graph is read by scores exactly where the mechanism's scope leaves predictions out."""
     cell = CELLS[name]
     known = spec(cell.method)
-    assert (Read.RAW_GRAPH in known.variant(cell).score(cell).records) == (known.inference(cell) == "the raw graph")
+    assert (ReadBy.RAW_GRAPH in known.variant(cell).score(cell).records) == (known.inference(cell) == "the raw graph")
 
 
 @pytest.mark.parametrize("name", PRIVATE)

@@ -26,7 +26,7 @@ from dpgraph.methods.own_graphs import (
     aggregation_of_edges,
     aggregation_of_removed,
 )
-from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, Read, ScoreReads, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
 from dpgraph.privacy.mechanisms.aggregates import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.privacy.mechanisms.embedding import EmbeddedAggregates
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -186,7 +186,7 @@ def seconds(cell: Any, size: Size) -> float:
     return loop_seconds(training, step, 2 * size.nodes * (first + rest)) + sums / 1e9
 
 
-SENT = OWN_RECORD | {Read.RELEASED}
+SENT = OWN_RECORD | {ReadBy.RELEASED}
 
 
 def scored_on_sums(cell: Any) -> ScoreReads:

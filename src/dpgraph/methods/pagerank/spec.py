@@ -9,7 +9,7 @@ from dpgraph.methods.cost import network_seconds
 from dpgraph.methods.pagerank.look import look
 from dpgraph.methods.pagerank.mechanism import poisson_pagerank, published_pagerank
 from dpgraph.methods.pagerank.settings import ApprCell, DpApprCell
-from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Read, ScoreReads, Variant
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, ReadBy, ScoreReads, Variant
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
@@ -34,7 +34,7 @@ def inference(cell: Any) -> PredictionInput:
 def score(cell: Any) -> ScoreReads:
     """Return the raw graph where inference walks it; training reads training nodes and the edges among them alone."""
     walks = inference(cell) is PredictionInput.RAW_GRAPH
-    return ScoreReads(OWN_RECORD | {Read.RAW_GRAPH}) if walks else ScoreReads(OWN_RECORD)
+    return ScoreReads(OWN_RECORD | {ReadBy.RAW_GRAPH}) if walks else ScoreReads(OWN_RECORD)
 
 
 def root_exchanges(cell: Any) -> int:

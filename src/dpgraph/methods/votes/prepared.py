@@ -147,7 +147,9 @@ class PreparedVotes(PreparedTrees):
             self.released = released
             # B of what was cast: another one than the noise was made for is a difference to what was accounted for
             over = self._votes.stds[-1] / vote_norm(num_classes=released.shape[1] - 1, mass=mass)
-            self.made.append(Release(kind=mechanisms.BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted))
+            self.made.append(
+                Release(kind=mechanisms.BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted)
+            )
         if mechanism.choice_epsilon:
             # of training and validation nodes; all other labels are hidden. A null record is right with no reader
             labels = np.asarray(self.graph.labels)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, Read, ScoreReads, Variant, own_record
+from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
 from dpgraph.methods.votes import rules
 from dpgraph.methods.votes.mechanism import (
     bounded_stranger_votes,
@@ -211,7 +211,7 @@ def score(cell: Any) -> ScoreReads:
     if not told.votes_share and not told.mean_share:
         return ScoreReads(OWN_RECORD)
     listed = told.votes_share and not told.one_hop and told.variant not in ("node-remove", "node-remove-capped")
-    reads = {Read.RELEASED, Read.OWN_LIST} if listed else {Read.RELEASED}
+    reads = {ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}
     return ScoreReads(OWN_RECORD | reads, Public.NO, protected="whose records and edges the run reads and protects")
 
 
