@@ -19,6 +19,7 @@ from dpgraph.preparation.relations import PreparedRelations
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair
 from dpgraph.privacy.accountants.relational import static_pair
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.mechanisms.relations import StaticTuples
 from dpgraph.problems.relations.value import Relations
 from dpgraph.sampling.tuples import Negatives
 
@@ -55,7 +56,9 @@ def prepared(value: Relations, seed: int) -> PreparedRelations:
             "seeds": (seed,),
         }
     )  # fmt: skip
-    mechanism = mechanism_for(cell, len(PAIRS), ENTITIES)
+    with pytest.MonkeyPatch.context() as patch:  # 7 entities have as many places: too few negatives for all of them
+        patch.setattr(StaticTuples, "places", staticmethod(lambda **_: len(PAIRS)))
+        mechanism = mechanism_for(cell, len(PAIRS), ENTITIES)
     (job,) = make_jobs(value, cell, [seed], Calibration.model_construct(mechanism=mechanism), CPU)
     return expected(job.prepared, PreparedRelations)
 
