@@ -79,27 +79,16 @@ class NoiseRecord:
 
     def release(self, role: str, noise: ReleaseNoise) -> ReleaseNoise:
         """Put what `noise` adds to releases of this role on record."""
-        noise.on = self.observed(role, noise.on)  # type: ignore[method-assign]
-        return noise
-
-    def observed(self, role: str, on: Callable[..., np.ndarray], clean: Any = None) -> Callable[..., np.ndarray]:
-        """Return `on`, whose first argument is what it releases, or what `clean` makes of it, with noise."""
+        on = noise.on
 
         def released(values: np.ndarray, *given: Any) -> np.ndarray:
-            before = np.array(values if clean is None else clean(values), dtype=np.float64)
+            before = np.array(values, dtype=np.float64)
             found = on(values, *given)
             self.releases.setdefault(role, []).append(np.asarray(found, dtype=np.float64) - before)
             return found
 
-        return released
-
-    def watch(self, prepared: PreparedStep) -> None:
-        """Put the noise on record that a prepared step holds besides that of its order."""
-        for held in list(vars(prepared).values()):
-            if isinstance(held, GaussianNoise):
-                self.noise(held)
-        if (sums := getattr(prepared, "sums", None)) is not None:
-            sums.release = self.observed("sums over neighbours", sums.release, lambda rows: sums.senders.received(rows))
+        noise.on = released  # type: ignore[method-assign]
+        return noise
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -112,8 +101,8 @@ class RecordedOrder(Order):
 
     record: NoiseRecord = field(default_factory=NoiseRecord)
 
-    def noise(self, std: float | tuple[float, ...]) -> GaussianNoise:
-        return self.record.noise(super().noise(std))
+    def noise(self, std: float | tuple[float, ...], role: str = "noise") -> GaussianNoise:
+        return self.record.noise(super().noise(std, role))
 
     def release_noise(self, role: str) -> ReleaseNoise:
         return self.record.release(role, super().release_noise(role))
@@ -123,7 +112,9 @@ def on_record(
     record: NoiseRecord, order: type[RecordedOrder] = RecordedOrder, prepared: Callable[[Any], PreparedStep] = prepare
 ) -> Preparing:
     """Return what prepares runs whose noise is put on `record`."""
-    return lambda cell, mechanism, seed, data, device: prepared(order(cell, mechanism, seed, data, device, record))
+    return lambda cell, mechanism, seed, data, device: prepared(
+        order(cell, mechanism, seed, data, device, record=record)
+    )
 
 
 def draws_of(prepared: PreparedStep, record: NoiseRecord) -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -254,7 +245,6 @@ def run_on_record(job_of: Callable[[int, NoiseRecord], Job], draws: int) -> dict
         job = job_of(seed, record)
         if job.prepared is None:
             raise TypeError("expected a private method")
-        record.watch(job.prepared)
         with redirect_stderr(io.StringIO()):  # no bar
             method(job.cell.method).run(job, lambda done, logits: {})
         for kind, parts in draws_of(job.prepared, record):

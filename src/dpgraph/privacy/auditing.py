@@ -177,8 +177,8 @@ def one_run_mass(
 ) -> np.ndarray:
     """Return (size,) the least total probability of all numbers of right guesses, if P(N >= correct) = `probability`.
 
-    Above 1, N >= `correct` is less probable under every f-DP mechanism, f symmetric. This is the algorithm of
-    Mahloujifar, Melis & Chaudhuri (2025, arXiv 2410.22235), on their theorem for guesses with abstention, for k = 2.
+    Above 1, N >= `correct` is less probable under every f-DP mechanism, f symmetric. After the recursion of
+    Mahloujifar, Melis & Chaudhuri (2025, arXiv 2410.22235, `audit_rh_with_cap`), guesses with abstention, k = 2.
 
     Each of m = `canaries` records is in by a fair coin. The attacker guesses c' = `guesses` of the coins; N guesses are
     right, p_j = P(N = j). Let F(x) = 1 - f(x), concave, with g = F^-1 = `inverse`. Fix canary i, the other coins, and a
