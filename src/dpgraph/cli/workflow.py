@@ -213,18 +213,12 @@ def verify(*, fast: bool = False) -> int:
     return int(bool(lines))
 
 
-def status(*, as_json: Json = False, watch: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
-    """Show what has run, what failed and why, and what remains; it only reads files.
+def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
+    from dpgraph.pipeline.status import Status
 
-    Args:
-        watch: One line, updated until every cell has a record.
-    """
-    from dpgraph.pipeline.status import Watcher
-    from dpgraph.pipeline.status_text import print_status
-
-    if watch and as_json:
-        raise UserError("--watch, --json: expected only one of them")
-    print_status(Watcher(suite.plan()), as_json=as_json, watched=watch)
+    found = Status.of(suite.plan())
+    print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
 
 
 def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:
