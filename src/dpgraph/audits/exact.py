@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
+from dpgraph.audits.probes import STRENGTH
 from dpgraph.audits.result import AuditResult, largest
-from dpgraph.audits.worst_case import charged_losses
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.experiments.cell import Model
@@ -15,8 +16,9 @@ from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
 from dpgraph.training.clipping import RootLosses, clipped_gradient_sum, root_losses
+from dpgraph.training.ghost import Recorder
 
 CLIP_NORM = 0.3
 
@@ -128,6 +130,14 @@ def _sum(
     trees = pack_ego_trees(lists_, roots, 1)
     sums = clipped_gradient_sum(network, trees, np.arange(len(roots)), x, y, CLIP_NORM, losses).sums
     return torch.cat([part.flatten() for part in sums])
+
+
+def charged_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) plus or minus the sum of a root's logits, by the sign of the labels' sum over its tree."""
+    logits = network(batch, features, recorder.on(batch))
+    owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[-1]))
+    charge = torch.zeros(batch.num_roots, dtype=torch.int64).index_add_(0, owner, labels[batch.nodes])
+    return STRENGTH * charge.sign() * logits.sum(dim=1)
 
 
 def _relations() -> float:
