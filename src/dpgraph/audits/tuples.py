@@ -39,7 +39,7 @@ from dpgraph.training.tuples import ClippedTuples, RelationStep, TupleLoss
 
 LEVEL = 5.0  # standard deviations
 ENTITIES, PRIVATE, PAIRS = 120, 100, 260  # the others are of another graph: no negative is drawn of them
-RATE, NEGATIVES, DEGREE, NOISE, LEARNING_RATE = 0.05, 2, 3, 0.7, 0.25
+RATE, NEGATIVES, DEGREE, NOISE, LEARNING_RATE = 0.04, 2, 3, 0.7, 0.25
 PARAMETERS = 40
 
 
