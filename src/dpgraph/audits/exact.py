@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.probes import STRENGTH
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TRAIN
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
@@ -52,25 +54,16 @@ def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:
     """All nodes are roots; lists ascend without repeats."""
     size = len(lists)
     generator = numpy_generator("audits", "features", name, size)
-    return Graph(
-        name=name,
-        out_ptr=np.concatenate([[0], np.cumsum([len(x) for x in lists])]).astype(np.int64),
-        out_idx=np.concatenate([*lists, np.zeros(0)]).astype(np.int32),
-        in_ptr=np.zeros(size + 1, dtype=np.int64),
-        in_idx=np.zeros(0, dtype=np.int32),
-        features=generator.standard_normal((size, 4)).astype(np.float32),
-        labels=generator.integers(0, 3, size),
-        split=np.full(size, TRAIN, dtype=np.uint8),
-        num_classes=3,
-    )
+    members = np.concatenate([*lists, np.zeros(0, dtype=int)])
+    features, labels = generator.standard_normal((size, 4)), generator.integers(0, 3, size)
+    owners = np.repeat(np.arange(size), [len(one) for one in lists])
+    return replace(directed_graph(owners, members, features, labels, classes=3), name=name)
 
 
 def without_list(graph: Graph, node: int) -> Graph:
     """The node's record becomes null: its own list is gone; pointers to it lead to a null that sends no message."""
-    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    kept = owners != node
-    lengths = np.bincount(owners[kept], minlength=graph.num_nodes)
-    return graph_of(np.split(graph.out_idx[kept], np.cumsum(lengths)[:-1]), graph.name)
+    owners, members = edges_of(graph)
+    return with_edges(graph, owners[owners != node], members[owners != node])
 
 
 def _random(size: int, longest: int, index: int) -> Graph:

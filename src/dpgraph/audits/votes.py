@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits.cases import jobs_of
+from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.randomness import numpy_generator
 
 CLASSES, MASS, FLOOR = 3, 0.3, 4
@@ -59,11 +57,7 @@ def prepared_votes(
             "seeds": (0,),
         }
     )  # fmt: skip
-    mechanism = mechanism_for(cell, len(graph.train_nodes), graph.num_nodes)
-    if not isinstance(mechanism, NoisySteps):
-        raise TypeError("expected a private mechanism")
-    (job,) = jobs_of(graph, cell, mechanism, [seed])
-    return expected(job.prepared, PreparedVotes)
+    return prepared_of(PreparedVotes, graph, cell, len(graph.train_nodes), graph.num_nodes, seed=seed)
 
 
 def _graph(lists: dict[int, list[int]], size: int) -> Graph:
