@@ -18,7 +18,7 @@ def audits() -> pd.DataFrame:
     epsilon = np.linspace(0, 4, 9)
     claimed = np.exp(-epsilon - 1)
     rows = []
-    for audit, factor in (("appr", 0.8), ("votes", 1.9), ("pate", 0.0)):
+    for audit, factor in (("appr", 0.8), ("votes", 1.9), ("subgraph-steps", 0.0)):
         shared = {
             "audit": audit, "title": f"audit {audit}", "passed": factor < 1, "claim": "R < 8",
             "finding": "eps_lb 1", "trials": 100, "seconds": 0.5,
@@ -44,7 +44,7 @@ def test_figure(audits: pd.DataFrame, tmp_path: Path) -> None:
 
 def test_page(plan, audits: pd.DataFrame, tmp_path: Path) -> None:
     text = write_audit_page(plan, audits, tmp_path / "audits.html").read_text()
-    assert text.count("<tr>") == 5  # a head, appr, votes, pate, clipping
+    assert text.count("<tr>") == 5  # a head, appr, votes, subgraph-steps, clipping
     assert "<td>audit appr</td><td>passed</td><td>R &lt; 8</td>" in text
     assert "<td>audit votes</td><td>FAILED</td>" in text
     assert "<td>80 %</td>" in text
