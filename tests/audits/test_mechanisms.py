@@ -9,14 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.audits import appr, exact, one_run
+from dpgraph.audits import exact, one_run
 from dpgraph.audits.registry import run_audit
-from dpgraph.audits.result import AuditResult
 from tests.mutants import broken
-
-
-def mu_of(result: AuditResult) -> float:
-    return float(result.finding.split("mu_lb ")[1].split(";")[0])
 
 
 def test_adaptive_clipping_changes_by_13_5_clip_norms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,16 +19,6 @@ def test_adaptive_clipping_changes_by_13_5_clip_norms(monkeypatch: pytest.Monkey
     assert 5 * exact._relations() == pytest.approx(5.0)
     monkeypatch.setattr(exact, "clipped_gradient_sum", broken.adaptive_clipping(exact.clipped_gradient_sum))
     assert 5 * exact._relations() == pytest.approx(13.5)
-
-
-def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert appr.changed_gradients() == appr.COLUMN_CAP + 1
-    monkeypatch.setattr(appr, "cap_columns", broken.capped_by_norm(None))
-    assert appr.changed_gradients() == appr.ROOTS + 1
-
-
-def test_a_gaussian_release_is_measured_tightly() -> None:
-    assert 0.88 * appr.MU < mu_of(run_audit("appr")) <= appr.MU
 
 
 def test_a_canary_is_one_record_with_a_direction_of_its_own() -> None:
@@ -78,8 +63,7 @@ def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.Monk
     assert set(asked) == {0.975}
 
 
-@pytest.mark.parametrize("name", ["clipping", "sensitivity"])
-def test_a_sum_that_is_no_number_does_not_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sum_that_is_no_number_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """`max` of 0 and NaN is 0, which kept every claim."""
     monkeypatch.setattr(exact, "_sum", lambda *given: torch.full((9,), math.nan))
-    assert not run_audit(name, 4).passed
+    assert not run_audit("sensitivity", 4).passed

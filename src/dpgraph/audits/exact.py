@@ -1,4 +1,4 @@
-"""Audits without statistics: how many trees one record changes (A4), sensitivity (A5), clipping (A6), locality (A7)."""
+"""Audits without statistics: how many trees one record changes (A4), and sensitivity (A5)."""
 
 from __future__ import annotations
 
@@ -184,38 +184,3 @@ def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
     owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
     counts = np.bincount(owners, minlength=lists_.num_nodes)
     return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
-
-
-def clipping(trials: int) -> AuditResult:
-    """A6: gradients a million times larger; the clipped sum's norm stays below batch size times C."""
-    worst = 0.0
-    for index in range(trials):
-        graph, network, x, y = _task(index, 1e6)
-        kept = stable_edge_lists(graph, graph.train_nodes, 2, 2, index)
-        roots = graph.train_nodes[: 1 + index % graph.num_nodes]
-        worst = largest(worst, float(_sum(network, kept, roots, x, y).norm()) / (len(roots) * CLIP_NORM))
-    return AuditResult(
-        audit="clipping", title="norm of a batch's clipped sum at huge gradients",
-        passed=worst <= 1 + 1e-9, trials=trials, claim="at most batch size times C",
-        finding=f"at most {worst:.3g} of it",
-    )  # fmt: skip
-
-
-def locality(trials: int) -> AuditResult:
-    """A7: features and labels of nodes outside the batch's trees change; the clipped sum stays bit-identical."""
-    moved = 0
-    for index in range(trials):
-        graph, network, x, y = _task(index, 1.0)
-        kept = stable_edge_lists(graph, graph.train_nodes, 1, 1, index)
-        roots = graph.train_nodes[index % 5 :: 5]
-        inside = np.union1d(roots, np.concatenate([kept.of(v) for v in roots]))
-        outside = torch.from_numpy(np.setdiff1d(np.arange(graph.num_nodes), inside))
-        x_other, y_other = x.clone(), y.clone()
-        x_other[outside] *= -7
-        y_other[outside] = (y[outside] + 1) % 3
-        a, b = (_sum(network, kept, roots, *data) for data in ((x, y), (x_other, y_other)))
-        moved += not torch.equal(a, b)
-    return AuditResult(
-        audit="locality", title="reach of nodes outside the batch's trees", passed=moved == 0,
-        claim="bit-identical updates", finding=f"{moved} of {trials} updates moved", trials=trials,
-    )  # fmt: skip

@@ -11,7 +11,6 @@ import pandas as pd
 
 from dpgraph.audits import (
     accounted,
-    appr,
     embedding,
     exact,
     facts,
@@ -55,7 +54,6 @@ AUDITS = {
     "accounted": Audit(accounted.accounted, 4),
     "self-terms": Audit(inputs.self_terms, 4),
     "prepared": Audit(prepared.prepared, 2500, nightly=True),
-    "appr": Audit(appr.appr, 20_000),
     "votes": Audit(votes.votes, 4000, quick=500),
     "votes-capped": Audit(votes_capped.votes_capped, 12),
     "votes-learnt": Audit(votes_learnt.votes_learnt, 4),
@@ -70,8 +68,6 @@ AUDITS = {
     "units": Audit(units.units, 2000),
     "lists": Audit(exact.lists, 5),
     "sensitivity": Audit(exact.sensitivity, 60, quick=20),
-    "clipping": Audit(exact.clipping, 30),
-    "locality": Audit(exact.locality, 30),
     "subgraph-steps": Audit(subgraphs.steps, 6000, quick=1000),
     "subgraph-locality": Audit(subgraphs.locality, 30),
     "tuple-facts": Audit(tuples.tuple_facts, 400, quick=100),
