@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.audits import exact, one_run
+from dpgraph.audits import exact, one_run, subgraphs
 from dpgraph.audits.registry import run_audit
 from tests.mutants import broken
 
@@ -65,5 +65,6 @@ def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.Monk
 
 def test_a_sum_that_is_no_number_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """`max` of 0 and NaN is 0, which kept every claim."""
-    monkeypatch.setattr(exact, "_sum", lambda *given: torch.full((9,), math.nan))
-    assert not run_audit("sensitivity", 4).passed
+    read = [(np.arange(16), torch.full((9,), math.nan))]
+    monkeypatch.setattr(subgraphs, "_clipped_gradients", lambda *given: read)
+    assert not run_audit("subgraph-locality", 4).passed

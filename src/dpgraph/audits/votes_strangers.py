@@ -109,20 +109,9 @@ def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, fl
 
 def own_flag_moves(graph: Graph, node: int) -> bool:
     """Whether a receiver's record enters its own count of voters, on which its flag depends that neighbours see."""
-    budget: dict[str, Any] = {
-        "variant": CAPPED,
-        "degrees_share": 0.2,
-        "cap_margin": MARGIN,
-        "hub_share": 0.1,
-        "hub_limit": 1000,
-    }
-    counts = []
-    for one in (graph, null_records(graph, [node])):
-        ballots = prepared_votes(one, 0, **budget).ballots()
-        if not isinstance(ballots, CappedBallots):
-            raise TypeError("expected votes with caps")
-        counts.append(ballots.received[node])
-    return bool(counts[0] != counts[1])
+    sides = (graph, null_records(graph, [node]))
+    with_it, without = (votes_capped.prepared(one, 0, CAPPED).ballots.received[node] for one in sides)
+    return bool(with_it != without)
 
 
 def votes_strangers(trials: int) -> AuditResult:

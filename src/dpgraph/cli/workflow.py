@@ -140,7 +140,7 @@ def cost(
     if as_json:
         print(json.dumps([asdict(row) for row in costs], indent=1))
         return
-    print("\n".join(costing.table_lines(costs)))
+    print(costing.table_of(costs))
     named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(
         f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
