@@ -196,7 +196,7 @@ def votes(trials: int) -> AuditResult:
         way = worked_out(graph, predictions(graph)) - worked_out(nulled, predictions(graph))
         scores = [(one[trials // 2 :] * way).sum(axis=(1, 2)) / np.linalg.norm(way) for one in seen]
         errors = measured_errors(scores[0], scores[1])
-        results[name] = errors, profile_test(errors, _claimed)
+        results[name] = errors, profile_test(errors, claimed_curve)
         if results[name][1].refuted:
             broken[f"{name}, measured"] = math.inf
     chosen = choices(mixed_graph(), max(400, trials // 4))
@@ -215,5 +215,5 @@ def votes(trials: int) -> AuditResult:
     )
 
 
-def _claimed(epsilons: np.ndarray) -> np.ndarray:
+def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
     return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))

@@ -37,7 +37,6 @@ BUGS = (
         Audit("facts", 200)),
     edit("gnmax: sensitivity 1 for sqrt 2", GNMAX + "noisy_histograms", VOTED, "0.5 ** 0.5 * " + VOTED,
          "tests/privacy/test_gnmax.py::test_laws_of_checks_and_answers"),
-    Bug("teachers: missing cap", ANSWERS + CHECKS, TEACHERS),
     swap("teachers: parts overlap", "dpgraph.training.teachers:members", broken.overlapping_parts, TEACHERS),
     edit("teachers: answers of half the noise", *LITTLE, TEACHERS),
     edit("teachers: checks without noise", *QUIET, TEACHERS),
